@@ -1,0 +1,1 @@
+//! Throwaway systemd hosts on this machine.

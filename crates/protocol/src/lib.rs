@@ -1,0 +1,1 @@
+//! Frames between the controller and the executor.

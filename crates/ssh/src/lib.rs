@@ -1,0 +1,1 @@
+//! SSH transport: connections, host keys, ssh_config.

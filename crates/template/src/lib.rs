@@ -1,0 +1,1 @@
+//! Jinja as Ansible means it.

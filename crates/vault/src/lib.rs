@@ -1,0 +1,1 @@
+//! Ansible Vault envelopes.

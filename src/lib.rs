@@ -1,0 +1,1 @@
+//! Windlass: an Ansible-compatible, agentless automation framework.

@@ -1,0 +1,3 @@
+//! The `windlass` command.
+
+fn main() {}
