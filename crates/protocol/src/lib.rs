@@ -1,1 +1,19 @@
 //! Frames between the controller and the executor.
+//!
+//! One frame is `u32 json_len, u32 blob_len` (big endian), then a JSON message and raw bytes. Module arguments are dynamic,
+//! so the message is self-describing; file contents travel beside it as they are, never encoded.
+//!
+//! A session starts with the executor printing [`BEGIN_MARKER`] and a random word chosen by the controller, so that a noisy login shell
+//! cannot be mistaken for a frame; everything before the marker is noise and kept for error messages only.
+
+mod frame;
+mod message;
+
+pub use frame::{Error, FrameDecoder, MAX_BLOB, MAX_MESSAGE, encode, read_frame, write_frame};
+pub use message::{Become, Content, Delivery, Event, Hello, Reply, Request, Stream, ToExecutor};
+
+/// Printed by the executor, followed by the controller's random word and a newline, before the first frame.
+pub const BEGIN_MARKER: &str = "windlass-begin-";
+
+/// Raised with every incompatible change of the messages.
+pub const PROTOCOL_VERSION: u32 = 1;

@@ -1,0 +1,142 @@
+use std::io::{self, Read, Write};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+/// The largest JSON message that is accepted.
+pub const MAX_MESSAGE: usize = 64 << 20;
+/// The largest blob in one frame; larger contents travel in several frames.
+pub const MAX_BLOB: usize = 16 << 20;
+
+/// What can be wrong with a frame.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The other side closed or broke the connection.
+    #[error("the connection broke: {0}")]
+    Io(#[from] io::Error),
+    /// The length of a frame is over the limit: the stream is corrupt or hostile.
+    #[error("a frame of {length} bytes is over the limit of {limit}; something other than the executor wrote to the stream")]
+    TooLarge {
+        /// The length the frame announces.
+        length: usize,
+        /// The limit it breaks.
+        limit: usize,
+    },
+    /// The message is not the JSON that is expected here.
+    #[error("a message could not be read: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Encodes one frame.
+pub fn encode<T: Serialize>(message: &T, blob: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut buffer = vec![0; 8];
+    serde_json::to_writer(&mut buffer, message)?;
+    let length = buffer.len() - 8;
+    check(length, MAX_MESSAGE)?;
+    check(blob.len(), MAX_BLOB)?;
+    buffer[..4].copy_from_slice(&(length as u32).to_be_bytes());
+    buffer[4..8].copy_from_slice(&(blob.len() as u32).to_be_bytes());
+    buffer.extend_from_slice(blob);
+    Ok(buffer)
+}
+
+/// Writes one frame and flushes.
+pub fn write_frame<T: Serialize>(writer: &mut impl Write, message: &T, blob: &[u8]) -> Result<(), Error> {
+    writer.write_all(&encode(message, blob)?)?;
+    writer.flush()?;
+    Ok(())
+}
+
+/// Reads one frame; `None` at a clean end of the stream.
+pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<(T, Vec<u8>)>, Error> {
+    let mut header = [0; 8];
+    let mut filled = 0;
+    while filled < header.len() {
+        match reader.read(&mut header[filled..]) {
+            Ok(0) if filled == 0 => return Ok(None),
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (json, blob) = lengths(&header)?;
+    let mut message = vec![0; json];
+    reader.read_exact(&mut message)?;
+    let mut bytes = vec![0; blob];
+    reader.read_exact(&mut bytes)?;
+    Ok(Some((serde_json::from_slice(&message)?, bytes)))
+}
+
+/// Takes frames out of bytes that arrive in arbitrary pieces.
+#[derive(Debug, Default)]
+pub struct FrameDecoder {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl FrameDecoder {
+    /// Adds bytes that have arrived.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        if self.start > 0 && self.start == self.buffer.len() {
+            self.buffer.clear();
+            self.start = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, if one has arrived.
+    pub fn next_frame<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<u8>)>, Error> {
+        let pending = self.buffer.get(self.start..).unwrap_or_default();
+        let Some(header) = pending.first_chunk::<8>() else { return Ok(None) };
+        let (json, blob) = lengths(header)?;
+        let Some(body) = pending.get(8..8 + json + blob) else { return Ok(None) };
+        let (message, bytes) = body.split_at(json);
+        let frame = (serde_json::from_slice(message)?, bytes.to_vec());
+        self.start += 8 + json + blob;
+        if self.start > 1 << 20 {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        Ok(Some(frame))
+    }
+}
+
+fn lengths(header: &[u8; 8]) -> Result<(usize, usize), Error> {
+    let [a, b, c, d, e, f, g, h] = *header;
+    let json = u32::from_be_bytes([a, b, c, d]) as usize;
+    let blob = u32::from_be_bytes([e, f, g, h]) as usize;
+    check(json, MAX_MESSAGE)?;
+    check(blob, MAX_BLOB)?;
+    Ok((json, blob))
+}
+
+fn check(length: usize, limit: usize) -> Result<(), Error> {
+    if length > limit { Err(Error::TooLarge { length, limit }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_survive_arbitrary_pieces() {
+        let mut wire = encode(&vec!["a", "b"], b"content").unwrap();
+        wire.extend(encode(&vec!["c"], b"").unwrap());
+        let mut decoder = FrameDecoder::default();
+        let mut seen = Vec::new();
+        for byte in wire {
+            decoder.extend(&[byte]);
+            while let Some((message, blob)) = decoder.next_frame::<Vec<String>>().unwrap() {
+                seen.push((message, blob));
+            }
+        }
+        assert_eq!(seen, [(vec!["a".into(), "b".into()], b"content".to_vec()), (vec!["c".into()], Vec::new())]);
+    }
+
+    #[test]
+    fn login_noise_is_an_error_and_not_an_allocation() {
+        let mut decoder = FrameDecoder::default();
+        decoder.extend(b"Welcome to the machine");
+        assert!(matches!(decoder.next_frame::<()>(), Err(Error::TooLarge { .. })));
+    }
+}

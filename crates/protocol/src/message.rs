@@ -1,0 +1,181 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What the controller sends. `V` is the value type of the sender: the controller has its own, the executor reads plain JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize"))]
+pub enum ToExecutor<V> {
+    /// Run a module. The frame's blob holds the contents of [`Request::contents`] that travel along, one after the other.
+    Run(Request<V>),
+    /// The next piece of a content that was asked for with [`Event::NeedContent`]; the piece is the blob.
+    Content {
+        /// The request it belongs to.
+        id: u64,
+        /// Index into [`Request::contents`].
+        content: usize,
+        /// No further piece follows.
+        last: bool,
+    },
+    /// Stop a running request: its process group gets SIGTERM, then SIGKILL.
+    Cancel {
+        /// The request to stop.
+        id: u64,
+    },
+}
+
+/// One module run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Request<V> {
+    /// Chosen by the controller, unique on this connection; replies carry it.
+    pub id: u64,
+    /// The module's name, short or fully qualified.
+    pub module: String,
+    /// The module's arguments, fully templated.
+    pub args: V,
+    /// Predict only: nothing may be changed.
+    #[serde(default)]
+    pub check: bool,
+    /// Report what changes as a diff.
+    #[serde(default)]
+    pub diff: bool,
+    /// The environment of every process the module starts.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Seconds after which the run is stopped and failed; 0 is no limit.
+    #[serde(default)]
+    pub timeout: u64,
+    /// Run as another user, in an executor of that user's own.
+    #[serde(default, rename = "become", skip_serializing_if = "Option::is_none")]
+    pub become_user: Option<Become>,
+    /// Files of the controller that the module may use, in the order of the blob.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contents: Vec<Content>,
+    /// Send the lines of a running command as [`Event::Output`].
+    #[serde(default)]
+    pub stream: bool,
+}
+
+/// How another user's executor is started. The password is only ever written to the prompt, never into argv or the environment.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Become {
+    /// `sudo`, `su` or `doas`.
+    pub method: String,
+    /// The user to become.
+    pub user: String,
+    /// Another program than the method's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exe: Option<String>,
+    /// Flags instead of the method's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flags: Option<String>,
+    /// The password to answer the prompt with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+    /// Seconds to wait for the prompt and for the executor's start.
+    pub timeout: u64,
+}
+
+impl std::fmt::Debug for Become {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Become").field("method", &self.method).field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// A file of the controller that a request refers to by its index.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Content {
+    /// Where it comes from, for messages.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its SHA-1 in hex, which modules compare with what the host has (Ansible's `checksum`).
+    pub sha1: String,
+    /// Its permission bits, for `mode: preserve`.
+    pub mode: u32,
+    /// How it reaches the executor.
+    pub delivery: Delivery,
+}
+
+/// How a content reaches the executor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// In the blob of the request's own frame: small files cost no further round trip.
+    Inline,
+    /// Only after [`Event::NeedContent`]: a large file that the host already has is never sent.
+    OnDemand,
+}
+
+/// What the executor sends.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize"))]
+pub enum Reply<V> {
+    /// The first frame of a session.
+    Hello(Hello),
+    /// Something that happens while a request runs.
+    Event {
+        /// The request.
+        id: u64,
+        /// What happened.
+        event: Event,
+    },
+    /// The request is done; exactly one for each request. Of a module that fetches a file the last piece may be in the blob.
+    Done {
+        /// The request.
+        id: u64,
+        /// The module's result, as a mapping with Ansible's keys.
+        result: V,
+    },
+}
+
+/// Something that happens while a request runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// Output of a running command; the bytes are the blob.
+    Output {
+        /// Which of its streams.
+        stream: Stream,
+    },
+    /// The module needs a content that was not sent along.
+    NeedContent {
+        /// Index into [`Request::contents`].
+        content: usize,
+    },
+    /// A piece of a file for the controller (`fetch`); the bytes are the blob.
+    FileData,
+    /// A warning for the user.
+    Warning {
+        /// A whole sentence.
+        message: String,
+    },
+    /// The user's executor could not be started (`become`): nothing was run.
+    BecomeFailed {
+        /// A whole sentence.
+        message: String,
+    },
+}
+
+/// A stream of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Who answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`crate::PROTOCOL_VERSION`] of the executor.
+    pub protocol: u32,
+    /// The executor's process id.
+    pub pid: u32,
+    /// The user it runs as.
+    pub uid: u32,
+    /// `/proc/sys/kernel/random/boot_id`, to notice a reboot between two tasks.
+    pub boot_id: String,
+}
