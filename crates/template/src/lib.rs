@@ -1,1 +1,30 @@
 //! Jinja as Ansible means it.
+//!
+//! [minijinja] runs the templates. What Ansible expects beyond it (undefined values that chain, Python's operators and
+//! methods, lists and dictionaries that can be changed, native types) is built around it: the template's text is
+//! parsed here and handed to minijinja in a form in which every operator is a call to one of our functions.
+//!
+//! Trust goes by type. A [`windlass_yaml::Node`] is the project's own text and may hold templates; a [`Value`] is data
+//! and is never a template, whatever it looks like.
+
+pub mod filters;
+pub mod lookups;
+pub mod tests;
+
+mod context;
+mod engine;
+mod error;
+mod mark;
+mod python;
+mod registry;
+mod scope;
+
+pub use minijinja::Value;
+
+pub use crate::context::Context;
+pub use crate::engine::{Compat, Engine, Options, TemplateOptions};
+pub use crate::error::{Error, ErrorKind};
+pub use crate::mark::{is_omit, is_undefined, omit, undefined, unknown};
+pub use crate::python::{repr, text, truth, type_name};
+pub use crate::registry::{Function, Lookup, LookupOptions, call_filter, call_test};
+pub use crate::scope::{Scope, Variable};

@@ -1,0 +1,6 @@
+//! Filters: `value | name(arguments)`.
+
+use crate::registry::Function;
+
+/// All filters. A name without a dot is also reachable as `ansible.builtin.name`.
+pub const FILTERS: &[Function] = &[];

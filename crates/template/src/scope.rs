@@ -1,0 +1,29 @@
+//! Where variables come from.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use minijinja::Value;
+
+/// A variable before it is used.
+#[derive(Clone, Debug)]
+pub enum Variable {
+    /// Data: facts, results, lookups. Never a template.
+    Data(Value),
+}
+
+/// The variables one host sees for one task.
+pub trait Scope: Send + Sync + Debug {
+    /// The variable of that name.
+    fn get(&self, name: &str) -> Option<Variable>;
+
+    /// The names of all variables, for the `varnames` lookup and for suggestions.
+    fn names(&self) -> Vec<Arc<str>>;
+
+    /// The directories in which lookups and template includes search, nearest first (a role's directory, then the
+    /// playbook's). Callers append `files`, `templates` or `vars` themselves.
+    fn search_paths(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+}
