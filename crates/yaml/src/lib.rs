@@ -1,1 +1,24 @@
 //! YAML 1.1 with positions, as Ansible reads and writes it.
+//!
+//! [`parse`] turns text into [`Node`]s that know the file, line and column they came from and whether their
+//! text may be a template; [`emit::dump`] writes values the way `to_yaml` and `to_nice_yaml` do.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+pub mod emit;
+mod error;
+mod hint;
+mod json;
+mod load;
+mod mapping;
+mod node;
+mod number;
+mod resolve;
+mod source;
+
+pub use error::{Error, ErrorKind, Warning};
+pub use load::{DuplicateKeys, Loaded, Options, load_one, parse};
+pub use mapping::{Key, Mapping};
+pub use node::{Node, Value};
+pub use number::{python_float, python_int_literal};
+pub use source::{Source, Span};

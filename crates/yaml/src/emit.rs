@@ -1,0 +1,1 @@
+//! Writing YAML byte for byte as PyYAML does.

@@ -1,0 +1,234 @@
+//! Values with their positions.
+
+use std::sync::Arc;
+
+use base64::Engine;
+
+use crate::{Mapping, Span, number};
+
+/// A value and where it was written. Cloning shares the content.
+#[derive(Clone)]
+pub struct Node {
+    /// The value.
+    pub value: Value,
+    /// Where it starts.
+    pub span: Span,
+}
+
+/// What YAML 1.1 with Ansible's tags can say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `null`, `~` or nothing.
+    Null,
+    /// `true`, `yes`, `on` and their opposites.
+    Bool(bool),
+    /// An integer in the range of 64 bits.
+    Int(i64),
+    /// An integer out of the range of 64 bits, in decimal.
+    BigInt(String),
+    /// A floating-point number.
+    Float(f64),
+    /// Text of the project, which may be a template.
+    String(Arc<str>),
+    /// Text that is never a template (`!unsafe`, or data read as such).
+    Literal(Arc<str>),
+    /// The ciphertext of an inline `!vault` string.
+    Vault(Arc<str>),
+    /// A date or time, as written.
+    Timestamp(Arc<str>),
+    /// Bytes (`!!binary`).
+    Binary(Arc<[u8]>),
+    /// A sequence.
+    List(Arc<[Node]>),
+    /// A mapping.
+    Map(Arc<Mapping>),
+}
+
+impl Value {
+    /// What the value is, with its article, for messages: "a string", "a list".
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "nothing (null)",
+            Self::Bool(_) => "a boolean",
+            Self::Int(_) | Self::BigInt(_) => "an integer",
+            Self::Float(_) => "a floating-point number",
+            Self::String(_) | Self::Literal(_) => "a string",
+            Self::Vault(_) => "a vault-encrypted string",
+            Self::Timestamp(_) => "a date",
+            Self::Binary(_) => "binary data",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a mapping",
+        }
+    }
+}
+
+impl Node {
+    /// A value at a place.
+    pub fn new(value: Value, span: Span) -> Self {
+        Self { value, span }
+    }
+
+    /// A null at a place.
+    pub fn null(span: Span) -> Self {
+        Self::new(Value::Null, span)
+    }
+
+    /// Text that may be a template.
+    pub fn string(text: impl Into<Arc<str>>, span: Span) -> Self {
+        Self::new(Value::String(text.into()), span)
+    }
+
+    /// Text that is never a template.
+    pub fn literal(text: impl Into<Arc<str>>, span: Span) -> Self {
+        Self::new(Value::Literal(text.into()), span)
+    }
+
+    /// A list at a place.
+    pub fn list(items: Vec<Node>, span: Span) -> Self {
+        Self::new(Value::List(items.into()), span)
+    }
+
+    /// A mapping at a place.
+    pub fn map(mapping: impl Into<Arc<Mapping>>, span: Span) -> Self {
+        Self::new(Value::Map(mapping.into()), span)
+    }
+
+    /// What the value is, with its article, for messages.
+    pub fn kind(&self) -> &'static str {
+        self.value.kind()
+    }
+
+    /// Whether this is null.
+    pub fn is_null(&self) -> bool {
+        matches!(self.value, Value::Null)
+    }
+
+    /// The text of a string, template or not.
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            Value::String(text) | Value::Literal(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The boolean.
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Value::Bool(value) = self.value { Some(value) } else { None }
+    }
+
+    /// The integer, if it fits 64 bits.
+    pub fn as_int(&self) -> Option<i64> {
+        if let Value::Int(value) = self.value { Some(value) } else { None }
+    }
+
+    /// The number as floating point.
+    pub fn as_float(&self) -> Option<f64> {
+        match self.value {
+            Value::Float(value) => Some(value),
+            Value::Int(value) => Some(value as f64),
+            _ => None,
+        }
+    }
+
+    /// The items of a list.
+    pub fn as_list(&self) -> Option<&[Node]> {
+        if let Value::List(items) = &self.value { Some(items) } else { None }
+    }
+
+    /// The mapping.
+    pub fn as_map(&self) -> Option<&Arc<Mapping>> {
+        if let Value::Map(mapping) = &self.value { Some(mapping) } else { None }
+    }
+
+    /// The value under a string key, when this is a mapping that has it.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.as_map()?.get(key)
+    }
+
+    /// A scalar as plain text, the way Python's `str` shows it; `None` for lists, mappings and ciphertext.
+    pub fn scalar_text(&self) -> Option<String> {
+        Some(match &self.value {
+            Value::Null => "None".to_owned(),
+            Value::Bool(true) => "True".to_owned(),
+            Value::Bool(false) => "False".to_owned(),
+            Value::Int(value) => value.to_string(),
+            Value::BigInt(value) => value.clone(),
+            Value::Float(value) => number::python_float(*value),
+            Value::String(text) | Value::Literal(text) | Value::Timestamp(text) => text.to_string(),
+            Value::Binary(_) | Value::Vault(_) | Value::List(_) | Value::Map(_) => return None,
+        })
+    }
+
+    /// The same value with every string, at any depth, marked as never being a template.
+    pub fn into_literal(self) -> Self {
+        let value = match self.value {
+            Value::String(text) => Value::Literal(text),
+            Value::List(items) => Value::List(items.iter().cloned().map(Node::into_literal).collect()),
+            Value::Map(mapping) => Value::Map(Arc::new(
+                mapping.iter().map(|(key, value)| (key.clone(), value.clone().into_literal())).collect(),
+            )),
+            other => other,
+        };
+        Self { value, span: self.span }
+    }
+
+    /// The value as JSON. Dates and ciphertext become strings, bytes base64, keys text; infinities and not-a-number
+    /// become null, because JSON has no word for them.
+    pub fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value as Json;
+        match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(value) => Json::Bool(*value),
+            Value::Int(value) => Json::from(*value),
+            Value::BigInt(text) => text.parse::<u64>().map_or_else(
+                |_| text.parse::<f64>().map_or_else(|_| Json::String(text.clone()), Json::from),
+                Json::from,
+            ),
+            Value::Float(value) => Json::from(*value),
+            Value::String(text) | Value::Literal(text) | Value::Vault(text) | Value::Timestamp(text) => {
+                Json::String(text.to_string())
+            }
+            Value::Binary(bytes) => Json::String(base64::engine::general_purpose::STANDARD.encode(bytes)),
+            Value::List(items) => Json::Array(items.iter().map(Node::to_json).collect()),
+            Value::Map(mapping) => {
+                Json::Object(mapping.iter().map(|(key, value)| (key.to_text(), value.to_json())).collect())
+            }
+        }
+    }
+
+    /// A JSON value as data: its strings are never templates. Every part gets the same span.
+    pub fn from_json(json: &serde_json::Value, span: &Span) -> Self {
+        use serde_json::Value as Json;
+        let value = match json {
+            Json::Null => Value::Null,
+            Json::Bool(value) => Value::Bool(*value),
+            Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+                (Some(value), _, _) => Value::Int(value),
+                (None, Some(value), _) => Value::BigInt(value.to_string()),
+                (None, None, value) => Value::Float(value.unwrap_or(f64::NAN)),
+            },
+            Json::String(text) => Value::Literal(text.as_str().into()),
+            Json::Array(items) => Value::List(items.iter().map(|item| Self::from_json(item, span)).collect()),
+            Json::Object(members) => Value::Map(Arc::new(
+                members
+                    .iter()
+                    .map(|(key, value)| (crate::Key::string(key.as_str(), span.clone()), Self::from_json(value, span)))
+                    .collect(),
+            )),
+        };
+        Self { value, span: span.clone() }
+    }
+}
+
+/// Equal when the values are; where they were written does not count.
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} @ {}", self.value, self.span)
+    }
+}

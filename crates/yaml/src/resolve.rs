@@ -1,0 +1,398 @@
+//! The types of plain scalars in YAML 1.1, as PyYAML resolves them.
+
+use std::sync::Arc;
+
+use crate::Value;
+use crate::number::{self, Whole};
+
+/// What a plain scalar turned out to be.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Resolved {
+    Value(Value),
+    /// `<<`: merges mappings when it is a key.
+    Merge,
+    /// `=`: text when it is a key, without meaning as a value.
+    DefaultValue,
+    /// The text has the shape of the named type but no value of it, such as the date 2024-13-45.
+    Invalid(&'static str),
+}
+
+/// Resolves a plain scalar.
+pub(crate) fn plain(text: &str) -> Resolved {
+    let Some(&first) = text.as_bytes().first() else { return Resolved::Value(Value::Null) };
+    match first {
+        b'~' if text == "~" => Resolved::Value(Value::Null),
+        b'<' if text == "<<" => Resolved::Merge,
+        b'=' if text == "=" => Resolved::DefaultValue,
+        b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' => Resolved::Value(word(text)),
+        b'0'..=b'9' | b'+' | b'-' | b'.' => number_or_date(text),
+        _ => Resolved::Value(string(text)),
+    }
+}
+
+fn string(text: &str) -> Value {
+    Value::String(Arc::from(text))
+}
+
+fn word(text: &str) -> Value {
+    boolean(text).map_or_else(
+        || if matches!(text, "null" | "Null" | "NULL") { Value::Null } else { string(text) },
+        Value::Bool,
+    )
+}
+
+/// The booleans YAML 1.1 writes, in lower case, title case or capitals.
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Some(true),
+        "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Some(false),
+        _ => None,
+    }
+}
+
+fn number_or_date(text: &str) -> Resolved {
+    if looks_like_float(text) {
+        return float_value(text).map_or(Resolved::Invalid("a number"), |value| Resolved::Value(Value::Float(value)));
+    }
+    if looks_like_int(text) {
+        return int_value(text).map_or(Resolved::Invalid("an integer"), Resolved::Value);
+    }
+    match timestamp(text) {
+        Some(true) => Resolved::Value(Value::Timestamp(Arc::from(text))),
+        Some(false) => Resolved::Invalid("a date"),
+        None => Resolved::Value(string(text)),
+    }
+}
+
+/// A cursor over the bytes of a scalar that takes runs of a class.
+struct Scan<'a>(&'a [u8]);
+
+impl Scan<'_> {
+    fn take(&mut self, wanted: impl Fn(u8) -> bool) -> bool {
+        match self.0.split_first() {
+            Some((&byte, rest)) if wanted(byte) => {
+                self.0 = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn run(&mut self, wanted: impl Fn(u8) -> bool) -> usize {
+        let mut count = 0;
+        while self.take(&wanted) {
+            count += 1;
+        }
+        count
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn rest_is(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| word.as_bytes() == self.0)
+    }
+}
+
+fn digit(byte: u8) -> bool {
+    byte.is_ascii_digit()
+}
+
+fn digit_or_underscore(byte: u8) -> bool {
+    digit(byte) || byte == b'_'
+}
+
+fn sign(byte: u8) -> bool {
+    byte == b'+' || byte == b'-'
+}
+
+/// `e+10`, with its sign, or nothing.
+fn exponent_or_end(mut scan: Scan<'_>) -> bool {
+    if scan.is_done() {
+        return true;
+    }
+    scan.take(|byte| byte == b'e' || byte == b'E') && scan.take(sign) && scan.run(digit) > 0 && scan.is_done()
+}
+
+fn looks_like_float(text: &str) -> bool {
+    let mut scan = Scan(text.as_bytes());
+    let signed = scan.take(sign);
+    if scan.take(|byte| byte == b'.') {
+        if scan.rest_is(&["inf", "Inf", "INF"]) {
+            return true;
+        }
+        if signed {
+            return false;
+        }
+        if scan.rest_is(&["nan", "NaN", "NAN"]) {
+            return true;
+        }
+        if !scan.take(digit) {
+            return false;
+        }
+        scan.run(digit_or_underscore);
+        return exponent_or_end(scan);
+    }
+    if !scan.take(digit) {
+        return false;
+    }
+    scan.run(digit_or_underscore);
+    if scan.take(|byte| byte == b'.') {
+        scan.run(digit_or_underscore);
+        return exponent_or_end(scan);
+    }
+    sixties(&mut scan) > 0 && scan.take(|byte| byte == b'.') && {
+        scan.run(digit_or_underscore);
+        scan.is_done()
+    }
+}
+
+/// Takes `:30` as often as it comes.
+fn sixties(scan: &mut Scan<'_>) -> usize {
+    let mut count = 0;
+    while let [b':', tail @ ..] = scan.0 {
+        scan.0 = match tail {
+            [b'0'..=b'5', b'0'..=b'9', rest @ ..] | [b'0'..=b'9', rest @ ..] => rest,
+            _ => break,
+        };
+        count += 1;
+    }
+    count
+}
+
+fn looks_like_int(text: &str) -> bool {
+    let mut scan = Scan(text.as_bytes());
+    scan.take(sign);
+    if scan.take(|byte| byte == b'0') {
+        if scan.is_done() {
+            return true;
+        }
+        if scan.take(|byte| byte == b'b') {
+            return scan.run(|byte| matches!(byte, b'0' | b'1' | b'_')) > 0 && scan.is_done();
+        }
+        if scan.take(|byte| byte == b'x') {
+            return scan.run(|byte| byte.is_ascii_hexdigit() || byte == b'_') > 0 && scan.is_done();
+        }
+        return scan.run(|byte| matches!(byte, b'0'..=b'7' | b'_')) > 0 && scan.is_done();
+    }
+    if !scan.take(digit) {
+        return false;
+    }
+    scan.run(digit_or_underscore);
+    sixties(&mut scan);
+    scan.is_done()
+}
+
+fn split_sign(text: &str) -> (bool, &str) {
+    match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    }
+}
+
+/// The integer in a text, the way `!!int` reads it; `None` when it is not one.
+pub(crate) fn int_value(text: &str) -> Option<Value> {
+    let clean = text.replace('_', "");
+    let (negative, digits) = split_sign(&clean);
+    let whole = if digits == "0" {
+        Some(Whole::Small(0))
+    } else if let Some(binary) = digits.strip_prefix("0b") {
+        number::whole(negative, binary, 2)
+    } else if let Some(hexadecimal) = digits.strip_prefix("0x") {
+        number::whole(negative, hexadecimal, 16)
+    } else if digits.starts_with('0') {
+        number::whole(negative, digits, 8)
+    } else if digits.contains(':') {
+        number::sexagesimal(negative, digits)
+    } else {
+        number::whole(negative, digits, 10)
+    }?;
+    Some(match whole {
+        Whole::Small(value) => Value::Int(value),
+        Whole::Big(text) => Value::BigInt(text),
+    })
+}
+
+/// The number in a text, the way `!!float` reads it; `None` when it is not one.
+pub(crate) fn float_value(text: &str) -> Option<f64> {
+    let clean = text.replace('_', "").to_lowercase();
+    let (negative, digits) = split_sign(&clean);
+    let value = match digits {
+        ".inf" => f64::INFINITY,
+        ".nan" => f64::NAN,
+        _ if digits.contains(':') => {
+            let mut total = 0.0;
+            let mut base = 1.0;
+            for part in digits.rsplit(':') {
+                total += part.parse::<f64>().ok()? * base;
+                base *= 60.0;
+            }
+            total
+        }
+        _ => digits.parse().ok()?,
+    };
+    Some(if negative { -value } else { value })
+}
+
+/// The boolean in a text, the way `!!bool` reads it.
+pub(crate) fn bool_value(text: &str) -> Option<bool> {
+    match text.to_lowercase().as_str() {
+        "yes" | "true" | "on" => Some(true),
+        "no" | "false" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether a text has the shape of a date or time, and if so whether such a day and time exist.
+pub(crate) fn timestamp(text: &str) -> Option<bool> {
+    let bytes = text.as_bytes();
+    if let [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1] = bytes
+        && [y0, y1, y2, y3, m0, m1, d0, d1].into_iter().all(|byte| digit(*byte))
+    {
+        return Some(day_exists(field(text, 0, 4)?, field(text, 5, 7)?, field(text, 8, 10)?));
+    }
+    full_timestamp(text)
+}
+
+fn field(text: &str, start: usize, end: usize) -> Option<u32> {
+    text.get(start..end)?.parse().ok()
+}
+
+fn day_exists(year: u32, month: u32, day: u32) -> bool {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let last = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 if leap => 29,
+        2 => 28,
+        _ => return false,
+    };
+    year >= 1 && (1..=last).contains(&day)
+}
+
+/// `2001-12-14t21:59:43.10-05:00` and its looser forms.
+fn full_timestamp(text: &str) -> Option<bool> {
+    let mut scan = Scan(text.as_bytes());
+    let year = digits(&mut scan, 4, 4)?;
+    literal(&mut scan, b'-')?;
+    let month = digits(&mut scan, 1, 2)?;
+    literal(&mut scan, b'-')?;
+    let day = digits(&mut scan, 1, 2)?;
+    if !scan.take(|byte| byte == b'T' || byte == b't') && scan.run(blank) == 0 {
+        return None;
+    }
+    let hour = digits(&mut scan, 1, 2)?;
+    literal(&mut scan, b':')?;
+    let minute = digits(&mut scan, 2, 2)?;
+    literal(&mut scan, b':')?;
+    let second = digits(&mut scan, 2, 2)?;
+    if scan.take(|byte| byte == b'.') {
+        scan.run(digit);
+    }
+    let before_zone = scan.0;
+    scan.run(blank);
+    if scan.is_done() {
+        // A plain scalar cannot end in blanks, so these would belong to a zone.
+        return before_zone.is_empty().then(|| day_exists(year, month, day) && hour < 24 && minute < 60 && second < 60);
+    }
+    let mut zone_exists = true;
+    if !scan.take(|byte| byte == b'Z') {
+        if !scan.take(sign) {
+            return None;
+        }
+        let zone_hour = digits(&mut scan, 1, 2)?;
+        let mut zone_minute = 0;
+        if scan.take(|byte| byte == b':') {
+            zone_minute = digits(&mut scan, 2, 2)?;
+        }
+        zone_exists = zone_hour * 60 + zone_minute < 24 * 60;
+    }
+    scan.is_done().then(|| zone_exists && day_exists(year, month, day) && hour < 24 && minute < 60 && second < 60)
+}
+
+fn blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+fn literal(scan: &mut Scan<'_>, wanted: u8) -> Option<()> {
+    scan.take(|byte| byte == wanted).then_some(())
+}
+
+fn digits(scan: &mut Scan<'_>, least: usize, most: usize) -> Option<u32> {
+    let mut value = 0;
+    let mut count = 0;
+    while count < most
+        && let Some((&byte, rest)) = scan.0.split_first()
+        && digit(byte)
+    {
+        value = value * 10 + u32::from(byte - b'0');
+        scan.0 = rest;
+        count += 1;
+    }
+    (count >= least).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Value {
+        match plain(text) {
+            Resolved::Value(value) => value,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn scalars_are_typed_as_in_yaml_1_1() {
+        for text in ["yes", "Yes", "YES", "on", "true", "True", "TRUE", "On", "ON"] {
+            assert_eq!(value(text), Value::Bool(true), "{text}");
+        }
+        for text in ["y", "n", "Y", "N", "yEs", "tRUE", "nULL", "0o644", "08", "1e3", "1.5e3", "+.nan", "1:60", "-", "."]
+        {
+            assert_eq!(value(text), string(text), "{text}");
+        }
+        for (text, number) in [
+            ("0", 0),
+            ("0644", 420),
+            ("-0644", -420),
+            ("0x1F", 31),
+            ("0b11", 3),
+            ("1_000", 1000),
+            ("12:30", 750),
+            ("12:30:45", 45045),
+            ("-1:30", -90),
+            ("+12", 12),
+            ("0_", 0),
+            ("00", 0),
+        ] {
+            assert_eq!(value(text), Value::Int(number), "{text}");
+        }
+        for (text, number) in [("1.0e+3", 1000.0), ("1.10", 1.1), ("-.inf", f64::NEG_INFINITY), ("1:30.5", 90.5), (".5", 0.5)] {
+            assert_eq!(value(text), Value::Float(number), "{text}");
+        }
+        for text in ["", "~", "null", "Null", "NULL"] {
+            assert_eq!(value(text), Value::Null, "{text}");
+        }
+    }
+
+    #[test]
+    fn dates_must_exist() {
+        for text in ["2024-01-02", "2024-02-29", "2001-12-14t21:59:43.10-05:00", "2001-12-14 21:59:43", "2001-1-1 1:00:00Z"] {
+            assert_eq!(value(text), Value::Timestamp(text.into()), "{text}");
+        }
+        for text in ["2024-13-45", "2023-02-29", "2001-12-14 24:00:00"] {
+            assert_eq!(plain(text), Resolved::Invalid("a date"), "{text}");
+        }
+        for text in ["2024-1-2", "20240102", "2024-01-02x"] {
+            assert!(matches!(value(text), Value::String(_) | Value::Int(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn underscores_alone_are_no_number() {
+        assert_eq!(plain("0x_"), Resolved::Invalid("an integer"));
+        assert_eq!(plain("0b_"), Resolved::Invalid("an integer"));
+    }
+}
