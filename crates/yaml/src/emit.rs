@@ -1,1 +1,329 @@
-//! Writing YAML byte for byte as PyYAML does.
+//! Writing YAML byte for byte as PyYAML does with libyaml, which is what `to_yaml` and `to_nice_yaml` show.
+
+use std::cmp::Ordering;
+
+use base64::Engine;
+use libyaml_safer::{Emitter, Encoding, Event, MappingStyle, ScalarStyle, SequenceStyle};
+
+use crate::resolve::{self, Resolved};
+use crate::{Error, ErrorKind, Node, Span, Value, python_float};
+
+/// A value to write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// An integer in decimal.
+    Int(String),
+    /// A floating-point number.
+    Float(f64),
+    /// Text.
+    Str(String),
+    /// Bytes, written as `!!binary`.
+    Bytes(Vec<u8>),
+    /// A date or time, written plainly.
+    Timestamp(String),
+    /// Ciphertext, written as `!vault`.
+    Vault(String),
+    /// A sequence.
+    List(Vec<Item>),
+    /// A mapping.
+    Map(Vec<(Item, Item)>),
+}
+
+impl From<&Node> for Item {
+    fn from(node: &Node) -> Self {
+        match &node.value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Int(value) => Self::Int(value.to_string()),
+            Value::BigInt(text) => Self::Int(text.clone()),
+            Value::Float(value) => Self::Float(*value),
+            Value::String(text) | Value::Literal(text) => Self::Str(text.to_string()),
+            Value::Vault(text) => Self::Vault(text.to_string()),
+            Value::Timestamp(text) => Self::Timestamp(text.to_string()),
+            Value::Binary(bytes) => Self::Bytes(bytes.to_vec()),
+            Value::List(items) => Self::List(items.iter().map(Self::from).collect()),
+            Value::Map(mapping) => {
+                Self::Map(mapping.iter().map(|(key, value)| (Self::from(&key.as_node()), Self::from(value))).collect())
+            }
+        }
+    }
+}
+
+/// How to write, with PyYAML's names and defaults.
+#[derive(Clone, Debug)]
+pub struct DumpOptions {
+    /// Columns of indentation, 2 to 9; others count as 2.
+    pub indent: i32,
+    /// The preferred width of lines; negative is unlimited.
+    pub width: i32,
+    /// Whether mappings are sorted by their keys.
+    pub sort_keys: bool,
+    /// `Some(true)` writes everything in braces and brackets, `Some(false)` nothing, `None` the innermost collections.
+    pub default_flow_style: Option<bool>,
+    /// The style of every scalar: `'"'`, `'\''`, `'|'` or `'>'`.
+    pub default_style: Option<char>,
+    /// Whether characters outside ASCII are written as they are.
+    pub allow_unicode: bool,
+    /// Whether `---` is written.
+    pub explicit_start: bool,
+    /// Whether `...` is written.
+    pub explicit_end: bool,
+    /// Whether tags and quotes are written throughout.
+    pub canonical: bool,
+}
+
+impl Default for DumpOptions {
+    fn default() -> Self {
+        Self {
+            indent: 2,
+            width: 80,
+            sort_keys: true,
+            default_flow_style: Some(false),
+            default_style: None,
+            allow_unicode: false,
+            explicit_start: false,
+            explicit_end: false,
+            canonical: false,
+        }
+    }
+}
+
+impl DumpOptions {
+    /// The options of the filter `to_yaml`.
+    pub fn to_yaml() -> Self {
+        Self { default_flow_style: None, allow_unicode: true, ..Self::default() }
+    }
+
+    /// The options of the filter `to_nice_yaml`.
+    pub fn to_nice_yaml() -> Self {
+        Self { indent: 4, allow_unicode: true, ..Self::default() }
+    }
+}
+
+/// Writes a value as one document.
+pub fn dump(item: &Item, options: &DumpOptions) -> Result<String, Error> {
+    let mut output = Vec::new();
+    let mut writer = Writer { options, astral: Vec::new(), events: Vec::new() };
+    writer.item(item);
+    let Writer { events, astral, .. } = writer;
+    emit(events, options, &mut output)
+        .map_err(|error| Error::new(ErrorKind::Emit, format!("The value cannot be written as YAML: {error}."), Span::none()))?;
+    let text = String::from_utf8_lossy(&output).into_owned();
+    Ok(restore_astral(text, astral))
+}
+
+fn emit(events: Vec<Event>, options: &DumpOptions, output: &mut Vec<u8>) -> Result<(), libyaml_safer::Error> {
+    let mut emitter = Emitter::new();
+    emitter.set_output_string(output);
+    emitter.set_indent(options.indent);
+    emitter.set_width(options.width);
+    emitter.set_unicode(options.allow_unicode);
+    emitter.set_canonical(options.canonical);
+    emitter.emit(Event::stream_start(Encoding::Utf8))?;
+    emitter.emit(Event::document_start(None, &[], !options.explicit_start))?;
+    for event in events {
+        emitter.emit(event)?;
+    }
+    emitter.emit(Event::document_end(!options.explicit_end))?;
+    emitter.emit(Event::stream_end())?;
+    emitter.flush()
+}
+
+/// Stands for one character beyond the basic plane: unprintable, and as wide when escaped as that character's own
+/// escape. libyaml escapes those characters, our emitter does not, and the width decides where lines are folded.
+const ASTRAL: &str = "\u{fffe}\u{86}";
+const ASTRAL_ESCAPED: &str = "\\uFFFE\\x86";
+
+fn restore_astral(text: String, astral: Vec<char>) -> String {
+    if astral.is_empty() {
+        return text;
+    }
+    let mut restored = String::with_capacity(text.len());
+    let mut characters = astral.into_iter();
+    let mut pieces = text.split(ASTRAL_ESCAPED);
+    restored += pieces.next().unwrap_or_default();
+    for piece in pieces {
+        match characters.next() {
+            Some(character) => restored += &format!("\\U{:08X}", u32::from(character)),
+            None => restored += ASTRAL_ESCAPED,
+        }
+        restored += piece;
+    }
+    restored
+}
+
+struct Writer<'a> {
+    options: &'a DumpOptions,
+    /// The characters replaced by [`ASTRAL`], in order.
+    astral: Vec<char>,
+    events: Vec<Event>,
+}
+
+const NULL: &str = "tag:yaml.org,2002:null";
+const BOOL: &str = "tag:yaml.org,2002:bool";
+const INT: &str = "tag:yaml.org,2002:int";
+const FLOAT: &str = "tag:yaml.org,2002:float";
+const STR: &str = "tag:yaml.org,2002:str";
+const BINARY: &str = "tag:yaml.org,2002:binary";
+const TIMESTAMP: &str = "tag:yaml.org,2002:timestamp";
+const SEQ: &str = "tag:yaml.org,2002:seq";
+const MAP: &str = "tag:yaml.org,2002:map";
+
+impl Writer<'_> {
+    fn item(&mut self, item: &Item) {
+        match item {
+            Item::Null => self.plain(NULL, "null"),
+            Item::Bool(value) => self.plain(BOOL, if *value { "true" } else { "false" }),
+            Item::Int(text) => self.plain(INT, text),
+            Item::Float(value) => self.plain(FLOAT, &float_text(*value)),
+            Item::Timestamp(text) => self.plain(TIMESTAMP, text),
+            Item::Str(text) => {
+                let is_plain = matches!(resolve::plain(text), Resolved::Value(Value::String(_)));
+                let text = self.without_astral(text);
+                self.scalar(STR, &text, is_plain, true, None);
+            }
+            Item::Bytes(bytes) => self.scalar(BINARY, &base64_lines(bytes), false, false, Some(ScalarStyle::Literal)),
+            Item::Vault(text) => self.scalar("!vault", text, false, false, Some(ScalarStyle::Literal)),
+            Item::List(items) => {
+                let flow = self.options.default_flow_style.unwrap_or_else(|| items.iter().all(|item| self.is_simple(item)));
+                let style = if flow { SequenceStyle::Flow } else { SequenceStyle::Block };
+                self.events.push(Event::sequence_start(None, Some(SEQ), true, style));
+                for item in items {
+                    self.item(item);
+                }
+                self.events.push(Event::sequence_end());
+            }
+            Item::Map(entries) => {
+                let flow = self.options.default_flow_style.unwrap_or_else(|| {
+                    entries.iter().all(|(key, value)| self.is_simple(key) && self.is_simple(value))
+                });
+                let style = if flow { MappingStyle::Flow } else { MappingStyle::Block };
+                self.events.push(Event::mapping_start(None, Some(MAP), true, style));
+                for (key, value) in self.in_order(entries) {
+                    self.item(key);
+                    self.item(value);
+                }
+                self.events.push(Event::mapping_end());
+            }
+        }
+    }
+
+    /// Whether a scalar leaves its collection in flow style.
+    fn is_simple(&self, item: &Item) -> bool {
+        self.options.default_style.is_none()
+            && !matches!(item, Item::List(_) | Item::Map(_) | Item::Bytes(_) | Item::Vault(_))
+    }
+
+    fn plain(&mut self, tag: &str, text: &str) {
+        self.scalar(tag, text, true, false, None);
+    }
+
+    fn scalar(&mut self, tag: &str, text: &str, plain: bool, quoted: bool, style: Option<ScalarStyle>) {
+        let style = style.unwrap_or(match self.options.default_style {
+            Some('"') => ScalarStyle::DoubleQuoted,
+            Some('\'') => ScalarStyle::SingleQuoted,
+            Some('|') => ScalarStyle::Literal,
+            Some('>') => ScalarStyle::Folded,
+            _ => ScalarStyle::Any,
+        });
+        self.events.push(Event::scalar(None, Some(tag), text, plain, quoted, style));
+    }
+
+    fn without_astral(&mut self, text: &str) -> String {
+        let mut replaced = String::with_capacity(text.len());
+        for character in text.chars() {
+            if character > '\u{ffff}' {
+                self.astral.push(character);
+                replaced += ASTRAL;
+            } else {
+                replaced.push(character);
+            }
+        }
+        replaced
+    }
+
+    fn in_order<'i>(&self, entries: &'i [(Item, Item)]) -> Vec<&'i (Item, Item)> {
+        let mut ordered: Vec<_> = entries.iter().collect();
+        // Python refuses to compare keys of different types, and PyYAML then keeps their order.
+        let comparable = |pair: &[(Item, Item)]| matches!(pair, [(a, _), (b, _)] if compare(a, b).is_some());
+        if self.options.sort_keys && entries.windows(2).all(comparable) {
+            ordered.sort_by(|(a, _), (b, _)| compare(a, b).unwrap_or(Ordering::Equal));
+        }
+        ordered
+    }
+}
+
+fn compare(a: &Item, b: &Item) -> Option<Ordering> {
+    match (a, b) {
+        (Item::Str(a), Item::Str(b)) | (Item::Timestamp(a), Item::Timestamp(b)) => Some(a.cmp(b)),
+        (Item::Bytes(a), Item::Bytes(b)) => Some(a.cmp(b)),
+        (Item::Int(a), Item::Int(b)) => Some(match (a.parse::<i128>(), b.parse::<i128>()) {
+            (Ok(a), Ok(b)) => a.cmp(&b),
+            _ => number(&Item::Int(a.clone()))?.total_cmp(&number(&Item::Int(b.clone()))?),
+        }),
+        _ => Some(number(a)?.total_cmp(&number(b)?)),
+    }
+}
+
+fn number(item: &Item) -> Option<f64> {
+    match item {
+        Item::Bool(value) => Some(f64::from(u8::from(*value))),
+        Item::Int(text) => text.parse().ok(),
+        Item::Float(value) => Some(*value),
+        _ => None,
+    }
+}
+
+fn float_text(value: f64) -> String {
+    if value.is_nan() {
+        return ".nan".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { ".inf" } else { "-.inf" }.to_owned();
+    }
+    let text = python_float(value);
+    // YAML 1.1 takes a number with an exponent for a float only when it has a dot.
+    if text.contains('.') { text } else { text.replacen('e', ".0e", 1) }
+}
+
+/// Base64 in lines of 76 characters, each ended by a newline.
+fn base64_lines(bytes: &[u8]) -> String {
+    bytes.chunks(57).map(|chunk| base64::engine::general_purpose::STANDARD.encode(chunk) + "\n").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(value: &str) -> Item {
+        Item::Str(value.to_owned())
+    }
+
+    #[test]
+    fn nice_yaml_indents_by_four_and_sorts() {
+        let item = Item::Map(vec![
+            (text("b"), Item::List(vec![text("yes"), Item::Bool(true), Item::Int("1".into())])),
+            (text("a"), Item::Map(vec![(text("x"), Item::Null), (text("e"), Item::Map(vec![]))])),
+        ]);
+        let nice = dump(&item, &DumpOptions::to_nice_yaml()).unwrap();
+        assert_eq!(nice, "a:\n    e: {}\n    x: null\nb:\n- 'yes'\n- true\n- 1\n");
+        let terse = dump(&item, &DumpOptions::to_yaml()).unwrap();
+        assert_eq!(terse, "a:\n  e: {}\n  x: null\nb: ['yes', true, 1]\n");
+    }
+
+    #[test]
+    fn characters_beyond_the_basic_plane_are_escaped() {
+        let item = Item::List(vec![text("smile \u{1f600} é")]);
+        assert_eq!(dump(&item, &DumpOptions::to_nice_yaml()).unwrap(), "- \"smile \\U0001F600 é\"\n");
+    }
+
+    #[test]
+    fn keys_of_different_types_keep_their_order() {
+        let item = Item::Map(vec![(text("b"), Item::Null), (Item::Int("1".into()), Item::Null)]);
+        assert_eq!(dump(&item, &DumpOptions::default()).unwrap(), "b: null\n1: null\n");
+    }
+}
