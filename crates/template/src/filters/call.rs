@@ -1,0 +1,302 @@
+//! How a filter or test gets its arguments: bound to names as Python binds them.
+
+use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
+use minijinja::{State, Value};
+
+use crate::python::{self, number, repr, text, type_name};
+use crate::{Error, is_undefined};
+
+/// What a filter answers.
+pub(crate) type Outcome = Result<Value, minijinja::Error>;
+
+/// What a test answers.
+pub(crate) type Verdict = Result<bool, minijinja::Error>;
+
+/// A filter's or test's own name and those of its arguments.
+#[derive(Debug)]
+pub(crate) struct Signature {
+    /// `filter` or `test`.
+    pub(crate) what: &'static str,
+    pub(crate) name: &'static str,
+    /// The arguments after the value. What follows a `*` can only be given by name; `*name` takes all that is left,
+    /// `**` any name.
+    pub(crate) parameters: &'static [&'static str],
+}
+
+/// The arguments of one call.
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    signature: &'static Signature,
+    value: Value,
+    named: Vec<(&'static str, Value)>,
+    rest: Vec<Value>,
+    extra: Vec<(String, Value)>,
+}
+
+/// One line of a registry: a filter with its names, its parameters and the function behind it.
+macro_rules! filter {
+    ([$($name:literal),+], [$($parameter:literal),*], $run:path) => {
+        crate::registry::Function::new(&[$($name),+], || {
+            const SIGNATURE: crate::filters::call::Signature = crate::filters::call::Signature {
+                what: "filter",
+                name: [$($name),+][0],
+                parameters: &[$($parameter),*],
+            };
+            crate::filters::call::callable(&SIGNATURE, $run)
+        })
+    };
+}
+
+/// One line of a registry: a test with its names, its parameters and the function behind it.
+macro_rules! test {
+    ([$($name:literal),+], [$($parameter:literal),*], $run:path) => {
+        crate::registry::Function::new(&[$($name),+], || {
+            const SIGNATURE: crate::filters::call::Signature = crate::filters::call::Signature {
+                what: "test",
+                name: [$($name),+][0],
+                parameters: &[$($parameter),*],
+            };
+            crate::filters::call::verdict(&SIGNATURE, $run)
+        })
+    };
+}
+
+pub(crate) use {filter, test};
+
+/// The callable of a filter.
+pub(crate) fn callable(
+    signature: &'static Signature,
+    run: fn(&mut State<'_, '_>, &Arguments) -> Outcome,
+) -> Value {
+    Value::from_function(move |state: &mut State<'_, '_>, values: Rest<ValueOrKwargs>| -> Outcome {
+        run(state, &Arguments::bind(signature, values.into_values())?)
+    })
+}
+
+/// The callable of a test.
+pub(crate) fn verdict(signature: &'static Signature, run: fn(&mut State<'_, '_>, &Arguments) -> Verdict) -> Value {
+    Value::from_function(move |state: &mut State<'_, '_>, values: Rest<ValueOrKwargs>| -> Verdict {
+        run(state, &Arguments::bind(signature, values.into_values())?)
+    })
+}
+
+impl Arguments {
+    fn bind(signature: &'static Signature, values: Vec<Value>) -> Result<Arguments, minijinja::Error> {
+        let mut bound = Arguments {
+            signature,
+            value: Value::UNDEFINED,
+            named: Vec::new(),
+            rest: Vec::new(),
+            extra: Vec::new(),
+        };
+        let variadic = signature.parameters.iter().any(|name| name.starts_with('*') && name.len() > 1 && *name != "**");
+        let mut positional =
+            signature.parameters.iter().take_while(|name| !name.starts_with('*')).copied();
+        let mut values = values.into_iter();
+        match values.next() {
+            Some(value) if !value.is_kwargs() => bound.value = value,
+            _ => return Err(bound.error("needs a value to work on")),
+        }
+        for value in values {
+            if value.is_kwargs() {
+                for key in value.try_iter()? {
+                    let name = text(&key);
+                    bound.bind_named(name, value.get_item(&key)?)?;
+                }
+            } else if let Some(name) = positional.next() {
+                bound.named.push((name, value));
+            } else if variadic {
+                bound.rest.push(value);
+            } else {
+                return Err(bound.error("was given too many arguments"));
+            }
+        }
+        Ok(bound)
+    }
+
+    fn bind_named(&mut self, name: String, value: Value) -> Result<(), minijinja::Error> {
+        let known = self.signature.parameters.iter().copied().find(|parameter| *parameter == name);
+        match known {
+            Some(parameter) if self.get(parameter).is_some() => {
+                Err(self.error(format!("was given its argument '{name}' twice")))
+            }
+            Some(parameter) => {
+                self.named.push((parameter, value));
+                Ok(())
+            }
+            None if self.signature.parameters.contains(&"**") => {
+                self.extra.push((name, value));
+                Ok(())
+            }
+            None => {
+                let known: Vec<&str> =
+                    self.signature.parameters.iter().filter(|known| !known.starts_with('*')).copied().collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                Err(self.error(format!("has no argument '{name}'; it takes by name: {known}")))
+            }
+        }
+    }
+
+    /// The value before the bar or the `is`.
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The value as text, whatever it is.
+    pub(crate) fn text(&self) -> String {
+        text(&self.value)
+    }
+
+    /// The value, which must be text.
+    pub(crate) fn string(&self) -> Result<&str, minijinja::Error> {
+        self.value.as_str().ok_or_else(|| self.unsuitable("text"))
+    }
+
+    /// The items of the value, which must be something that can be iterated over.
+    pub(crate) fn items(&self) -> Result<Vec<Value>, minijinja::Error> {
+        items(&self.value).ok_or_else(|| self.unsuitable("a list"))
+    }
+
+    /// The items of the value, which must be a list.
+    pub(crate) fn list(&self) -> Result<Vec<Value>, minijinja::Error> {
+        if is_list(&self.value) { self.items() } else { Err(self.unsuitable("a list")) }
+    }
+
+    /// The pairs of the value, which must be a dictionary.
+    pub(crate) fn pairs(&self) -> Result<Vec<(Value, Value)>, minijinja::Error> {
+        pairs(&self.value).ok_or_else(|| self.unsuitable("a dictionary"))
+    }
+
+    /// An argument, if it was given.
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        debug_assert!(self.signature.parameters.contains(&name), "{name} is no parameter");
+        self.named.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// An argument, if it was given and is not `none`.
+    pub(crate) fn some(&self, name: &str) -> Option<&Value> {
+        self.get(name).filter(|value| !value.is_none())
+    }
+
+    /// An argument that must be given.
+    pub(crate) fn need(&self, name: &str) -> Result<&Value, minijinja::Error> {
+        self.get(name).ok_or_else(|| self.error(format!("needs the argument '{name}'")))
+    }
+
+    /// An argument as text, whatever it is.
+    pub(crate) fn text_of(&self, name: &str) -> Option<String> {
+        self.some(name).map(text)
+    }
+
+    /// An argument as text that must be given.
+    pub(crate) fn need_text(&self, name: &str) -> Result<String, minijinja::Error> {
+        self.need(name).map(text)
+    }
+
+    /// Whether an argument is true.
+    pub(crate) fn flag(&self, name: &str, default: bool) -> bool {
+        self.get(name).map_or(default, python::truth)
+    }
+
+    /// An argument that must be an integer.
+    pub(crate) fn integer(&self, name: &str) -> Result<Option<i128>, minijinja::Error> {
+        match self.some(name) {
+            None => Ok(None),
+            Some(value) if value.is_integer() || value.kind() == ValueKind::Bool => Ok(number::to_int(value)),
+            Some(value) => Err(self.wrong(name, "an integer", value)),
+        }
+    }
+
+    /// An argument that must be an integer and is at least 0.
+    pub(crate) fn size(&self, name: &str, default: usize) -> Result<usize, minijinja::Error> {
+        Ok(self.integer(name)?.map_or(default, |number| usize::try_from(number.max(0)).unwrap_or(usize::MAX)))
+    }
+
+    /// The positional arguments beyond the named ones.
+    pub(crate) fn rest(&self) -> &[Value] {
+        &self.rest
+    }
+
+    /// The named arguments that the signature does not list.
+    pub(crate) fn extra(&self) -> &[(String, Value)] {
+        &self.extra
+    }
+
+    /// An error about this call; the reason continues "The filter 'x' ...".
+    pub(crate) fn error(&self, reason: impl AsRef<str>) -> minijinja::Error {
+        let Signature { what, name, .. } = self.signature;
+        Error::filter(format!("The {what} '{name}' {}.", reason.as_ref().trim_end_matches('.'))).into()
+    }
+
+    /// An error about this call whose reason is a sentence of its own.
+    pub(crate) fn failed(&self, reason: impl AsRef<str>) -> minijinja::Error {
+        self.error(format!("failed: {}", reason.as_ref()))
+    }
+
+    /// The value has the wrong type.
+    pub(crate) fn unsuitable(&self, expected: &str) -> minijinja::Error {
+        self.error(format!("needs {expected} to work on, but was given {}", shown(&self.value)))
+    }
+
+    /// An argument has the wrong type.
+    pub(crate) fn wrong(&self, name: &str, expected: &str, value: &Value) -> minijinja::Error {
+        self.error(format!("needs {expected} as its argument '{name}', but was given {}", shown(value)))
+    }
+}
+
+/// A value as an error names it: its type, and its text where that is short.
+pub(crate) fn shown(value: &Value) -> String {
+    const LONGEST: usize = 60;
+    let name = type_name(value);
+    if value.is_none() {
+        return "none".to_owned();
+    }
+    if is_undefined(value) {
+        return "an undefined value".to_owned();
+    }
+    let shown = repr(value);
+    if shown.chars().count() > LONGEST { format!("a value of type {name}") } else { format!("the {name} {shown}") }
+}
+
+/// Whether the value is a list or tuple, or something that yields items one by one.
+pub(crate) fn is_list(value: &Value) -> bool {
+    matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
+}
+
+/// Whether the value is a dictionary.
+pub(crate) fn is_dict(value: &Value) -> bool {
+    value.kind() == ValueKind::Map
+}
+
+/// What Python's `for` would see: items, keys or characters.
+pub(crate) fn items(value: &Value) -> Option<Vec<Value>> {
+    match value.kind() {
+        ValueKind::String => Some(value.as_str()?.chars().map(|character| Value::from(character.to_string())).collect()),
+        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => Some(value.try_iter().ok()?.collect()),
+        _ => None,
+    }
+}
+
+/// The keys and values of a dictionary.
+pub(crate) fn pairs(value: &Value) -> Option<Vec<(Value, Value)>> {
+    if !is_dict(value) {
+        return None;
+    }
+    let keys = value.try_iter().ok()?;
+    Some(keys.map(|key| (key.clone(), value.get_item(&key).unwrap_or_default())).collect())
+}
+
+/// A list value.
+pub(crate) fn list(items: Vec<Value>) -> Value {
+    Value::from(items)
+}
+
+/// A tuple value.
+pub(crate) fn tuple(items: Vec<Value>) -> Value {
+    Value::from(minijinja::value::Tuple::new(items))
+}
+
+/// A dictionary value; of equal keys the last counts.
+pub(crate) fn dict(pairs: impl IntoIterator<Item = (Value, Value)>) -> Value {
+    Value::from_pairs(pairs)
+}

@@ -1,0 +1,13 @@
+//! Python's view of values: how it shows, orders, parses and matches them.
+
+pub(crate) mod json;
+pub(crate) mod number;
+pub(crate) mod order;
+pub(crate) mod random;
+pub(crate) mod regex;
+pub(crate) mod time;
+pub(crate) mod version;
+
+mod text;
+
+pub use text::{float, repr, text, truth, type_name};

@@ -1,0 +1,274 @@
+//! Python's `re` on top of the crates regex and fancy-regex.
+//!
+//! A pattern is rewritten into their syntax, then compiled by regex (linear time); what that refuses because of
+//! lookaround or backreferences is compiled by fancy-regex.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+mod syntax;
+mod template;
+
+pub(crate) use template::Template;
+
+/// Python's `re.IGNORECASE`, `re.MULTILINE` and where a match may stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Flags {
+    pub(crate) ignore_case: bool,
+    pub(crate) multi_line: bool,
+    pub(crate) anchor: Anchor,
+}
+
+/// Where a match may stand: `search`, `match` or `fullmatch`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Anchor {
+    /// Anywhere.
+    #[default]
+    Search,
+    /// At the start of the text.
+    Match,
+    /// Over the whole text.
+    Full,
+}
+
+/// A compiled Python pattern.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    plain: Engine,
+    /// The same pattern for a text that ends with a newline, before which Python's `$` also matches.
+    before_newline: Option<Engine>,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Linear(regex::Regex),
+    Backtracking(fancy_regex::Regex),
+}
+
+/// One match: the byte range of each group, the whole match first.
+#[derive(Clone, Debug)]
+pub(crate) struct Match<'t> {
+    text: &'t str,
+    groups: Vec<Option<(usize, usize)>>,
+}
+
+impl<'t> Match<'t> {
+    /// Where the whole match starts.
+    pub(crate) fn start(&self) -> usize {
+        self.groups.first().copied().flatten().map_or(0, |range| range.0)
+    }
+
+    /// Where the whole match ends.
+    pub(crate) fn end(&self) -> usize {
+        self.groups.first().copied().flatten().map_or(0, |range| range.1)
+    }
+
+    /// The text of a group; none if there is no such group or it took no part.
+    pub(crate) fn group(&self, index: usize) -> Option<&'t str> {
+        let (start, end) = self.groups.get(index).copied().flatten()?;
+        self.text.get(start..end)
+    }
+
+    /// How many groups there are, without the whole match.
+    pub(crate) fn group_count(&self) -> usize {
+        self.groups.len().saturating_sub(1)
+    }
+}
+
+/// The compiled pattern, from the cache if it was compiled before. The error is a sentence.
+pub(crate) fn compile(pattern: &str, flags: Flags) -> Result<Arc<Pattern>, String> {
+    type Cache = Mutex<HashMap<(String, Flags), Arc<Pattern>>>;
+    const CACHED_PATTERNS: usize = 512;
+    static CACHE: OnceLock<Cache> = OnceLock::new();
+    let cache = CACHE.get_or_init(Cache::default);
+    let key = (pattern.to_owned(), flags);
+    if let Some(found) = cache.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get(&key) {
+        return Ok(found.clone());
+    }
+    let compiled = Arc::new(Pattern::new(pattern, flags)?);
+    let mut cache = cache.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if cache.len() >= CACHED_PATTERNS {
+        cache.clear();
+    }
+    cache.insert(key, compiled.clone());
+    Ok(compiled)
+}
+
+impl Pattern {
+    fn new(pattern: &str, flags: Flags) -> Result<Pattern, String> {
+        let fail = |reason: String| format!("the regular expression '{pattern}' is not valid: {reason}");
+        let translated = syntax::translate(pattern, flags.multi_line).map_err(fail)?;
+        let build = |body: &str| {
+            let mut source = String::new();
+            if flags.ignore_case {
+                source.push_str("(?i)");
+            }
+            if flags.multi_line {
+                source.push_str("(?m)");
+            }
+            match flags.anchor {
+                Anchor::Search => source.push_str(body),
+                Anchor::Match => source.push_str(&format!("\\A(?:{body})")),
+                Anchor::Full => source.push_str(&format!("\\A(?:{body})\\z")),
+            }
+            Engine::new(&source)
+        };
+        let plain = build(&translated.plain).map_err(fail)?;
+        let before_newline = match &translated.before_newline {
+            Some(body) => Some(build(body).map_err(fail)?),
+            None => None,
+        };
+        Ok(Pattern { plain, before_newline })
+    }
+
+    fn engine(&self, text: &str) -> &Engine {
+        match &self.before_newline {
+            Some(engine) if text.ends_with('\n') => engine,
+            _ => &self.plain,
+        }
+    }
+
+    /// The first match at or after a byte position.
+    pub(crate) fn find_at<'t>(&self, text: &'t str, position: usize) -> Result<Option<Match<'t>>, String> {
+        self.engine(text).find_at(text, position)
+    }
+
+    /// Whether there is a match.
+    pub(crate) fn is_match(&self, text: &str) -> Result<bool, String> {
+        match self.engine(text) {
+            Engine::Linear(regex) => Ok(regex.is_match(text)),
+            Engine::Backtracking(_) => Ok(self.find_at(text, 0)?.is_some()),
+        }
+    }
+
+    /// All matches that do not overlap. As in Python, an empty match may follow directly after another match.
+    pub(crate) fn find_all<'t>(&self, text: &'t str, limit: usize) -> Result<Vec<Match<'t>>, String> {
+        let mut found = Vec::new();
+        let mut position = 0;
+        while position <= text.len() && found.len() < limit {
+            let Some(matched) = self.find_at(text, position)? else { break };
+            position = matched.end();
+            if matched.start() == matched.end() {
+                position += text[position..].chars().next().map_or(1, char::len_utf8);
+            }
+            found.push(matched);
+        }
+        Ok(found)
+    }
+
+    /// The number of a named group.
+    pub(crate) fn group_number(&self, name: &str) -> Option<usize> {
+        match &self.plain {
+            Engine::Linear(regex) => regex.capture_names().position(|group| group == Some(name)),
+            Engine::Backtracking(regex) => regex.capture_names().position(|group| group == Some(name)),
+        }
+    }
+
+    /// How many groups the pattern has.
+    pub(crate) fn group_count(&self) -> usize {
+        match &self.plain {
+            Engine::Linear(regex) => regex.captures_len() - 1,
+            Engine::Backtracking(regex) => regex.captures_len() - 1,
+        }
+    }
+
+    /// `re.sub`: the text with its first `limit` matches replaced, and how many there were.
+    pub(crate) fn replace(&self, text: &str, template: &Template, limit: usize) -> Result<(String, usize), String> {
+        let matches = self.find_all(text, limit)?;
+        let mut out = String::with_capacity(text.len());
+        let mut done = 0;
+        for matched in &matches {
+            out.push_str(&text[done..matched.start()]);
+            template.expand(matched, &mut out);
+            done = matched.end();
+        }
+        out.push_str(&text[done..]);
+        Ok((out, matches.len()))
+    }
+}
+
+impl Engine {
+    fn new(source: &str) -> Result<Engine, String> {
+        match regex::Regex::new(source) {
+            Ok(regex) => Ok(Engine::Linear(regex)),
+            Err(linear) => match fancy_regex::Regex::new(source) {
+                Ok(regex) => Ok(Engine::Backtracking(regex)),
+                Err(backtracking) => {
+                    let needs_backtracking = source.contains("(?") || source.contains('\\');
+                    let reason = if needs_backtracking { backtracking.to_string() } else { linear.to_string() };
+                    Err(reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned())
+                }
+            },
+        }
+    }
+
+    fn find_at<'t>(&self, text: &'t str, position: usize) -> Result<Option<Match<'t>>, String> {
+        let groups = match self {
+            Engine::Linear(regex) => regex.captures_at(text, position).map(|captures| {
+                captures.iter().map(|group| group.map(|group| (group.start(), group.end()))).collect::<Vec<_>>()
+            }),
+            Engine::Backtracking(regex) => regex
+                .captures_from_pos(text, position)
+                .map_err(|error| format!("the regular expression '{regex}' gave up: {error}"))?
+                .map(|captures| {
+                    captures.iter().map(|group| group.map(|group| (group.start(), group.end()))).collect::<Vec<_>>()
+                }),
+        };
+        Ok(groups.map(|groups| Match { text, groups }))
+    }
+}
+
+/// `re.escape`: every character that means something in a pattern gets a backslash.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if "()[]{}?*+-|^$\\.&~# \t\n\r\u{b}\u{c}".contains(character) {
+            out.push('\\');
+        }
+        out.push(character);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sub(pattern: &str, replacement: &str, text: &str) -> String {
+        let pattern = compile(pattern, Flags::default()).unwrap();
+        let template = Template::parse(replacement, &pattern).unwrap();
+        pattern.replace(text, &template, usize::MAX).unwrap().0
+    }
+
+    #[test]
+    fn empty_matches_follow_other_matches() {
+        assert_eq!(sub("x*", "-", "abxd"), "-a-b--d-");
+        assert_eq!(sub("$", "!", "a\n"), "a!\n!");
+    }
+
+    #[test]
+    fn python_syntax_is_understood() {
+        let cases = [
+            (r"(?P<a>\w)(?P=a)", r"<\g<a>>", "hello", "he<l>o"),
+            (r"[[]x]", "y", "[x]", "y"),
+            (r"a{,2}b", "-", "aab", "-"),
+            (r"{{ x }}", "y", "{{ x }}", "y"),
+            (r"(?<=a)b", "c", "ab", "ac"),
+            (r"^(\d+)\.(\d+)\Z", r"\2.\1", "1.2", "2.1"),
+            (r"[^]]+", "x", "a]b", "x]x"),
+            (r"\/", "-", "a/b", "a-b"),
+            (r"(?#note)a", "b", "a", "b"),
+            (r"[\w-]+", "x", "a-b c", "x x"),
+            (r"\<b\>", "x", "<b>", "x"),
+        ];
+        for (pattern, replacement, text, expected) in cases {
+            assert_eq!(sub(pattern, replacement, text), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_pattern_is_named() {
+        let error = compile("a(b", Flags::default()).unwrap_err();
+        assert!(error.starts_with("the regular expression 'a(b' is not valid:"), "{error}");
+    }
+}

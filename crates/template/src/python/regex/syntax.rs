@@ -1,0 +1,198 @@
+//! Rewrites the syntax of Python's `re` into that of the crates regex and fancy-regex.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// A pattern in the crates' syntax.
+#[derive(Debug)]
+pub(super) struct Translated {
+    /// For a text that does not end with a newline.
+    pub(super) plain: String,
+    /// For one that does, if that makes a difference.
+    pub(super) before_newline: Option<String>,
+}
+
+/// How `$` is written while both variants are one text.
+const END: char = '\u{10fffe}';
+
+/// Rewrites a Python pattern; the error is the reason why it is none.
+pub(super) fn translate(pattern: &str, multi_line: bool) -> Result<Translated, String> {
+    let (body, inline_multi_line) = Translator { rest: pattern.chars().peekable(), out: String::new() }.run()?;
+    if !body.contains(END) {
+        return Ok(Translated { plain: body, before_newline: None });
+    }
+    if multi_line || inline_multi_line {
+        return Ok(Translated { plain: body.replace(END, "$"), before_newline: None });
+    }
+    Ok(Translated { plain: body.replace(END, "\\z"), before_newline: Some(body.replace(END, "(?=\\n?\\z)")) })
+}
+
+struct Translator<'p> {
+    rest: Peekable<Chars<'p>>,
+    out: String,
+}
+
+impl Translator<'_> {
+    fn run(mut self) -> Result<(String, bool), String> {
+        let mut inline_multi_line = false;
+        while let Some(character) = self.rest.next() {
+            match character {
+                '\\' => self.escape(false)?,
+                '[' => self.class()?,
+                '$' => self.out.push(END),
+                '{' => self.brace(),
+                '}' => self.out.push_str("\\}"),
+                ']' => self.out.push_str("\\]"),
+                '(' if self.rest.peek() == Some(&'?') => inline_multi_line |= self.group(),
+                other => self.out.push(other),
+            }
+        }
+        Ok((self.out, inline_multi_line))
+    }
+
+    /// What follows `(?`; answers whether it switches multi-line matching on.
+    fn group(&mut self) -> bool {
+        let rest: String = self.rest.clone().skip(1).collect();
+        if rest.starts_with('#') {
+            for character in self.rest.by_ref() {
+                if character == ')' {
+                    break;
+                }
+            }
+            return false;
+        }
+        let flags: String = rest.chars().take_while(|flag| flag.is_ascii_alphabetic() || *flag == '-').collect();
+        let closed_by = rest[flags.len()..].chars().next();
+        if flags.is_empty() || !matches!(closed_by, Some(')' | ':')) {
+            self.out.push('(');
+            return false;
+        }
+        // The crates always match by Unicode, so these three flags have nothing to say.
+        let kept: String = flags.chars().filter(|flag| !"auL".contains(*flag)).collect();
+        for _ in 0..flags.len() + 2 {
+            self.rest.next();
+        }
+        match (kept.as_str(), closed_by) {
+            ("" | "-", Some(')')) => {}
+            ("" | "-", _) => self.out.push_str("(?:"),
+            (kept, Some(')')) => self.out.push_str(&format!("(?{kept})")),
+            (kept, _) => self.out.push_str(&format!("(?{kept}:")),
+        }
+        kept.split('-').next().is_some_and(|switched_on| switched_on.contains('m'))
+    }
+
+    /// `{2}`, `{2,}`, `{,2}` and `{1,2}` repeat; any other brace is a character.
+    fn brace(&mut self) {
+        let inside: String = self.rest.clone().take_while(|&character| character != '}').collect();
+        let closed = self.rest.clone().nth(inside.chars().count()) == Some('}');
+        let bounds: Vec<&str> = inside.split(',').collect();
+        let numeric = bounds.iter().all(|bound| bound.bytes().all(|digit| digit.is_ascii_digit()));
+        let repeats = closed && numeric && matches!(bounds.as_slice(), [count] if !count.is_empty())
+            || closed && numeric && bounds.len() == 2;
+        if !repeats {
+            self.out.push_str("\\{");
+            return;
+        }
+        for _ in 0..=inside.chars().count() {
+            self.rest.next();
+        }
+        match inside.strip_prefix(',') {
+            Some(most) if most.is_empty() => self.out.push('*'),
+            Some(most) => self.out.push_str(&format!("{{0,{most}}}")),
+            None => self.out.push_str(&format!("{{{inside}}}")),
+        }
+    }
+
+    fn class(&mut self) -> Result<(), String> {
+        self.out.push('[');
+        if self.rest.next_if_eq(&'^').is_some() {
+            self.out.push('^');
+        }
+        let mut first = true;
+        loop {
+            match self.rest.next() {
+                None => return Err("a character class is not closed by ']'".to_owned()),
+                Some(']') if !first => break,
+                Some('\\') => self.escape(true)?,
+                Some('-') => {
+                    let ends = matches!(self.rest.peek(), Some(']') | None);
+                    let after_set = ["\\d", "\\w", "\\s", "\\D", "\\W", "\\S"].iter().any(|set| self.out.ends_with(set));
+                    self.out.push_str(if first || ends || after_set { "\\-" } else { "-" });
+                }
+                Some(character) => self.literal(character),
+            }
+            first = false;
+        }
+        self.out.push(']');
+        Ok(())
+    }
+
+    fn escape(&mut self, in_class: bool) -> Result<(), String> {
+        let Some(character) = self.rest.next() else {
+            return Err("it ends with a single backslash".to_owned());
+        };
+        match character {
+            'Z' if !in_class => self.out.push_str("\\z"),
+            'b' if in_class => self.out.push_str("\\x08"),
+            'd' | 'D' | 'w' | 'W' | 's' | 'S' => self.out.extend(['\\', character]),
+            'A' | 'b' | 'B' if !in_class => self.out.extend(['\\', character]),
+            'n' | 't' | 'r' | 'f' | 'v' | 'a' => self.out.extend(['\\', character]),
+            'x' => self.code(2)?,
+            'u' => self.code(4)?,
+            'U' => self.code(8)?,
+            '0'..='9' => self.number(character, in_class)?,
+            letter if letter.is_ascii_alphabetic() => return Err(format!("'\\{letter}' means nothing in it")),
+            other => self.literal(other),
+        }
+        Ok(())
+    }
+
+    /// A backslash and digits: an octal code, or a reference to a group.
+    fn number(&mut self, first: char, in_class: bool) -> Result<(), String> {
+        let mut digits = String::from(first);
+        let most = if first == '0' || in_class { 3 } else { 2 };
+        while let Some(&digit) = self.rest.peek()
+            && digit.is_ascii_digit()
+            && digits.len() < most
+            && (first != '0' && !in_class || digit < '8')
+        {
+            digits.push(digit);
+            self.rest.next();
+        }
+        let third = self.rest.peek().copied().filter(|digit| ('0'..'8').contains(digit));
+        if let Some(third) = third
+            && digits.len() == 2
+            && ('1'..='3').contains(&first)
+            && digits.chars().all(|digit| digit < '8')
+        {
+            digits.push(third);
+            self.rest.next();
+        }
+        if first == '0' || in_class || digits.len() == 3 {
+            let code = u32::from_str_radix(&digits, 8).map_err(|_| format!("'\\{digits}' is no octal code"))?;
+            self.out.push_str(&format!("\\x{{{code:x}}}"));
+        } else {
+            // The group around it keeps a digit that follows from becoming part of the number.
+            self.out.push_str(&format!("(?:\\{digits})"));
+        }
+        Ok(())
+    }
+
+    fn code(&mut self, length: usize) -> Result<(), String> {
+        let digits: String = self.rest.by_ref().take(length).collect();
+        if digits.len() != length || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(format!("an escape by code needs {length} hexadecimal digits"));
+        }
+        self.out.push_str(&format!("\\x{{{digits}}}"));
+        Ok(())
+    }
+
+    /// A character that stands for itself.
+    fn literal(&mut self, character: char) {
+        if character.is_ascii_punctuation() || character == ' ' || character == '\n' || character == '\t' {
+            self.out.push_str(&format!("\\x{:02x}", u32::from(character)));
+        } else {
+            self.out.push(character);
+        }
+    }
+}

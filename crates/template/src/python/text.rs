@@ -1,0 +1,188 @@
+//! Values as Python shows and judges them: `str()`, `repr()`, `bool()`, `type()`.
+
+use minijinja::Value;
+use minijinja::value::ValueKind;
+
+/// The text of a value as Python's `str()` gives it.
+pub fn text(value: &Value) -> String {
+    match value.as_str() {
+        Some(string) => string.to_owned(),
+        None => repr(value),
+    }
+}
+
+/// The text of a value as Python's `repr()` gives it.
+pub fn repr(value: &Value) -> String {
+    let mut out = String::new();
+    write_repr(value, &mut out);
+    out
+}
+
+/// Whether Python calls the value true.
+pub fn truth(value: &Value) -> bool {
+    value.is_true()
+}
+
+/// The name of the value's Python class, as `type_debug` gives it.
+pub fn type_name(value: &Value) -> &'static str {
+    match value.kind() {
+        ValueKind::Undefined => "Undefined",
+        ValueKind::None => "NoneType",
+        ValueKind::Bool => "bool",
+        ValueKind::Number if value.is_integer() => "int",
+        ValueKind::Number => "float",
+        ValueKind::String => "str",
+        ValueKind::Bytes => "bytes",
+        ValueKind::Seq if value.is_tuple() => "tuple",
+        ValueKind::Seq | ValueKind::Iterable => "list",
+        ValueKind::Map => "dict",
+        _ if super::time::is_datetime(value) => "datetime",
+        _ if super::time::is_timedelta(value) => "timedelta",
+        _ if crate::is_undefined(value) => "UndefinedMarker",
+        _ => "object",
+    }
+}
+
+/// A float as Python's `repr()` shows it: the shortest text that reads back as the same number.
+pub fn float(number: f64) -> String {
+    if number.is_nan() {
+        return "nan".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    // Rust switches to exponents at the same magnitudes but writes them without sign and padding.
+    let shown = format!("{number:?}");
+    match shown.split_once('e') {
+        Some((mantissa, exponent)) => {
+            let (sign, digits) = match exponent.strip_prefix('-') {
+                Some(digits) => ('-', digits),
+                None => ('+', exponent),
+            };
+            let mantissa = mantissa.strip_suffix(".0").unwrap_or(mantissa);
+            format!("{mantissa}e{sign}{digits:0>2}")
+        }
+        None => shown,
+    }
+}
+
+fn write_repr(value: &Value, out: &mut String) {
+    match value.kind() {
+        ValueKind::None => out.push_str("None"),
+        ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
+        ValueKind::Number if value.is_integer() => out.push_str(&value.to_string()),
+        ValueKind::Number => out.push_str(&float(f64::try_from(value.clone()).unwrap_or(f64::NAN))),
+        ValueKind::String => write_quoted(value.as_str().unwrap_or_default(), out),
+        ValueKind::Bytes => write_bytes(value.as_bytes().unwrap_or_default(), out),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let tuple = value.is_tuple();
+            out.push(if tuple { '(' } else { '[' });
+            let mut count = 0;
+            for item in value.try_iter().into_iter().flatten() {
+                if count > 0 {
+                    out.push_str(", ");
+                }
+                write_repr(&item, out);
+                count += 1;
+            }
+            if tuple && count == 1 {
+                out.push(',');
+            }
+            out.push(if tuple { ')' } else { ']' });
+        }
+        ValueKind::Map => {
+            out.push('{');
+            for (index, key) in value.try_iter().into_iter().flatten().enumerate() {
+                if index > 0 {
+                    out.push_str(", ");
+                }
+                write_repr(&key, out);
+                out.push_str(": ");
+                write_repr(&value.get_item(&key).unwrap_or_default(), out);
+            }
+            out.push('}');
+        }
+        _ => out.push_str(&value.to_string()),
+    }
+}
+
+fn write_quoted(text: &str, out: &mut String) {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    out.push(quote);
+    for character in text.chars() {
+        match character {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            _ if character == quote => {
+                out.push('\\');
+                out.push(character);
+            }
+            _ if is_printable(character) => out.push(character),
+            _ => {
+                let code = u32::from(character);
+                out.push_str(&match code {
+                    0..=0xff => format!("\\x{code:02x}"),
+                    0x100..=0xffff => format!("\\u{code:04x}"),
+                    _ => format!("\\U{code:08x}"),
+                });
+            }
+        }
+    }
+    out.push(quote);
+}
+
+fn write_bytes(bytes: &[u8], out: &mut String) {
+    out.push('b');
+    let quote = if bytes.contains(&b'\'') && !bytes.contains(&b'"') { '"' } else { '\'' };
+    out.push(quote);
+    for &byte in bytes {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            _ if char::from(byte) == quote => {
+                out.push('\\');
+                out.push(quote);
+            }
+            0x20..=0x7e => out.push(char::from(byte)),
+            _ => out.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    out.push(quote);
+}
+
+/// Python escapes control, format, private-use and unassigned characters and every space but the ASCII one.
+fn is_printable(character: char) -> bool {
+    if character == ' ' {
+        return true;
+    }
+    let code = u32::from(character);
+    !(character.is_control()
+        || character.is_whitespace()
+        || matches!(code, 0xad | 0x600..=0x605 | 0x61c | 0x180e | 0x200b..=0x200f | 0x202a..=0x202e)
+        || matches!(code, 0x2060..=0x206f | 0xfeff | 0xfff0..=0xfffb | 0xe000..=0xf8ff | 0xfffe | 0xffff)
+        || code >= 0xe0000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_look_like_pythons() {
+        let shown: Vec<String> = [1.0, 0.1, 1e16, 1e15, 1e-5, 0.0001, 1.5e300, -2.5e-10, 1e22].map(float).into();
+        assert_eq!(
+            shown,
+            ["1.0", "0.1", "1e+16", "1000000000000000.0", "1e-05", "0.0001", "1.5e+300", "-2.5e-10", "1e+22"]
+        );
+    }
+
+    #[test]
+    fn strings_are_quoted_like_pythons() {
+        assert_eq!(repr(&Value::from("it's")), r#""it's""#);
+        assert_eq!(repr(&Value::from("'\"\n\u{7f}\u{e9}\u{a0}")), r#"'\'"\n\x7fé\xa0'"#);
+    }
+}

@@ -1,0 +1,269 @@
+//! Python's `datetime` and `timedelta` as far as templates use them, and `strftime`.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::civil;
+use jiff::fmt::strtime::BrokenDownTime;
+use jiff::tz::{Offset, TimeZone};
+use jiff::{SignedDuration, Timestamp, Zoned};
+use minijinja::value::{Enumerator, Object, ObjectRepr, from_args};
+use minijinja::{Error, ErrorKind, State, Value};
+
+/// A Python `datetime`; naive unless it has an offset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DateTime {
+    /// The civil date and time.
+    pub civil: civil::DateTime,
+    /// The distance from UTC, if the text or clock it came from had one.
+    pub offset: Option<Offset>,
+}
+
+/// A Python `timedelta`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimeDelta(pub SignedDuration);
+
+/// Whether the value is a [`DateTime`].
+pub fn is_datetime(value: &Value) -> bool {
+    value.downcast_object_ref::<DateTime>().is_some()
+}
+
+/// Whether the value is a [`TimeDelta`].
+pub fn is_timedelta(value: &Value) -> bool {
+    value.downcast_object_ref::<TimeDelta>().is_some()
+}
+
+/// The date and time as `isoformat()` gives it; empty for another value.
+pub fn iso_format(value: &Value) -> String {
+    value.downcast_object_ref::<DateTime>().map(|time| time.iso('T')).unwrap_or_default()
+}
+
+/// The order of two dates or two spans of time.
+pub fn compare(left: &Value, right: &Value) -> Option<Ordering> {
+    if let (Some(left), Some(right)) =
+        (left.downcast_object_ref::<DateTime>(), right.downcast_object_ref::<DateTime>())
+    {
+        return Some(left.utc().cmp(&right.utc()));
+    }
+    let (left, right) = (left.downcast_object_ref::<TimeDelta>()?, right.downcast_object_ref::<TimeDelta>()?);
+    Some(left.0.cmp(&right.0))
+}
+
+/// `left - right`, where one of them is a date or a span of time.
+pub fn subtract(left: &Value, right: &Value) -> Option<Value> {
+    if let Some(from) = left.downcast_object_ref::<DateTime>() {
+        if let Some(other) = right.downcast_object_ref::<DateTime>() {
+            return Some(Value::from_object(TimeDelta(from.utc().duration_since(other.utc()))));
+        }
+        let span = right.downcast_object_ref::<TimeDelta>()?;
+        return Some(Value::from_object(DateTime { civil: from.civil.checked_sub(span.0).ok()?, offset: from.offset }));
+    }
+    let (left, right) = (left.downcast_object_ref::<TimeDelta>()?, right.downcast_object_ref::<TimeDelta>()?);
+    Some(Value::from_object(TimeDelta(left.0.checked_sub(right.0)?)))
+}
+
+/// `left + right`, where one of them is a date or a span of time.
+pub fn add(left: &Value, right: &Value) -> Option<Value> {
+    let (left, right) = if is_datetime(right) { (right, left) } else { (left, right) };
+    let span = right.downcast_object_ref::<TimeDelta>()?;
+    if let Some(from) = left.downcast_object_ref::<DateTime>() {
+        return Some(Value::from_object(DateTime { civil: from.civil.checked_add(span.0).ok()?, offset: from.offset }));
+    }
+    Some(Value::from_object(TimeDelta(left.downcast_object_ref::<TimeDelta>()?.0.checked_add(span.0)?)))
+}
+
+/// `datetime.strptime(text, format)`: what the format leaves out is that of the first of January 1900, midnight.
+pub(crate) fn parse(text: &str, format: &str) -> Result<Value, String> {
+    let fail = |reason: String| format!("the time '{text}' does not match the format '{format}': {reason}");
+    let parsed = BrokenDownTime::parse(format, text).map_err(|error| fail(error.to_string()))?;
+    let date = match parsed.to_date() {
+        Ok(date) => date,
+        Err(_) => {
+            let year = parsed.year().unwrap_or(1900);
+            civil::Date::new(year, parsed.month().unwrap_or(1), parsed.day().unwrap_or(1))
+                .map_err(|error| fail(error.to_string()))?
+        }
+    };
+    let time = parsed.to_time().unwrap_or_else(|_| civil::Time::midnight());
+    Ok(Value::from_object(DateTime { civil: date.to_datetime(time), offset: parsed.offset() }))
+}
+
+/// `time.strftime(format, ...)` of a number of seconds since 1970, or of now.
+pub(crate) fn format_seconds(format: &str, seconds: Option<f64>, utc: bool) -> Result<String, String> {
+    let moment = match seconds {
+        Some(seconds) => Timestamp::from_second(seconds.floor() as i64).map_err(|error| error.to_string())?,
+        None => Timestamp::now(),
+    };
+    let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
+    format_zoned(format, &moment.to_zoned(zone))
+}
+
+/// `now(utc)`: the present moment as a date without an offset.
+pub fn now(utc: bool) -> Value {
+    let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
+    let civil = Timestamp::now().to_zoned(zone).datetime();
+    let micros = civil.subsec_nanosecond() / 1000 * 1000;
+    let civil = civil.with().subsec_nanosecond(micros).build().unwrap_or(civil);
+    Value::from_object(DateTime { civil, offset: None })
+}
+
+fn format_zoned(format: &str, moment: &Zoned) -> Result<String, String> {
+    let mut out = String::new();
+    BrokenDownTime::from(moment).format(prepared(format), &mut out).map_err(|error| error.to_string())?;
+    Ok(out)
+}
+
+/// Python's `%f` always has six digits, and what is no directive stays as it is.
+fn prepared(format: &str) -> String {
+    format.replace("%f", "%6f")
+}
+
+impl DateTime {
+    fn utc(&self) -> civil::DateTime {
+        match self.offset {
+            Some(offset) => {
+                self.civil.checked_sub(SignedDuration::from_secs(i64::from(offset.seconds()))).unwrap_or(self.civil)
+            }
+            None => self.civil,
+        }
+    }
+
+    fn iso(&self, separator: char) -> String {
+        let civil = self.civil;
+        let (year, month, day) = (civil.year(), civil.month(), civil.day());
+        let (hour, minute, second) = (civil.hour(), civil.minute(), civil.second());
+        let mut out = format!("{year:04}-{month:02}-{day:02}{separator}{hour:02}:{minute:02}:{second:02}");
+        let micros = civil.subsec_nanosecond() / 1000;
+        if micros > 0 {
+            out.push_str(&format!(".{micros:06}"));
+        }
+        if let Some(offset) = self.offset {
+            let seconds = offset.seconds();
+            let sign = if seconds < 0 { '-' } else { '+' };
+            out.push_str(&format!("{sign}{:02}:{:02}", seconds.abs() / 3600, seconds.abs() / 60 % 60));
+        }
+        out
+    }
+
+    fn zoned(&self) -> Result<Zoned, Error> {
+        let zone = self.offset.map_or_else(TimeZone::system, TimeZone::fixed);
+        self.civil.to_zoned(zone).map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
+    }
+}
+
+impl Object for DateTime {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        Some(match key.as_str()? {
+            "year" => Value::from(self.civil.year()),
+            "month" => Value::from(self.civil.month()),
+            "day" => Value::from(self.civil.day()),
+            "hour" => Value::from(self.civil.hour()),
+            "minute" => Value::from(self.civil.minute()),
+            "second" => Value::from(self.civil.second()),
+            "microsecond" => Value::from(self.civil.subsec_nanosecond() / 1000),
+            _ => return None,
+        })
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::NonEnumerable
+    }
+
+    fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, args: &[Value]) -> Result<Value, Error> {
+        let date_only = |civil: civil::DateTime| DateTime { civil: civil.start_of_day(), offset: None };
+        Ok(match method {
+            "strftime" => {
+                let (format,): (&str,) = from_args(args)?;
+                let shown = match self.offset {
+                    Some(_) => format_zoned(format, &self.zoned()?),
+                    None => {
+                        let mut out = String::new();
+                        let done = BrokenDownTime::from(self.civil).format(prepared(format), &mut out);
+                        done.map(|()| out).map_err(|error| error.to_string())
+                    }
+                };
+                Value::from(shown.map_err(|error| Error::new(ErrorKind::InvalidOperation, error))?)
+            }
+            "timestamp" => Value::from(self.zoned()?.timestamp().as_duration().as_secs_f64()),
+            "isoformat" => Value::from(self.iso('T')),
+            "date" => Value::from(date_only(self.civil).iso('T')[..10].to_owned()),
+            "time" => Value::from(self.iso('T')[11..].to_owned()),
+            "weekday" => Value::from(self.civil.weekday().to_monday_zero_offset()),
+            "isoweekday" => Value::from(self.civil.weekday().to_monday_one_offset()),
+            "toordinal" => {
+                let first = civil::date(1, 1, 1);
+                Value::from(self.civil.date().duration_since(first).as_hours() / 24 + 1)
+            }
+            _ => return Err(Error::from(ErrorKind::UnknownMethod)),
+        })
+    }
+
+    fn custom_cmp(self: &Arc<Self>, other: &minijinja::value::DynObject) -> Option<Ordering> {
+        other.downcast_ref::<DateTime>().map(|other| self.utc().cmp(&other.utc()))
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.iso(' '))
+    }
+}
+
+impl TimeDelta {
+    fn parts(&self) -> (i64, i64, i64) {
+        let micros = self.0.as_micros();
+        let days = micros.div_euclid(86_400_000_000) as i64;
+        let rest = micros.rem_euclid(86_400_000_000) as i64;
+        (days, rest / 1_000_000, rest % 1_000_000)
+    }
+}
+
+impl Object for TimeDelta {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let (days, seconds, microseconds) = self.parts();
+        Some(Value::from(match key.as_str()? {
+            "days" => days,
+            "seconds" => seconds,
+            "microseconds" => microseconds,
+            _ => return None,
+        }))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::NonEnumerable
+    }
+
+    fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, _: &[Value]) -> Result<Value, Error> {
+        match method {
+            "total_seconds" => Ok(Value::from(self.0.as_micros() as f64 / 1e6)),
+            _ => Err(Error::from(ErrorKind::UnknownMethod)),
+        }
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        !self.0.is_zero()
+    }
+
+    fn custom_cmp(self: &Arc<Self>, other: &minijinja::value::DynObject) -> Option<Ordering> {
+        other.downcast_ref::<TimeDelta>().map(|other| self.0.cmp(&other.0))
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, seconds, micros) = self.parts();
+        if days != 0 {
+            write!(f, "{days} day{}, ", if days.abs() == 1 { "" } else { "s" })?;
+        }
+        write!(f, "{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
+        if micros > 0 {
+            write!(f, ".{micros:06}")?;
+        }
+        Ok(())
+    }
+}
