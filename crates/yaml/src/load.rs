@@ -124,8 +124,16 @@ struct Loader<'a, 'p> {
     nodes: u64,
     /// How many `!unsafe` tags surround the current node.
     literal_depth: usize,
-    /// The index of the newline that was appended to the text, when its absence matters to a block scalar.
-    appended_newline: Option<u64>,
+    /// The newline that was appended to a text that did not end with one.
+    appended_newline: Option<AppendedNewline>,
+}
+
+/// The reader needs a newline at the end of the text; a block scalar must not get it as content.
+struct AppendedNewline {
+    /// Its position in characters.
+    index: u64,
+    /// Whether the line it ended was blank.
+    after_blanks: bool,
 }
 
 impl<'a, 'p> Loader<'a, 'p> {
@@ -136,7 +144,8 @@ impl<'a, 'p> Loader<'a, 'p> {
         let mut bytes = text.as_bytes();
         if !text.is_empty() && !text.ends_with('\n') {
             let last_line = text.rsplit(['\n', '\r']).next().unwrap_or_default();
-            appended_newline = (!last_line.trim().is_empty()).then(|| text.chars().count() as u64);
+            appended_newline =
+                Some(AppendedNewline { index: text.chars().count() as u64, after_blanks: last_line.trim().is_empty() });
             with_newline.reserve(text.len() + 1);
             with_newline += text;
             with_newline.push('\n');
@@ -215,9 +224,18 @@ impl<'a, 'p> Loader<'a, 'p> {
 
     /// A block scalar that ended the text without a newline does not have the one that was appended for it.
     fn without_appended_newline(&self, mut value: String, style: ScalarStyle, end: Mark) -> String {
+        let Some(newline) = &self.appended_newline else { return value };
         let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-        if is_block && self.appended_newline.is_some_and(|index| end.index > index) && value.ends_with('\n') {
-            value.pop();
+        if !is_block || end.index <= newline.index {
+            return value;
+        }
+        if let Some(content) = value.strip_suffix('\n') {
+            let last_line = content.rsplit('\n').next().unwrap_or_default();
+            // A blank last line belongs to the scalar where it is indented further or kept by `+`.
+            let blanks_are_content = content.ends_with('\n') || (!last_line.is_empty() && last_line.trim().is_empty());
+            if !newline.after_blanks || blanks_are_content {
+                value.pop();
+            }
         }
         value
     }

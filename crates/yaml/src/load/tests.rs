@@ -8,6 +8,10 @@ fn error(text: &str) -> Error {
     parse(Source::new("test.yml", text), &Options::default()).expect_err(text)
 }
 
+fn text_of<'n>(node: &'n Node, key: &str) -> &'n str {
+    node.get(key).and_then(Node::as_str).unwrap_or_else(|| panic!("{key} of {node:?}"))
+}
+
 #[test]
 fn nodes_know_where_they_stand() {
     let node = load("- name: x\n  when: yes\n");
@@ -16,4 +20,132 @@ fn nodes_know_where_they_stand() {
     assert_eq!(key.span.to_string(), "test.yml:2:3");
     assert_eq!(value.span.to_string(), "test.yml:2:9");
     assert_eq!(value.as_bool(), Some(true));
+}
+
+#[test]
+fn an_empty_text_is_null_and_two_documents_are_too_many() {
+    assert!(load("").is_null());
+    assert!(load("# nothing\n").is_null());
+    let error = load_one(Source::new("test.yml", "a: 1\n---\nb: 2\n"), &Options::default()).unwrap_err();
+    assert!(error.to_string().starts_with("test.yml:3:1: A second document"), "{error}");
+}
+
+#[test]
+fn merge_keys_give_way_to_the_mapping_itself() {
+    let node = load(
+        "base: &base {a: 1, b: 1}\nother: &other {b: 2, c: 2}\nboth:\n  b: 3\n  <<: [*other, *base]\nplain:\n  <<: *base\n  b: 4\n",
+    );
+    let shown = |key| node.get(key).unwrap().to_json().to_string();
+    assert_eq!(shown("both"), r#"{"a":1,"b":3,"c":2}"#);
+    assert_eq!(shown("plain"), r#"{"a":1,"b":4}"#);
+    assert!(error("a:\n  <<: 5\n").message().contains("an integer"));
+    assert_eq!(load("\"<<\": 1").get("<<").and_then(Node::as_int), Some(1));
+}
+
+#[test]
+fn unsafe_text_is_never_a_template_at_any_depth() {
+    let node = load("a: !unsafe '{{ x }}'\nb: !unsafe\n  - deep: ['{{ y }}']\nc: '{{ z }}'\n");
+    assert!(matches!(node.get("a").unwrap().value, Value::Literal(_)));
+    let deep = node.get("b").unwrap().as_list().unwrap()[0].get("deep").unwrap();
+    assert!(matches!(deep.as_list().unwrap()[0].value, Value::Literal(_)));
+    assert!(matches!(node.get("c").unwrap().value, Value::String(_)));
+    let data = load_one(Source::new("d", "a: b"), &Options { trusted: false, ..Options::default() }).unwrap();
+    assert!(matches!(data.get("a").unwrap().value, Value::Literal(_)));
+}
+
+#[test]
+fn vault_strings_keep_their_ciphertext() {
+    let node = load("a: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  6162\nb:\n  - !vault x\n");
+    assert_eq!(node.get("a").unwrap().value, Value::Vault("$ANSIBLE_VAULT;1.1;AES256\n6162\n".into()));
+    assert_eq!(node.get("b").unwrap().as_list().unwrap()[0].kind(), "a vault-encrypted string");
+    assert!(error("a: !vault [x]").message().contains("ciphertext"));
+}
+
+#[test]
+fn duplicate_keys_are_told_with_both_places() {
+    let text = "a: 1\nb: 2\na: 3\n";
+    let loaded = parse(Source::new("test.yml", text), &Options::default()).unwrap();
+    assert_eq!(loaded.documents[0].get("a").and_then(Node::as_int), Some(3));
+    assert_eq!(
+        loaded.warnings[0].to_string(),
+        "test.yml:3:1: The key \"a\" is already at line 1; the value here is used."
+    );
+    let strict = Options { duplicate_keys: DuplicateKeys::Error, ..Options::default() };
+    assert_eq!(parse(Source::new("t", text), &strict).unwrap_err().kind(), ErrorKind::DuplicateKey);
+}
+
+#[test]
+fn a_missing_newline_at_the_end_changes_no_value() {
+    for (text, value) in [
+        ("a: |\n  x", "x"),
+        ("a: |\n  x\n", "x\n"),
+        ("a: |+\n  x", "x"),
+        ("a: |+\n  x\n\n", "x\n\n"),
+        ("a: >\n  x\n  y", "x y"),
+        ("a: |\n  x\n   ", "x\n "),
+        ("a: |\n  x\n  ", "x\n"),
+        ("a: |-\n  x", "x"),
+        ("a: 'x'", "x"),
+        ("a: |\n  x\n# c", "x\n"),
+    ] {
+        assert_eq!(text_of(&load(text), "a"), value, "{text:?}");
+    }
+}
+
+#[test]
+fn the_first_character_may_be_any() {
+    assert_eq!(text_of(&load("\u{feff}a: b\n"), "a"), "b");
+    assert_eq!(text_of(&load("\u{ff0c}: b\n"), "\u{ff0c}"), "b");
+}
+
+#[test]
+fn tags_of_plain_data_convert() {
+    let node = load("s: !!str 1\ni: !!int '0x10'\nf: !!float 1\nb: !!binary aGk=\nset: !!set {x, y}\n");
+    assert_eq!(text_of(&node, "s"), "1");
+    assert_eq!(node.get("i").and_then(Node::as_int), Some(16));
+    assert_eq!(node.get("f").unwrap().value, Value::Float(1.0));
+    assert_eq!(node.get("b").unwrap().value, Value::Binary(b"hi".as_slice().into()));
+    assert_eq!(node.get("set").unwrap().to_json().to_string(), r#"["x","y"]"#);
+    assert!(error("a: !nope 1").message().contains("`!nope`"));
+    assert!(error("a: !!python/object:os.system {}").to_string().contains("not known"));
+}
+
+#[test]
+fn hostile_texts_meet_limits() {
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
+        bomb += &format!("a{level}: &a{level} [{aliases}]\n");
+    }
+    assert_eq!(error(&bomb).kind(), ErrorKind::Limit);
+    assert_eq!(error(&("[".repeat(5000) + &"]".repeat(5000))).kind(), ErrorKind::Limit);
+    assert!(error("a: &x [*x]").message().contains("stands inside"));
+    assert!(error("a: *x").to_string().contains("no anchor"));
+    let small = Options { max_bytes: 3, ..Options::default() };
+    assert_eq!(parse(Source::new("t", "a: b"), &small).unwrap_err().kind(), ErrorKind::Limit);
+}
+
+#[test]
+fn classic_mistakes_get_advice() {
+    for (text, place, advice) in [
+        ("a: {{ b }}\n", "test.yml:1:5", "must be in quotes: a: \"{{ b }}\""),
+        ("- {{ b }}/x\n", "test.yml:1:", "must be in quotes: - \"{{ b }}/x\""),
+        ("a:\n\t- b\n", "test.yml:2:1", "There is a tab"),
+        ("a: \"foo\" in bar\n", "test.yml:1:10", "'\"foo\" in bar'"),
+        ("msg: a: b\n", "test.yml:1:7", "must be in quotes: 'a: b'"),
+        ("- name:foo\n  when: x\n", "test.yml:2:7", "In line 1: A space is missing after the colon: name: foo"),
+        ("a: 1\n b: 2\n", "test.yml:2:3", ""),
+        ("a: 'x\nb: c\n", "test.yml:3:1", "never closed"),
+        ("a: @x\n", "test.yml:1:4", "cannot begin with `@`"),
+        ("a:\n  - b\n c: d\n", "test.yml:3:2", "indentation"),
+    ] {
+        let shown = error(text).to_string();
+        assert!(shown.starts_with(place) && shown.contains(advice), "{text:?}:\n{shown}");
+    }
+}
+
+#[test]
+fn control_characters_are_named() {
+    let shown = error("a: 1\nb: x\u{7}y\n").to_string();
+    assert!(shown.starts_with("test.yml:2:5: The control character U+0007"), "{shown}");
 }
