@@ -1,0 +1,111 @@
+//! Passwords and their labels.
+
+use std::fmt;
+
+/// The label of a password that was given without one.
+pub const DEFAULT_LABEL: &str = "default";
+
+/// A password with its label.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret {
+    label: String,
+    password: Vec<u8>,
+}
+
+impl Secret {
+    /// A password with a label.
+    pub fn new(label: impl Into<String>, password: impl Into<Vec<u8>>) -> Self {
+        Self { label: label.into(), password: password.into() }
+    }
+
+    /// The password in the content of a password file or the output of a password program: all of it, without white
+    /// space around it.
+    pub fn from_file_content(label: impl Into<String>, content: &[u8]) -> Self {
+        Self::new(label, content.trim_ascii())
+    }
+
+    /// The label.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Whether the password is empty, which no vault accepts.
+    pub fn is_empty(&self) -> bool {
+        self.password.is_empty()
+    }
+
+    /// The password, for masking it in what is shown.
+    pub fn password(&self) -> &[u8] {
+        &self.password
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+/// The passwords of a run, in the order they were given.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets {
+    secrets: Vec<Secret>,
+    match_labels: bool,
+}
+
+impl Secrets {
+    /// No passwords.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a password.
+    pub fn push(&mut self, secret: Secret) {
+        self.secrets.push(secret);
+    }
+
+    /// Whether only passwords of the envelope's own label are tried (Ansible's `vault_id_match`).
+    pub fn set_match_labels(&mut self, match_labels: bool) {
+        self.match_labels = match_labels;
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.secrets.is_empty()
+    }
+
+    /// All of them in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Secret> {
+        self.secrets.iter()
+    }
+
+    /// The first password with a label.
+    pub fn get(&self, label: &str) -> Option<&Secret> {
+        self.secrets.iter().find(|secret| secret.label == label)
+    }
+
+    /// The passwords to try for an envelope: those of its label first.
+    pub(crate) fn in_order_for(&self, label: Option<&str>) -> Vec<&Secret> {
+        let (mut first, others): (Vec<_>, Vec<_>) =
+            self.secrets.iter().partition(|secret| label == Some(secret.label.as_str()));
+        if label.is_none() || !self.match_labels {
+            first.extend(others);
+        }
+        first
+    }
+}
+
+impl<'s> IntoIterator for &'s Secrets {
+    type Item = &'s Secret;
+    type IntoIter = std::slice::Iter<'s, Secret>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl FromIterator<Secret> for Secrets {
+    fn from_iter<I: IntoIterator<Item = Secret>>(secrets: I) -> Self {
+        Self { secrets: secrets.into_iter().collect(), match_labels: false }
+    }
+}
