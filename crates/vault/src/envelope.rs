@@ -60,8 +60,7 @@ pub(crate) fn parse(data: &[u8]) -> Result<Envelope, Error> {
 }
 
 pub(crate) fn format(body: &Body, label: &str) -> String {
-    let inner =
-        format!("{}\n{}\n{}", hex::encode(&body.salt), hex::encode(&body.mac), hex::encode(&body.ciphertext));
+    let inner = format!("{}\n{}\n{}", hex::encode(&body.salt), hex::encode(&body.mac), hex::encode(&body.ciphertext));
     let mut text = if label == DEFAULT_LABEL || label.is_empty() {
         "$ANSIBLE_VAULT;1.1;AES256\n".to_owned()
     } else {

@@ -110,8 +110,9 @@ pub fn dump(item: &Item, options: &DumpOptions) -> Result<String, Error> {
     let mut writer = Writer { options, astral: Vec::new(), events: Vec::new() };
     writer.item(item);
     let Writer { events, astral, .. } = writer;
-    emit(events, options, &mut output)
-        .map_err(|error| Error::new(ErrorKind::Emit, format!("The value cannot be written as YAML: {error}."), Span::none()))?;
+    emit(events, options, &mut output).map_err(|error| {
+        Error::new(ErrorKind::Emit, format!("The value cannot be written as YAML: {error}."), Span::none())
+    })?;
     let text = String::from_utf8_lossy(&output).into_owned();
     Ok(restore_astral(text, astral))
 }
@@ -189,7 +190,8 @@ impl Writer<'_> {
             Item::Bytes(bytes) => self.scalar(BINARY, &base64_lines(bytes), false, false, Some(ScalarStyle::Literal)),
             Item::Vault(text) => self.scalar("!vault", text, false, false, Some(ScalarStyle::Literal)),
             Item::List(items) => {
-                let flow = self.options.default_flow_style.unwrap_or_else(|| items.iter().all(|item| self.is_simple(item)));
+                let flow =
+                    self.options.default_flow_style.unwrap_or_else(|| items.iter().all(|item| self.is_simple(item)));
                 let style = if flow { SequenceStyle::Flow } else { SequenceStyle::Block };
                 self.events.push(Event::sequence_start(None, Some(SEQ), true, style));
                 for item in items {
@@ -198,9 +200,10 @@ impl Writer<'_> {
                 self.events.push(Event::sequence_end());
             }
             Item::Map(entries) => {
-                let flow = self.options.default_flow_style.unwrap_or_else(|| {
-                    entries.iter().all(|(key, value)| self.is_simple(key) && self.is_simple(value))
-                });
+                let flow = self
+                    .options
+                    .default_flow_style
+                    .unwrap_or_else(|| entries.iter().all(|(key, value)| self.is_simple(key) && self.is_simple(value)));
                 let style = if flow { MappingStyle::Flow } else { MappingStyle::Block };
                 self.events.push(Event::mapping_start(None, Some(MAP), true, style));
                 for (key, value) in self.in_order(entries) {

@@ -19,7 +19,11 @@ pub(crate) fn explain(error: &libyaml_safer::Error, source: &Arc<Source>) -> Err
         message.pop();
         message += &format!(" (it began at line {}).", context.line + 1);
     }
-    let advice = advice(error.problem(), &span, error.context_mark().map(|mark| place(source, mark.line, mark.column)));
+    let advice = if source.is_secret() {
+        None
+    } else {
+        advice(error.problem(), &span, error.context_mark().map(|mark| place(source, mark.line, mark.column)))
+    };
     Error::new(ErrorKind::Syntax, message, span).with_hint(advice)
 }
 
@@ -54,7 +58,7 @@ fn unreadable_character(source: &Arc<Source>) -> Option<Error> {
 
 /// Advice on a collection where a key should be: nearly always a template without quotes.
 pub(crate) fn for_collection_key(span: &Span) -> Option<String> {
-    let line = span.source.line(span.line)?;
+    let line = span.source.line(span.line).filter(|_| !span.source.is_secret())?;
     unquoted_template(line)
 }
 
@@ -135,7 +139,8 @@ fn missing_space(line: &str) -> Option<String> {
 
 /// A line without its space is read as text, and the trouble shows on the next line.
 fn previous_line_lacks_space(span: &Span) -> Option<String> {
-    let number = (1..span.line).rev().find(|number| span.source.line(*number).is_some_and(|line| !line.trim().is_empty()))?;
+    let number =
+        (1..span.line).rev().find(|number| span.source.line(*number).is_some_and(|line| !line.trim().is_empty()))?;
     let line = span.source.line(number)?;
     missing_space(line).map(|advice| format!("In line {number}: {advice}"))
 }
@@ -147,7 +152,8 @@ fn colon_in_value(line: &str) -> Option<String> {
     if value == line.trim() || !unquoted || !(value.contains(": ") || value.ends_with(':')) {
         return None;
     }
-    let quoted = if value.contains('\'') { format!("\"{}\"", value.replace('"', "\\\"")) } else { format!("'{value}'") };
+    let quoted =
+        if value.contains('\'') { format!("\"{}\"", value.replace('"', "\\\"")) } else { format!("'{value}'") };
     Some(format!("The value contains a colon followed by a space, so it must be in quotes: {quoted}"))
 }
 
@@ -156,8 +162,7 @@ fn special_start(problem: &str, line: &str) -> Option<String> {
         return None;
     }
     let first = value_of(line).chars().next()?;
-    matches!(first, '%' | '@' | '`')
-        .then(|| format!("A value cannot begin with `{first}` unless it is in quotes."))
+    matches!(first, '%' | '@' | '`').then(|| format!("A value cannot begin with `{first}` unless it is in quotes."))
 }
 
 fn unclosed_quote(problem: &str) -> Option<String> {

@@ -157,7 +157,8 @@ impl<'a> Reader<'a> {
     }
 
     fn unit(&mut self) -> Option<u32> {
-        let digits = self.rest.strip_prefix("\\u")?.get(..4).filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()))?;
+        let digits =
+            self.rest.strip_prefix("\\u")?.get(..4).filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()))?;
         let unit = u32::from_str_radix(digits, 16).ok()?;
         self.advance(6)?;
         Some(unit)

@@ -312,7 +312,9 @@ impl<'a, 'p> Loader<'a, 'p> {
             Some(tag) => match tag.strip_prefix(CORE) {
                 Some("str") => self.text(text),
                 Some("null") => Value::Null,
-                Some("bool") => resolve::bool_value(text).map(Value::Bool).ok_or_else(|| invalid("a boolean", text, &span))?,
+                Some("bool") => {
+                    resolve::bool_value(text).map(Value::Bool).ok_or_else(|| invalid("a boolean", text, &span))?
+                }
                 Some("int") => resolve::int_value(text).ok_or_else(|| invalid("an integer", text, &span))?,
                 Some("float") => {
                     resolve::float_value(text).map(Value::Float).ok_or_else(|| invalid("a number", text, &span))?
@@ -520,7 +522,8 @@ fn merge(merged: &mut Mapping, value: &Node, span: &Span) -> Result<(), Error> {
 }
 
 fn invalid(kind: &str, text: &str, span: &Span) -> Error {
-    let message = format!("`{text}` looks like {kind} but is not a valid one.");
+    let shown = if span.source.is_secret() { "This".to_owned() } else { format!("`{text}`") };
+    let message = format!("{shown} looks like {kind} but is not a valid one.");
     Error::new(ErrorKind::Meaning, message, span.clone())
         .with_hint(Some("If text is meant, put it in quotes.".to_owned()))
 }

@@ -35,10 +35,8 @@ fn string(text: &str) -> Value {
 }
 
 fn word(text: &str) -> Value {
-    boolean(text).map_or_else(
-        || if matches!(text, "null" | "Null" | "NULL") { Value::Null } else { string(text) },
-        Value::Bool,
-    )
+    boolean(text)
+        .map_or_else(|| if matches!(text, "null" | "Null" | "NULL") { Value::Null } else { string(text) }, Value::Bool)
 }
 
 /// The booleans YAML 1.1 writes, in lower case, title case or capitals.
@@ -349,7 +347,8 @@ mod tests {
         for text in ["yes", "Yes", "YES", "on", "true", "True", "TRUE", "On", "ON"] {
             assert_eq!(value(text), Value::Bool(true), "{text}");
         }
-        for text in ["y", "n", "Y", "N", "yEs", "tRUE", "nULL", "0o644", "08", "1e3", "1.5e3", "+.nan", "1:60", "-", "."]
+        for text in
+            ["y", "n", "Y", "N", "yEs", "tRUE", "nULL", "0o644", "08", "1e3", "1.5e3", "+.nan", "1:60", "-", "."]
         {
             assert_eq!(value(text), string(text), "{text}");
         }
@@ -369,7 +368,9 @@ mod tests {
         ] {
             assert_eq!(value(text), Value::Int(number), "{text}");
         }
-        for (text, number) in [("1.0e+3", 1000.0), ("1.10", 1.1), ("-.inf", f64::NEG_INFINITY), ("1:30.5", 90.5), (".5", 0.5)] {
+        for (text, number) in
+            [("1.0e+3", 1000.0), ("1.10", 1.1), ("-.inf", f64::NEG_INFINITY), ("1:30.5", 90.5), (".5", 0.5)]
+        {
             assert_eq!(value(text), Value::Float(number), "{text}");
         }
         for text in ["", "~", "null", "Null", "NULL"] {
@@ -379,7 +380,9 @@ mod tests {
 
     #[test]
     fn dates_must_exist() {
-        for text in ["2024-01-02", "2024-02-29", "2001-12-14t21:59:43.10-05:00", "2001-12-14 21:59:43", "2001-1-1 1:00:00Z"] {
+        for text in
+            ["2024-01-02", "2024-02-29", "2001-12-14t21:59:43.10-05:00", "2001-12-14 21:59:43", "2001-1-1 1:00:00Z"]
+        {
             assert_eq!(value(text), Value::Timestamp(text.into()), "{text}");
         }
         for text in ["2024-13-45", "2023-02-29", "2001-12-14 24:00:00"] {

@@ -10,12 +10,24 @@ pub struct Source {
     pub name: String,
     /// The whole text.
     pub text: String,
+    /// Whether the text must not be shown, because it was decrypted.
+    is_secret: bool,
 }
 
 impl Source {
     /// A source to be shared by the spans of everything read from it.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), text: text.into() })
+        Arc::new(Self { name: name.into(), text: text.into(), is_secret: false })
+    }
+
+    /// A source whose text was decrypted: no excerpt of it is ever shown.
+    pub fn secret(name: impl Into<String>, text: impl Into<String>) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), text: text.into(), is_secret: true })
+    }
+
+    /// Whether the text was decrypted and must not be shown.
+    pub fn is_secret(&self) -> bool {
+        self.is_secret
     }
 
     /// The text of a line, counted from 1.
@@ -59,8 +71,11 @@ impl Span {
         self.line > 0
     }
 
-    /// The line with a caret under the column; empty when there is no such line.
+    /// The line with a caret under the column; empty when there is no such line or it must not be shown.
     pub fn excerpt(&self) -> String {
+        if self.source.is_secret {
+            return String::new();
+        }
         let Some(text) = self.source.line(self.line) else { return String::new() };
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
@@ -118,6 +133,13 @@ mod tests {
         let excerpt = span.excerpt();
         let (text, caret) = excerpt.split_once('\n').unwrap();
         assert!(text.len() < 160 && caret.ends_with('^') && caret.len() < text.len());
+    }
+
+    #[test]
+    fn a_decrypted_text_is_not_shown() {
+        let span = Span::new(Source::secret("vault.yml", "password: hunter2\n"), 1, 11);
+        assert_eq!(span.excerpt(), "");
+        assert_eq!(span.to_string(), "vault.yml:1:11");
     }
 
     #[test]
