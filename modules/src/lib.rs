@@ -1,1 +1,25 @@
-//! The built-in modules and the executor that runs them on a host.
+//! The built-in modules, and the executor that runs them on a host.
+//!
+//! A module is one file: its [`Spec`] (options, documentation, examples), and a [`Module::plan`] that reads what the host has and decides
+//! what would change. The plan carries the change itself as a closure, which is run unless only a prediction is asked for: check mode and
+//! diff come from the very decision that is carried out, so they cannot drift from it.
+//!
+//! A new module is one file and one line in [`registry::MODULES`].
+
+mod args;
+mod host;
+mod module;
+pub mod registry;
+mod run;
+mod spec;
+
+pub mod ping;
+
+pub use args::Args;
+pub use host::{Content, Host, Sink};
+pub use module::{Diff, Failure, Module, Outcome, Plan};
+pub use run::run;
+pub use spec::{Check, Kind, Opt, Return, Spec};
+
+/// A JSON object in the order it was made.
+pub type Map = serde_json::Map<String, serde_json::Value>;

@@ -1,0 +1,103 @@
+use std::{
+    collections::BTreeMap,
+    io::Read,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use windlass_protocol::{Event, Stream};
+
+use crate::Failure;
+
+/// Where a run's events go and its contents come from: the connection to the controller, or nothing in a test.
+pub trait Sink: Send + Sync {
+    /// Sends an event with its bytes.
+    fn event(&self, event: Event, blob: &[u8]);
+
+    /// The bytes of a content of the controller, asked for if they have not travelled along.
+    fn content(&self, index: usize) -> Result<Box<dyn Read>, Failure>;
+}
+
+/// A file of the controller, as the request describes it.
+pub type Content = windlass_protocol::Content;
+
+/// The host as one run of a module sees it.
+pub struct Host {
+    pub(crate) check: bool,
+    pub(crate) diff: bool,
+    pub(crate) stream: bool,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) contents: Vec<Content>,
+    pub(crate) cancelled: Arc<AtomicBool>,
+    pub(crate) sink: Arc<dyn Sink>,
+}
+
+impl Host {
+    /// A host for one run.
+    pub fn new(sink: Arc<dyn Sink>, check: bool, diff: bool) -> Host {
+        Host {
+            check,
+            diff,
+            stream: false,
+            environment: BTreeMap::new(),
+            contents: Vec::new(),
+            cancelled: Arc::default(),
+            sink,
+        }
+    }
+
+    /// Only a prediction is asked for.
+    pub fn check(&self) -> bool {
+        self.check
+    }
+
+    /// Differences are to be reported.
+    pub fn diff(&self) -> bool {
+        self.diff
+    }
+
+    /// The environment the task sets for every process it starts.
+    pub fn environment(&self) -> &BTreeMap<String, String> {
+        &self.environment
+    }
+
+    /// A variable of the task's environment or else of the executor's own.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.environment.get(name).cloned().or_else(|| std::env::var(name).ok())
+    }
+
+    /// The controller has given up on this run; long loops look now and then.
+    pub fn cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// What is known of a content of the controller: its hash tells whether its bytes are needed at all.
+    pub fn content(&self, index: usize) -> Result<&Content, Failure> {
+        self.contents.get(index).ok_or_else(|| Failure::new(format!("the controller sent no content number {index} with this task")))
+    }
+
+    /// The bytes of a content of the controller.
+    pub fn read_content(&self, index: usize) -> Result<Box<dyn Read>, Failure> {
+        self.content(index)?;
+        self.sink.content(index)
+    }
+
+    /// Passes output of a running process on, if the controller wants it live.
+    pub fn output(&self, stream: Stream, bytes: &[u8]) {
+        if self.stream {
+            self.sink.event(Event::Output { stream }, bytes);
+        }
+    }
+
+    /// Sends a piece of a file to the controller (`fetch`).
+    pub fn send_file_data(&self, bytes: &[u8]) {
+        self.sink.event(Event::FileData, bytes);
+    }
+
+    /// Tells the user something at once.
+    pub fn warn(&self, sentence: impl Into<String>) {
+        self.sink.event(Event::Warning { message: sentence.into() }, &[]);
+    }
+}

@@ -1,0 +1,161 @@
+use serde_json::{Value, json};
+
+use crate::{Args, Host, Map, Spec};
+
+/// A built-in module.
+pub trait Module: Sync {
+    /// What it is called, takes and returns.
+    fn spec(&self) -> &'static Spec;
+
+    /// Reads what the host has and decides what would change. Nothing may be changed here; the change goes into the plan.
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure>;
+}
+
+type Apply = Box<dyn FnOnce(&Host, &mut Outcome) -> Result<(), Failure>>;
+
+/// What a module would do, with the means to do it.
+#[must_use]
+pub struct Plan {
+    pub(crate) outcome: Outcome,
+    pub(crate) apply: Option<Apply>,
+}
+
+impl Plan {
+    /// Nothing to do.
+    pub fn unchanged() -> Plan {
+        Plan { outcome: Outcome::default(), apply: None }
+    }
+
+    /// A change, carried out by `apply` unless only a prediction is asked for. `apply` may add to the outcome or correct it.
+    pub fn change(apply: impl FnOnce(&Host, &mut Outcome) -> Result<(), Failure> + 'static) -> Plan {
+        Plan { outcome: Outcome { changed: true, ..Outcome::default() }, apply: Some(Box::new(apply)) }
+    }
+
+    /// The task does not apply here, for this reason; used by modules that cannot predict in check mode.
+    pub fn skipped(reason: impl Into<String>) -> Plan {
+        Plan::unchanged().with("skipped", true).with("msg", reason.into())
+    }
+
+    /// With a key of the result, as it is before (and, unless `apply` replaces it, after) the change.
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Plan {
+        self.outcome.data.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// With all these keys of the result.
+    pub fn with_all(mut self, data: Map) -> Plan {
+        self.outcome.data.extend(data);
+        self
+    }
+
+    /// With a difference to show; compute it only if [`Host::diff`] says so.
+    pub fn with_diff(mut self, diff: Diff) -> Plan {
+        self.outcome.diff.push(diff);
+        self
+    }
+
+    /// With a warning for the user.
+    pub fn with_warning(mut self, sentence: impl Into<String>) -> Plan {
+        self.outcome.warnings.push(sentence.into());
+        self
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Whether the host is (or would be) different now.
+    pub changed: bool,
+    /// The result's keys.
+    pub data: Map,
+    /// What changed, for `--diff`.
+    pub diff: Vec<Diff>,
+    /// Sentences for the user.
+    pub warnings: Vec<String>,
+}
+
+impl Outcome {
+    /// Sets a key of the result.
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.data.insert(key.to_owned(), value.into());
+    }
+}
+
+/// One difference: texts before and after, or one that is ready to be shown.
+#[derive(Debug, Default, Clone)]
+pub struct Diff {
+    /// Content before.
+    pub before: Value,
+    /// Content after.
+    pub after: Value,
+    /// What `before` is, usually a path.
+    pub before_header: Option<String>,
+    /// What `after` is.
+    pub after_header: Option<String>,
+    /// A text shown as it is, instead of the two.
+    pub prepared: Option<String>,
+}
+
+impl Diff {
+    /// Two contents of one thing.
+    pub fn of(name: &str, before: impl Into<Value>, after: impl Into<Value>) -> Diff {
+        Diff {
+            before: before.into(),
+            after: after.into(),
+            before_header: Some(name.to_owned()),
+            after_header: Some(name.to_owned()),
+            prepared: None,
+        }
+    }
+
+    /// As Ansible's results have it.
+    pub fn to_json(&self) -> Value {
+        if let Some(prepared) = &self.prepared {
+            return json!({ "prepared": prepared });
+        }
+        let mut map = Map::new();
+        map.insert("before".into(), self.before.clone());
+        map.insert("after".into(), self.after.clone());
+        if let Some(header) = &self.before_header {
+            map.insert("before_header".into(), header.as_str().into());
+        }
+        if let Some(header) = &self.after_header {
+            map.insert("after_header".into(), header.as_str().into());
+        }
+        map.into()
+    }
+}
+
+/// Why a module failed: a sentence, and keys of the result that help to understand it.
+#[derive(Debug)]
+pub struct Failure {
+    /// A whole sentence: what failed, on what, why.
+    pub message: String,
+    /// Further keys, such as `rc` and `stderr`.
+    pub data: Map,
+}
+
+impl Failure {
+    /// A failure with this sentence.
+    pub fn new(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), data: Map::new() }
+    }
+
+    /// With a key of the result.
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Failure {
+        self.data.insert(key.to_owned(), value.into());
+        self
+    }
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure::new(message)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Failure {
+        Failure::new(message)
+    }
+}

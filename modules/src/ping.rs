@@ -1,0 +1,29 @@
+//! `ping`: is the host there and can it run modules?
+
+use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
+
+/// The `ping` module.
+pub struct Ping;
+
+static SPEC: Spec = Spec {
+    name: "ping",
+    summary: "Try to connect to a host and run a module there",
+    description: &["Answers `pong`. This is not ICMP: it shows that the login works and that modules can run."],
+    options: &[Opt::new("data", Kind::Str, "The answer; `crash` makes the module fail.").default("\"pong\"")],
+    examples: "- name: Is everyone there?\n  ansible.builtin.ping:\n",
+    returns: &[Return { name: "ping", kind: "str", when: "success", doc: "The value of `data`." }],
+    ..Spec::EMPTY
+};
+
+impl Module for Ping {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, _host: &Host) -> Result<Plan, Failure> {
+        match args.str("data") {
+            Some("crash") => Err(Failure::new("boom")),
+            data => Ok(Plan::unchanged().with("ping", data.unwrap_or("pong"))),
+        }
+    }
+}

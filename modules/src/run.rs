@@ -1,0 +1,53 @@
+use serde_json::{Value, json};
+
+use crate::{Args, Check, Failure, Host, Map, Module, Outcome};
+
+/// Runs a module: validates the arguments, plans, and carries the plan out unless only a prediction is asked for.
+/// The answer is the result as Ansible shapes it, failed or not.
+pub fn run(module: &dyn Module, arguments: &Value, host: &Host) -> Value {
+    match outcome(module, arguments, host) {
+        Ok(outcome) => success(outcome),
+        Err(failure) => {
+            let mut result = Map::new();
+            result.insert("changed".into(), false.into());
+            result.insert("failed".into(), true.into());
+            result.insert("msg".into(), failure.message.into());
+            result.extend(failure.data);
+            result.into()
+        }
+    }
+}
+
+fn outcome(module: &dyn Module, arguments: &Value, host: &Host) -> Result<Outcome, Failure> {
+    let spec = module.spec();
+    let args = Args::validate(spec, arguments, host)?;
+    if host.check() && spec.check == Check::None {
+        let mut outcome = Outcome::default();
+        outcome.set("skipped", true);
+        outcome.set("msg", format!("remote module ({}) does not support check mode", spec.name));
+        return Ok(outcome);
+    }
+    let plan = module.plan(&args, host)?;
+    let mut outcome = plan.outcome;
+    if let Some(apply) = plan.apply
+        && !host.check()
+    {
+        apply(host, &mut outcome)?;
+    }
+    outcome.warnings.splice(0..0, args.warnings().iter().cloned());
+    Ok(outcome)
+}
+
+fn success(outcome: Outcome) -> Value {
+    let mut result = outcome.data;
+    result.entry("changed").or_insert(outcome.changed.into());
+    if !outcome.diff.is_empty() {
+        let mut diffs: Vec<Value> = outcome.diff.iter().map(crate::Diff::to_json).collect();
+        let diff = if diffs.len() == 1 { diffs.remove(0) } else { diffs.into() };
+        result.insert("diff".into(), diff);
+    }
+    if !outcome.warnings.is_empty() {
+        result.insert("warnings".into(), json!(outcome.warnings));
+    }
+    result.into()
+}

@@ -1,0 +1,179 @@
+/// What a module is called, takes and returns. Coercion, argument errors, documentation and completion are all read from here.
+#[derive(Debug)]
+pub struct Spec {
+    /// The short name, such as `copy`.
+    pub name: &'static str,
+    /// The collection, such as `ansible.builtin`.
+    pub collection: &'static str,
+    /// Other fully qualified or short names it answers to.
+    pub aliases: &'static [&'static str],
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Paragraphs for `windlass doc`.
+    pub description: &'static [&'static str],
+    /// The options, in the order they are documented.
+    pub options: &'static [Opt],
+    /// Sets of options of which at most one may be given.
+    pub mutually_exclusive: &'static [&'static [&'static str]],
+    /// Sets of options that must be given together.
+    pub required_together: &'static [&'static [&'static str]],
+    /// Sets of options of which at least one must be given.
+    pub required_one_of: &'static [&'static [&'static str]],
+    /// `(option, value, needed)`: when the option has the value, the others must be given.
+    pub required_if: &'static [(&'static str, &'static str, &'static [&'static str])],
+    /// `(option, needed)`: when the option is given, the others must be too.
+    pub required_by: &'static [(&'static str, &'static [&'static str])],
+    /// The option that takes the free text of `module: text`, if the module has one.
+    pub free_form: Option<&'static str>,
+    /// What the module does in check mode.
+    pub check: Check,
+    /// Tasks, as YAML.
+    pub examples: &'static str,
+    /// What it returns beyond the keys every module returns.
+    pub returns: &'static [Return],
+}
+
+impl Spec {
+    /// A spec with nothing set, to be completed with `..Spec::EMPTY`.
+    pub const EMPTY: Spec = Spec {
+        name: "",
+        collection: "ansible.builtin",
+        aliases: &[],
+        summary: "",
+        description: &[],
+        options: &[],
+        mutually_exclusive: &[],
+        required_together: &[],
+        required_one_of: &[],
+        required_if: &[],
+        required_by: &[],
+        free_form: None,
+        check: Check::Full,
+        examples: "",
+        returns: &[],
+    };
+
+    /// Whether the module answers to this name: short, `ansible.builtin.`, `ansible.legacy.` or its own collection's.
+    pub fn answers_to(&self, name: &str) -> bool {
+        if self.name == name || self.aliases.contains(&name) {
+            return true;
+        }
+        let Some((collection, short)) = name.rsplit_once('.') else { return false };
+        let ours = collection == self.collection || (collection == "ansible.legacy" && self.collection == "ansible.builtin");
+        ours && (short == self.name || self.aliases.contains(&short))
+    }
+
+    /// The option that answers to this name, by its own name or an alias.
+    pub fn option(&self, name: &str) -> Option<&'static Opt> {
+        self.options.iter().find(|option| option.name == name || option.aliases.contains(&name))
+    }
+}
+
+/// How far a module goes in check mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// It predicts exactly.
+    Full,
+    /// It predicts in some cases and is skipped in others (such as `command` with `creates`).
+    Partial,
+    /// It is skipped.
+    None,
+}
+
+/// One option of a module.
+#[derive(Debug)]
+pub struct Opt {
+    /// Its name.
+    pub name: &'static str,
+    /// Other names it answers to.
+    pub aliases: &'static [&'static str],
+    /// Its type; arguments are coerced to it.
+    pub kind: Kind,
+    /// Whether it must be given.
+    pub required: bool,
+    /// Its default, as JSON text.
+    pub default: Option<&'static str>,
+    /// The values it may have; all if empty.
+    pub choices: &'static [&'static str],
+    /// Whether its value is a secret.
+    pub no_log: bool,
+    /// The options inside a [`Kind::Dict`] or a list of them; any if empty.
+    pub options: &'static [Opt],
+    /// What it means.
+    pub doc: &'static str,
+}
+
+impl Opt {
+    /// An optional option.
+    pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Opt {
+        Opt { name, kind, doc, aliases: &[], required: false, default: None, choices: &[], no_log: false, options: &[] }
+    }
+
+    /// An option that must be given.
+    pub const fn required(name: &'static str, kind: Kind, doc: &'static str) -> Opt {
+        Opt { required: true, ..Opt::new(name, kind, doc) }
+    }
+
+    /// With these other names.
+    pub const fn aliases(self, aliases: &'static [&'static str]) -> Opt {
+        Opt { aliases, ..self }
+    }
+
+    /// With a default, written as JSON.
+    pub const fn default(self, json: &'static str) -> Opt {
+        Opt { default: Some(json), ..self }
+    }
+
+    /// With these values only.
+    pub const fn choices(self, choices: &'static [&'static str]) -> Opt {
+        Opt { choices, ..self }
+    }
+
+    /// With these options inside.
+    pub const fn options(self, options: &'static [Opt]) -> Opt {
+        Opt { options, ..self }
+    }
+
+    /// A secret, which is masked wherever it would be shown.
+    pub const fn secret(self) -> Opt {
+        Opt { no_log: true, ..self }
+    }
+}
+
+/// The type of an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Text; numbers and booleans are written out.
+    Str,
+    /// An integer.
+    Int,
+    /// A number.
+    Float,
+    /// A boolean: `yes`, `on`, `1`, `true`, `y`, `t` and their opposites.
+    Bool,
+    /// A path: `~` and `$VARIABLE` are expanded on the host.
+    Path,
+    /// A list; a text is split at commas, a single value becomes a list of one.
+    List(&'static Kind),
+    /// A mapping; a text is read as JSON or `key=value`.
+    Dict,
+    /// A size in bytes such as `10M`, kept as an integer.
+    Bytes,
+    /// A JSON text; structures are written as JSON.
+    Json,
+    /// Anything, as it is.
+    Raw,
+}
+
+/// One key of a result.
+#[derive(Debug)]
+pub struct Return {
+    /// The key.
+    pub name: &'static str,
+    /// Its type in words.
+    pub kind: &'static str,
+    /// When it is there.
+    pub when: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
