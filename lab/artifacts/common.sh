@@ -26,6 +26,7 @@ need_packages() {
 debian_index() {
     local apt=$WORK/apt
     [[ -e $apt/ready ]] && return
+    need_packages debian-archive-keyring
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
     local keyring="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
     cat >"$apt/sources.list" <<EOF

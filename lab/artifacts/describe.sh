@@ -2,6 +2,9 @@
 # What the mirror holds, for people (SHA256SUMS) and for inventories (versions.yml, checksums.yml).
 
 describe_build() {
+    local released
+    released=$(cd "$FILES/dl.k8s.io/release" && printf '%s\n' v* | sed s/^v// | sort -V)
+    mapfile -t MIRRORED_VERSIONS <<<"$released"
     (cd "$CACHE" && find files images -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)
     describe_versions >"$CACHE/versions.yml"
     describe_checksums >"$CACHE/checksums.yml"
@@ -9,7 +12,7 @@ describe_build() {
 
 sum_of() { awk -v file="$1" '$2 == file { print $1 }' "$CACHE/SHA256SUMS"; }
 
-# Versions, addresses and images: variables to include in group_vars, or to pass as `-e @versions.yml`.
+# Versions, addresses and images, for the oldest Kubernetes in the mirror: variables to include in group_vars, or to pass as `-e @versions.yml`.
 describe_versions() {
     cat <<EOF
 ---
@@ -17,7 +20,7 @@ describe_versions() {
 files_repo: "file://$FILES"
 images_dir: "$IMAGES"
 
-kube_version: "${KUBERNETES_VERSIONS[0]}"
+kube_version: "${MIRRORED_VERSIONS[0]}"
 containerd_version: "$CONTAINERD_VERSION"
 runc_version: "$RUNC_VERSION"
 cni_version: "$CNI_VERSION"
@@ -43,6 +46,10 @@ image_archives:
 EOF
     local archive
     for archive in "$IMAGES"/*.tar; do
+        case $archive in
+            *_v"${MIRRORED_VERSIONS[0]}".tar) ;;
+            */kube-*) continue ;;
+        esac
         printf '  - file: "%s"\n    names: %s\n    sha256: "%s"\n' "$(basename "$archive")" \
             "$(tar -xOf "$archive" manifest.json | sed -E 's/.*"RepoTags":(\[[^]]*\]).*/\1/; s/,/, /g')" \
             "$(sum_of "images/$(basename "$archive")")"
@@ -52,10 +59,10 @@ EOF
 # SHA-256 by component, architecture and version.
 describe_checksums() {
     printf -- '---\n# Written by lab/artifacts/build.\n'
-    local name version
+    local name version archive
     for name in kubeadm kubelet kubectl; do
         printf '%s_checksums:\n  amd64:\n' "$name"
-        for version in "${KUBERNETES_VERSIONS[@]}"; do
+        for version in "${MIRRORED_VERSIONS[@]}"; do
             printf '    "%s": "sha256:%s"\n' "$version" "$(sum_of "files/$(kubernetes_path "$version" "$name")")"
         done
     done
@@ -65,6 +72,11 @@ describe_checksums() {
     describe_checksum etcd "$ETCD_VERSION" "$ETCD_PATH"
     describe_checksum crictl "$CRICTL_VERSION" "$CRICTL_PATH"
     describe_checksum haproxy "$HAPROXY_VERSION" "$HAPROXY_PATH"
+    printf 'image_archive_checksums:\n'
+    for archive in "$IMAGES"/*.tar; do
+        archive=$(basename "$archive")
+        printf '  "%s": "sha256:%s"\n' "$archive" "$(sum_of "images/$archive")"
+    done
 }
 
 describe_checksum() {
