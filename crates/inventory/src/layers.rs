@@ -55,6 +55,13 @@ pub struct Layer {
     pub vars: Arc<Mapping>,
 }
 
+impl Layer {
+    /// Whether the variables are the host's own, rather than those of a group.
+    pub fn is_of_host(&self) -> bool {
+        matches!(self.origin, LayerOrigin::HostInventory | LayerOrigin::HostFile { .. })
+    }
+}
+
 impl Inventory {
     /// The layers of a host, lowest precedence first: the inventory's variables of `all`, of the other groups,
     /// `group_vars/all` beside the inventory and the playbook, `group_vars` of the other groups beside them, then the

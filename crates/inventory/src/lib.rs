@@ -9,6 +9,7 @@
 mod address;
 mod change;
 mod error;
+pub mod export;
 mod files;
 mod ini;
 mod layers;

@@ -198,11 +198,11 @@ impl<'a> Parser<'a> {
         let negative = self.peek() == Some('-');
         self.skip(1);
         self.blank();
-        self.number(negative)
+        if self.rest.starts_with("...") { None } else { self.number(negative) }
     }
 
     fn number(&mut self, negative: bool) -> Option<Value> {
-        if self.rest.starts_with("...") && !negative {
+        if self.rest.starts_with("...") {
             return self.word();
         }
         let end = number_end(self.rest);
