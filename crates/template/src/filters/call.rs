@@ -33,41 +33,49 @@ pub(crate) struct Arguments {
     extra: Vec<(String, Value)>,
 }
 
-/// One line of a registry: a filter with its names, its parameters and the function behind it.
+/// One line of a registry: the names, the parameters and the function behind them.
+macro_rules! function {
+    ($what:literal, $make:ident, $wrap:ident, [$first:literal $(, $name:literal)*], [$($parameter:literal),*], $run:path) => {
+        crate::registry::Function::$make(&[$first $(, $name)*], || {
+            const SIGNATURE: crate::filters::call::Signature =
+                crate::filters::call::Signature { what: $what, name: $first, parameters: &[$($parameter),*] };
+            crate::filters::call::$wrap(&SIGNATURE, $run)
+        })
+    };
+}
+
+/// A filter.
 macro_rules! filter {
-    ([$($name:literal),+], [$($parameter:literal),*], $run:path) => {
-        crate::registry::Function::new(&[$($name),+], || {
-            const SIGNATURE: crate::filters::call::Signature = crate::filters::call::Signature {
-                what: "filter",
-                name: [$($name),+][0],
-                parameters: &[$($parameter),*],
-            };
-            crate::filters::call::callable(&SIGNATURE, $run)
-        })
+    ($names:tt, $parameters:tt, $run:path) => {
+        crate::filters::call::function!("filter", new, callable, $names, $parameters, $run)
     };
 }
 
-/// One line of a registry: a test with its names, its parameters and the function behind it.
+/// A filter that sees undefined values itself.
+macro_rules! undefined_filter {
+    ($names:tt, $parameters:tt, $run:path) => {
+        crate::filters::call::function!("filter", with_undefined, callable, $names, $parameters, $run)
+    };
+}
+
+/// A test.
 macro_rules! test {
-    ([$($name:literal),+], [$($parameter:literal),*], $run:path) => {
-        crate::registry::Function::new(&[$($name),+], || {
-            const SIGNATURE: crate::filters::call::Signature = crate::filters::call::Signature {
-                what: "test",
-                name: [$($name),+][0],
-                parameters: &[$($parameter),*],
-            };
-            crate::filters::call::verdict(&SIGNATURE, $run)
-        })
+    ($names:tt, $parameters:tt, $run:path) => {
+        crate::filters::call::function!("test", new, verdict, $names, $parameters, $run)
     };
 }
 
-pub(crate) use {filter, test};
+/// A test that sees undefined values itself.
+macro_rules! undefined_test {
+    ($names:tt, $parameters:tt, $run:path) => {
+        crate::filters::call::function!("test", with_undefined, verdict, $names, $parameters, $run)
+    };
+}
+
+pub(crate) use {filter, function, test, undefined_filter, undefined_test};
 
 /// The callable of a filter.
-pub(crate) fn callable(
-    signature: &'static Signature,
-    run: fn(&mut State<'_, '_>, &Arguments) -> Outcome,
-) -> Value {
+pub(crate) fn callable(signature: &'static Signature, run: fn(&mut State<'_, '_>, &Arguments) -> Outcome) -> Value {
     Value::from_function(move |state: &mut State<'_, '_>, values: Rest<ValueOrKwargs>| -> Outcome {
         run(state, &Arguments::bind(signature, values.into_values())?)
     })
@@ -82,16 +90,10 @@ pub(crate) fn verdict(signature: &'static Signature, run: fn(&mut State<'_, '_>,
 
 impl Arguments {
     fn bind(signature: &'static Signature, values: Vec<Value>) -> Result<Arguments, minijinja::Error> {
-        let mut bound = Arguments {
-            signature,
-            value: Value::UNDEFINED,
-            named: Vec::new(),
-            rest: Vec::new(),
-            extra: Vec::new(),
-        };
+        let mut bound =
+            Arguments { signature, value: Value::UNDEFINED, named: Vec::new(), rest: Vec::new(), extra: Vec::new() };
         let variadic = signature.parameters.iter().any(|name| name.starts_with('*') && name.len() > 1 && *name != "**");
-        let mut positional =
-            signature.parameters.iter().take_while(|name| !name.starts_with('*')).copied();
+        let mut positional = signature.parameters.iter().take_while(|name| !name.starts_with('*')).copied();
         let mut values = values.into_iter();
         match values.next() {
             Some(value) if !value.is_kwargs() => bound.value = value,
@@ -271,7 +273,9 @@ pub(crate) fn is_dict(value: &Value) -> bool {
 /// What Python's `for` would see: items, keys or characters.
 pub(crate) fn items(value: &Value) -> Option<Vec<Value>> {
     match value.kind() {
-        ValueKind::String => Some(value.as_str()?.chars().map(|character| Value::from(character.to_string())).collect()),
+        ValueKind::String => {
+            Some(value.as_str()?.chars().map(|character| Value::from(character.to_string())).collect())
+        }
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => Some(value.try_iter().ok()?.collect()),
         _ => None,
     }

@@ -373,7 +373,8 @@ mod tests {
 
     #[test]
     fn what_is_read_is_written_the_same() {
-        let source = r#"{"a": [1, 2.5, -0.0, 1e+20, null, true], "b": {"\u00e9": "\ud83d\ude00\n"}, "c": 18446744073709551616}"#;
+        let source =
+            r#"{"a": [1, 2.5, -0.0, 1e+20, null, true], "b": {"\u00e9": "\ud83d\ude00\n"}, "c": 18446744073709551616}"#;
         assert_eq!(dump(&load(source).unwrap(), &DumpOptions::default()).unwrap(), source);
     }
 

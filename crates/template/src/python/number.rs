@@ -117,7 +117,12 @@ pub(crate) fn round(number: f64, digits: i32) -> f64 {
 /// Digits without the underscores that Python allows between them; none where one stands elsewhere, or a sign.
 fn without_underscores(digits: &str) -> Option<String> {
     let misplaced = digits.starts_with('_') || digits.ends_with('_') || digits.contains("__");
-    if digits.is_empty() || misplaced || digits.starts_with(['+', '-']) || digits.contains("_.") || digits.contains("._") {
+    if digits.is_empty()
+        || misplaced
+        || digits.starts_with(['+', '-'])
+        || digits.contains("_.")
+        || digits.contains("._")
+    {
         return None;
     }
     Some(digits.replace('_', ""))

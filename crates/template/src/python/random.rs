@@ -19,7 +19,10 @@ pub(crate) struct Random {
 enum Source {
     /// The operating system's, when there is no seed.
     System,
-    Seeded { state: Box<[u32; SIZE]>, index: usize },
+    Seeded {
+        state: Box<[u32; SIZE]>,
+        index: usize,
+    },
 }
 
 impl Random {
@@ -121,7 +124,13 @@ fn float_hash(number: f64) -> i64 {
     const PRIME_BITS: i32 = 61;
     const PRIME: u64 = (1 << PRIME_BITS) - 1;
     if !number.is_finite() {
-        return if number.is_nan() { 0 } else if number > 0.0 { 314_159 } else { -314_159 };
+        return if number.is_nan() {
+            0
+        } else if number > 0.0 {
+            314_159
+        } else {
+            -314_159
+        };
     }
     let mut mantissa = number.abs();
     let mut exponent = 0i32;

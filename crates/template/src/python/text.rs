@@ -26,14 +26,14 @@ pub fn truth(value: &Value) -> bool {
 /// The name of the value's Python class, as `type_debug` gives it.
 pub fn type_name(value: &Value) -> &'static str {
     match value.kind() {
-        ValueKind::Undefined => "Undefined",
+        ValueKind::Undefined => "UndefinedMarker",
         ValueKind::None => "NoneType",
         ValueKind::Bool => "bool",
         ValueKind::Number if value.is_integer() => "int",
         ValueKind::Number => "float",
         ValueKind::String => "str",
         ValueKind::Bytes => "bytes",
-        ValueKind::Seq if value.is_tuple() => "tuple",
+        ValueKind::Seq if is_tuple(value) => "tuple",
         ValueKind::Seq | ValueKind::Iterable => "list",
         ValueKind::Map => "dict",
         _ if super::time::is_datetime(value) => "datetime",
@@ -66,6 +66,10 @@ pub fn float(number: f64) -> String {
     }
 }
 
+fn is_tuple(value: &Value) -> bool {
+    value.is_tuple() || value.downcast_object_ref::<crate::filters::group::Group>().is_some()
+}
+
 fn write_repr(value: &Value, out: &mut String) {
     match value.kind() {
         ValueKind::None => out.push_str("None"),
@@ -75,7 +79,7 @@ fn write_repr(value: &Value, out: &mut String) {
         ValueKind::String => write_quoted(value.as_str().unwrap_or_default(), out),
         ValueKind::Bytes => write_bytes(value.as_bytes().unwrap_or_default(), out),
         ValueKind::Seq | ValueKind::Iterable => {
-            let tuple = value.is_tuple();
+            let tuple = is_tuple(value);
             out.push(if tuple { '(' } else { '[' });
             let mut count = 0;
             for item in value.try_iter().into_iter().flatten() {

@@ -41,8 +41,7 @@ pub fn iso_format(value: &Value) -> String {
 
 /// The order of two dates or two spans of time.
 pub fn compare(left: &Value, right: &Value) -> Option<Ordering> {
-    if let (Some(left), Some(right)) =
-        (left.downcast_object_ref::<DateTime>(), right.downcast_object_ref::<DateTime>())
+    if let (Some(left), Some(right)) = (left.downcast_object_ref::<DateTime>(), right.downcast_object_ref::<DateTime>())
     {
         return Some(left.utc().cmp(&right.utc()));
     }

@@ -131,7 +131,8 @@ impl Semantic {
         };
         let core: Vec<u64> = core.split('.').map(number).collect::<Result<_, _>>()?;
         let core = <[u64; 3]>::try_from(core).map_err(|_| fail())?;
-        let word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let word =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         if build.is_some_and(|build| !build.split('.').all(word)) {
             return Err(fail());
         }
@@ -191,13 +192,13 @@ impl Pep440 {
             .and_then(|pattern| pattern.captures(version))
             .ok_or_else(|| format!("'{version}' is not a version number by PEP 440"))?;
         let number = |name: &str| captures.name(name).and_then(|found| found.as_str().parse::<u64>().ok());
-        let mut release: Vec<u64> = captures["release"].split('.').map(|part| part.parse().unwrap_or(u64::MAX)).collect();
+        let mut release: Vec<u64> =
+            captures["release"].split('.').map(|part| part.parse().unwrap_or(u64::MAX)).collect();
         while release.len() > 1 && release.last() == Some(&0) {
             release.pop();
         }
-        let post = captures
-            .name("post")
-            .map(|_| number("post_plain").or_else(|| number("post_number")).unwrap_or_default());
+        let post =
+            captures.name("post").map(|_| number("post_plain").or_else(|| number("post_number")).unwrap_or_default());
         let dev = match captures.name("dev") {
             Some(_) => Phase::At('d', number("dev_number").unwrap_or_default()),
             None => Phase::Latest,

@@ -116,7 +116,8 @@ impl Translator<'_> {
                 Some('\\') => self.escape(true)?,
                 Some('-') => {
                     let ends = matches!(self.rest.peek(), Some(']') | None);
-                    let after_set = ["\\d", "\\w", "\\s", "\\D", "\\W", "\\S"].iter().any(|set| self.out.ends_with(set));
+                    let after_set =
+                        ["\\d", "\\w", "\\s", "\\D", "\\W", "\\S"].iter().any(|set| self.out.ends_with(set));
                     self.out.push_str(if first || ends || after_set { "\\-" } else { "-" });
                 }
                 Some(character) => self.literal(character),

@@ -1,0 +1,60 @@
+//! Attributes of items as Jinja's filters name them: `a.b.0`.
+
+use minijinja::{State, Value};
+
+use super::call::{Arguments, Outcome};
+use crate::{Error, ErrorKind, python, undefined};
+
+/// The attribute of a value; what is missing is an undefined value.
+pub(crate) fn get(value: &Value, attribute: &Value) -> Value {
+    get_or(value, attribute, None)
+}
+
+/// The attribute of a value, or the default where a step of the way is missing.
+pub(crate) fn get_or(value: &Value, attribute: &Value, default: Option<&Value>) -> Value {
+    let Some(path) = attribute.as_str() else {
+        return step(value, attribute)
+            .or_else(|| default.cloned())
+            .unwrap_or_else(|| undefined(python::text(attribute)));
+    };
+    let mut current = value.clone();
+    for part in path.split('.') {
+        let key = match part.parse::<i64>() {
+            Ok(index) if part.bytes().all(|digit| digit.is_ascii_digit()) => Value::from(index),
+            _ => Value::from(part),
+        };
+        current = match step(&current, &key) {
+            Some(found) => found,
+            None => match default {
+                Some(default) => default.clone(),
+                None => return undefined(part),
+            },
+        };
+    }
+    current
+}
+
+/// `value[key]`; none if there is no such item.
+pub(crate) fn step(value: &Value, key: &Value) -> Option<Value> {
+    let found = match (key.as_i64(), value.len()) {
+        (Some(index), Some(length)) if index < 0 && super::call::is_list(value) => {
+            let index = usize::try_from(index + i64::try_from(length).ok()?).ok()?;
+            value.get_item_by_index(index)
+        }
+        _ => value.get_item(key),
+    };
+    found.ok().filter(|found| !found.is_undefined())
+}
+
+/// The error for a value that does not exist.
+pub(crate) fn missing(value: &Value) -> minijinja::Error {
+    debug_assert!(crate::is_undefined(value));
+    let name = String::new();
+    Error::new(ErrorKind::Undefined { name }, "A value that is needed here is undefined.").into()
+}
+
+/// Jinja's `attr`: the same as a dot.
+pub(super) fn attr(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let name = args.need("name")?;
+    Ok(step(args.value(), name).unwrap_or_else(|| undefined(python::text(name))))
+}

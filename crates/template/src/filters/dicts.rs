@@ -1,0 +1,153 @@
+//! Filters on dictionaries.
+
+use indexmap::IndexMap;
+use minijinja::{State, Value};
+
+use super::attribute;
+use super::call::{Arguments, Outcome, dict, is_dict, is_list, list, pairs};
+use super::sets::flatten_into;
+use crate::python::text;
+
+/// What `combine` does with two lists under one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListMerge {
+    Replace,
+    Keep,
+    Append,
+    Prepend,
+    /// Append, without what the new list has from the old one.
+    AppendNew,
+    /// Prepend, without what the new list has from the old one.
+    PrependNew,
+}
+
+impl ListMerge {
+    /// Reads the argument `list_merge`.
+    pub(crate) fn parse(name: &str) -> Option<ListMerge> {
+        Some(match name {
+            "replace" => ListMerge::Replace,
+            "keep" => ListMerge::Keep,
+            "append" => ListMerge::Append,
+            "prepend" => ListMerge::Prepend,
+            "append_rp" => ListMerge::AppendNew,
+            "prepend_rp" => ListMerge::PrependNew,
+            _ => return None,
+        })
+    }
+
+    pub(crate) const NAMES: &str = "replace, keep, append, prepend, append_rp or prepend_rp";
+}
+
+/// Lays the second dictionary over the first.
+pub(crate) fn merge(low: &Value, high: &Value, recursive: bool, lists: ListMerge) -> Value {
+    let mut merged: IndexMap<Value, Value> = pairs(low).unwrap_or_default().into_iter().collect();
+    for (key, new) in pairs(high).unwrap_or_default() {
+        let value = match merged.get(&key) {
+            Some(old) if recursive && is_dict(old) && is_dict(&new) => merge(old, &new, recursive, lists),
+            Some(old) if is_list(old) && is_list(&new) => merge_lists(old, &new, lists),
+            _ => new,
+        };
+        merged.insert(key, value);
+    }
+    dict(merged)
+}
+
+fn merge_lists(old: &Value, new: &Value, lists: ListMerge) -> Value {
+    let all = |value: &Value| value.try_iter().into_iter().flatten().collect::<Vec<_>>();
+    let (old_items, new_items) = (all(old), all(new));
+    let without = |items: &[Value], other: &[Value]| {
+        items.iter().filter(|item| !other.contains(item)).cloned().collect::<Vec<_>>()
+    };
+    list(match lists {
+        ListMerge::Replace => return new.clone(),
+        ListMerge::Keep => return old.clone(),
+        ListMerge::Append => [old_items, new_items].concat(),
+        ListMerge::Prepend => [new_items, old_items].concat(),
+        ListMerge::AppendNew => [without(&old_items, &new_items), new_items].concat(),
+        ListMerge::PrependNew => {
+            let kept = without(&old_items, &new_items);
+            [new_items, kept].concat()
+        }
+    })
+}
+
+pub(super) fn combine(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let lists = args.text_of("list_merge").unwrap_or_else(|| "replace".to_owned());
+    let Some(lists) = ListMerge::parse(&lists) else {
+        return Err(args.error(format!("knows no list_merge '{lists}', only {}", ListMerge::NAMES)));
+    };
+    let given: Vec<Value> = std::iter::once(args.value().clone()).chain(args.rest().iter().cloned()).collect();
+    let mut flat = Vec::new();
+    flatten_into(&given, Some(1), true, &mut flat);
+    let mut merged = dict([]);
+    for (index, part) in flat.iter().enumerate() {
+        if crate::is_undefined(part) {
+            return Err(attribute::missing(part));
+        }
+        if !is_dict(part) {
+            return Err(args.error(format!("combines dictionaries, but was given {}", super::call::shown(part))));
+        }
+        merged = match index {
+            0 => part.clone(),
+            _ => merge(&merged, part, args.flag("recursive", false), lists),
+        };
+    }
+    Ok(merged)
+}
+
+pub(super) fn dict2items(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let key_name = Value::from(args.text_of("key_name").unwrap_or_else(|| "key".to_owned()));
+    let value_name = Value::from(args.text_of("value_name").unwrap_or_else(|| "value".to_owned()));
+    let entry = |(key, value)| dict([(key_name.clone(), key), (value_name.clone(), value)]);
+    Ok(list(args.pairs()?.into_iter().map(entry).collect()))
+}
+
+pub(super) fn items2dict(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let key_name = Value::from(args.text_of("key_name").unwrap_or_else(|| "key".to_owned()));
+    let value_name = Value::from(args.text_of("value_name").unwrap_or_else(|| "value".to_owned()));
+    let mut entries = Vec::new();
+    for item in args.list()? {
+        let part = |name: &Value| {
+            let found = if is_dict(&item) { attribute::step(&item, name) } else { None };
+            let absent = || {
+                format!(
+                    "each item must be a dictionary with the key '{}', but one is {}",
+                    text(name),
+                    super::call::shown(&item)
+                )
+            };
+            found.ok_or_else(|| args.failed(absent()))
+        };
+        entries.push((part(&key_name)?, part(&value_name)?));
+    }
+    Ok(dict(entries))
+}
+
+pub(super) fn rekey_on_member(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let key = args.need("key")?;
+    let overwrite = match args.text_of("duplicates").as_deref() {
+        None | Some("error") => false,
+        Some("overwrite") => true,
+        Some(other) => return Err(args.error(format!("takes 'error' or 'overwrite' as duplicates, not '{other}'"))),
+    };
+    let value = args.value();
+    let members: Vec<Value> = match pairs(value) {
+        Some(pairs) => pairs.into_iter().map(|(_, member)| member).collect(),
+        None if is_list(value) => args.items()?,
+        None => return Err(args.unsuitable("a list or a dictionary")),
+    };
+    let mut rekeyed: IndexMap<Value, Value> = IndexMap::new();
+    for member in members {
+        if !is_dict(&member) {
+            return Err(args.failed(format!("{} is not a dictionary", super::call::shown(&member))));
+        }
+        let Some(name) = attribute::step(&member, key) else {
+            return Err(args.failed(format!("the key '{}' is missing in {}", text(key), super::call::shown(&member))));
+        };
+        if !overwrite && rekeyed.contains_key(&name) {
+            return Err(args.failed(format!("the key '{}' is not unique", text(&name))));
+        }
+        rekeyed.insert(name, member);
+    }
+    Ok(dict(rekeyed))
+}

@@ -1,0 +1,82 @@
+//! Regular expressions.
+
+use minijinja::{State, Value};
+
+use super::call::{Arguments, Outcome, list};
+use crate::python::regex::{Flags, Match, Pattern, Template, compile, escape};
+use crate::python::text;
+
+fn flags(args: &Arguments) -> Flags {
+    Flags { ignore_case: args.flag("ignorecase", false), multi_line: args.flag("multiline", false), ..Flags::default() }
+}
+
+pub(super) fn regex_replace(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let pattern =
+        compile(&args.text_of("pattern").unwrap_or_default(), flags(args)).map_err(|reason| args.failed(reason))?;
+    let template = Template::parse(&args.text_of("replacement").unwrap_or_default(), &pattern)
+        .map_err(|reason| args.failed(reason))?;
+    let limit = match args.size("count", 0)? {
+        0 => usize::MAX,
+        count => count,
+    };
+    let (replaced, count) = pattern.replace(&args.text(), &template, limit).map_err(|reason| args.failed(reason))?;
+    let mandatory = args.size("mandatory_count", 0)?;
+    if mandatory > 0 && mandatory != count {
+        return Err(args.failed(format!("{mandatory} replacements were demanded, but there were {count}")));
+    }
+    Ok(Value::from(replaced))
+}
+
+pub(super) fn regex_findall(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let pattern = compile(&args.need_text("regex")?, flags(args)).map_err(|reason| args.failed(reason))?;
+    let value = args.text();
+    let matches = pattern.find_all(&value, usize::MAX).map_err(|reason| args.failed(reason))?;
+    let group = |matched: &Match<'_>, index| Value::from(matched.group(index).unwrap_or_default());
+    let found = matches.iter().map(|matched| match pattern.group_count() {
+        0 => group(matched, 0),
+        1 => group(matched, 1),
+        count => super::call::tuple((1..=count).map(|index| group(matched, index)).collect()),
+    });
+    Ok(list(found.collect()))
+}
+
+pub(super) fn regex_search(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let pattern = compile(&args.need_text("regex")?, flags(args)).map_err(|reason| args.failed(reason))?;
+    let groups: Vec<usize> =
+        args.rest().iter().map(|wanted| group_of(args, &pattern, &text(wanted))).collect::<Result<_, _>>()?;
+    let value = args.text();
+    let Some(matched) = pattern.find_at(&value, 0).map_err(|reason| args.failed(reason))? else {
+        return Ok(Value::from(()));
+    };
+    if groups.is_empty() {
+        return Ok(Value::from(matched.group(0)));
+    }
+    Ok(list(groups.into_iter().map(|group| Value::from(matched.group(group))).collect()))
+}
+
+/// The group that `\1` or `\g<name>` asks for.
+fn group_of(args: &Arguments, pattern: &Pattern, wanted: &str) -> Result<usize, minijinja::Error> {
+    let number = if let Some(name) = wanted.strip_prefix("\\g<").and_then(|rest| rest.strip_suffix('>')) {
+        name.parse().ok().or_else(|| pattern.group_number(name))
+    } else if let Some(number) = wanted.strip_prefix('\\') {
+        number.parse().ok()
+    } else {
+        return Err(args.error(format!("takes groups as '\\1' or '\\g<name>', not as '{wanted}'")));
+    };
+    number
+        .filter(|number| *number <= pattern.group_count())
+        .ok_or_else(|| args.failed(format!("the regular expression has no group '{wanted}'")))
+}
+
+pub(super) fn regex_escape(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let value = args.text();
+    match args.text_of("re_type").as_deref() {
+        None | Some("python") => Ok(Value::from(escape(&value))),
+        Some("posix_basic") => {
+            let special = |character| "].[^$*\\".contains(character);
+            let escaped = value.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c]));
+            Ok(Value::from(escaped.collect::<String>()))
+        }
+        Some(other) => Err(args.error(format!("knows the types 'python' and 'posix_basic', not '{other}'"))),
+    }
+}

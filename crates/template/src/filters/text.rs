@@ -1,0 +1,290 @@
+//! Jinja's filters on text.
+
+use minijinja::formatting::{FormatStyle, format as format_values};
+use minijinja::value::ValueKind;
+use minijinja::{State, Value};
+
+use super::call::{Arguments, Outcome, dict, is_list};
+use crate::python::{number, repr, text, truth};
+
+pub(super) fn capitalize(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let value = args.text();
+    let mut rest = value.chars();
+    // A letter such as `ß` becomes two, of which only the first is a capital.
+    let mut first = String::new();
+    for (index, character) in rest.next().into_iter().flat_map(char::to_uppercase).enumerate() {
+        if index == 0 { first.push(character) } else { first.extend(character.to_lowercase()) }
+    }
+    Ok(Value::from(first + &rest.as_str().to_lowercase()))
+}
+
+pub(super) fn title(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let mut out = String::new();
+    let mut at_start = true;
+    for character in args.text().chars() {
+        if at_start {
+            out.extend(character.to_uppercase());
+        } else {
+            out.extend(character.to_lowercase());
+        }
+        at_start = character == '-' || character.is_whitespace() || "({[<".contains(character);
+    }
+    Ok(Value::from(out))
+}
+
+pub(super) fn lower(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    Ok(Value::from(args.text().to_lowercase()))
+}
+
+pub(super) fn upper(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    Ok(Value::from(args.text().to_uppercase()))
+}
+
+pub(super) fn string(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    Ok(Value::from(args.text()))
+}
+
+pub(super) fn trim(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let value = args.text();
+    Ok(Value::from(match args.text_of("chars") {
+        Some(characters) => value.trim_matches(|character| characters.contains(character)),
+        None => value.trim_matches(is_space),
+    }))
+}
+
+/// What Python's `str.strip()` removes: Unicode space and the four information separators.
+fn is_space(character: char) -> bool {
+    character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
+}
+
+pub(super) fn center(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let value = args.text();
+    let width = args.size("width", 80)?;
+    let length = value.chars().count();
+    let missing = width.saturating_sub(length);
+    // Python puts the odd space to the left if the width is odd as well.
+    let left = missing / 2 + (missing & width & 1);
+    Ok(Value::from(format!("{}{value}{}", " ".repeat(left), " ".repeat(missing - left))))
+}
+
+pub(super) fn replace(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let (value, old, new) = (args.text(), args.need_text("old")?, args.need_text("new")?);
+    Ok(Value::from(match args.integer("count")? {
+        Some(count) if count >= 0 => replace_first(&value, &old, &new, usize::try_from(count).unwrap_or(usize::MAX)),
+        _ => value.replace(&old, &new),
+    }))
+}
+
+fn replace_first(value: &str, old: &str, new: &str, count: usize) -> String {
+    value.replacen(old, new, count)
+}
+
+pub(super) fn indent(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let prefix = match args.get("width") {
+        None => " ".repeat(4),
+        Some(width) => match width.as_str() {
+            Some(prefix) => prefix.to_owned(),
+            None => " ".repeat(args.size("width", 4)?),
+        },
+    };
+    let (first, blank) = (args.flag("first", false), args.flag("blank", false));
+    let value = args.text() + "\n";
+    let lines = split_lines(&value);
+    let mut out = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        let wanted = if index == 0 { first } else { blank || !line.is_empty() };
+        if wanted {
+            out.push_str(&prefix);
+        }
+        out.push_str(line);
+    }
+    Ok(Value::from(out))
+}
+
+/// `str.splitlines()`: Python breaks lines at more characters than the newline.
+pub(crate) fn split_lines(value: &str) -> Vec<&str> {
+    let is_break = |character| {
+        matches!(
+            character,
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}' | '\u{1d}' | '\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        )
+    };
+    let mut lines = Vec::new();
+    let mut rest = value;
+    while !rest.is_empty() {
+        match rest.find(is_break) {
+            None => {
+                lines.push(rest);
+                break;
+            }
+            Some(end) => {
+                lines.push(&rest[..end]);
+                let width = if rest[end..].starts_with("\r\n") {
+                    2
+                } else {
+                    rest[end..].chars().next().map_or(1, char::len_utf8)
+                };
+                rest = &rest[end + width..];
+            }
+        }
+    }
+    lines
+}
+
+pub(super) fn truncate(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    const LEEWAY: usize = 5;
+    let value = args.text();
+    let characters: Vec<char> = value.chars().collect();
+    let length = args.size("length", 255)?;
+    let end = args.text_of("end").unwrap_or_else(|| "...".to_owned());
+    let end_length = end.chars().count();
+    if length < end_length {
+        return Err(args.error(format!("cannot cut to {length} characters, fewer than '{end}' has")));
+    }
+    if characters.len() <= length + args.size("leeway", LEEWAY)? {
+        return Ok(Value::from(value));
+    }
+    let mut kept: String = characters.iter().take(length - end_length).collect();
+    if !args.flag("killwords", false)
+        && let Some(space) = kept.rfind(' ')
+    {
+        kept.truncate(space);
+    }
+    Ok(Value::from(kept + &end))
+}
+
+pub(super) fn wordcount(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let value = args.text();
+    let words = value.split(|character: char| !(character.is_alphanumeric() || character == '_'));
+    Ok(Value::from(words.filter(|word| !word.is_empty()).count()))
+}
+
+pub(super) fn format(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let template = args.text();
+    // Containers are shown as Python shows them; numbers stay numbers for `%d` and its kin.
+    let plain = |value: &Value| match value.kind() {
+        ValueKind::String | ValueKind::Number | ValueKind::Bool => value.clone(),
+        _ => Value::from(text(value)),
+    };
+    let values: Vec<Value> = if args.extra().is_empty() {
+        args.rest().iter().map(plain).collect()
+    } else if args.rest().is_empty() {
+        vec![dict(args.extra().iter().map(|(name, value)| (Value::from(name.as_str()), plain(value))))]
+    } else {
+        return Err(args.error("takes arguments by position or by name, not both"));
+    };
+    format_values(FormatStyle::Printf, &template, &values)
+        .map(Value::from)
+        .map_err(|error| args.failed(error.detail().unwrap_or("the format does not fit its arguments")))
+}
+
+pub(super) fn join(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let mut items = args.items()?;
+    if let Some(attribute) = args.some("attribute") {
+        items = items.iter().map(|item| super::attribute::get(item, attribute)).collect();
+    }
+    if let Some(missing) = items.iter().find(|item| crate::is_undefined(item)) {
+        return Err(super::attribute::missing(missing));
+    }
+    let separator = args.text_of("d").unwrap_or_default();
+    let texts: Vec<String> = items.iter().map(text).collect();
+    Ok(Value::from(texts.join(&separator)))
+}
+
+pub(super) fn split(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let value = args.string()?;
+    let most = match args.integer("maxsplit")? {
+        Some(most) if most >= 0 => usize::try_from(most).unwrap_or(usize::MAX),
+        _ => usize::MAX,
+    };
+    let parts: Vec<Value> = match args.text_of("sep") {
+        Some(separator) if separator.is_empty() => return Err(args.error("cannot split at an empty separator")),
+        Some(separator) => value.splitn(most.saturating_add(1), &separator).map(Value::from).collect(),
+        None => {
+            let mut parts = Vec::new();
+            let mut rest = value.trim_start_matches(is_space);
+            while !rest.is_empty() {
+                if parts.len() == most {
+                    parts.push(Value::from(rest));
+                    break;
+                }
+                let end = rest.find(is_space).unwrap_or(rest.len());
+                parts.push(Value::from(&rest[..end]));
+                rest = rest[end..].trim_start_matches(is_space);
+            }
+            parts
+        }
+    };
+    Ok(Value::from(parts))
+}
+
+/// Ansible's `bool`: the words and numbers that mean yes are true, those that mean no are false.
+pub(super) fn boolean(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let value = args.value();
+    if value.kind() == ValueKind::Bool {
+        return Ok(value.clone());
+    }
+    if value.kind() == ValueKind::Number {
+        return Ok(Value::from(number::as_float(value) == Some(1.0)));
+    }
+    let lower = value.as_str().map(str::to_lowercase);
+    Ok(Value::from(matches!(lower.as_deref(), Some("yes" | "on" | "1" | "true"))))
+}
+
+pub(super) fn ternary(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let (yes, no) = (args.need("true_val")?, args.need("false_val")?);
+    Ok(match args.some("none_val") {
+        Some(none) if args.value().is_none() => none.clone(),
+        _ if truth(args.value()) => yes.clone(),
+        _ => no.clone(),
+    })
+}
+
+pub(super) fn type_debug(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    Ok(Value::from(crate::type_name(args.value())))
+}
+
+pub(super) fn default(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let value = args.value();
+    let replaced = crate::is_undefined(value) || (args.flag("boolean", false) && !truth(value));
+    Ok(if replaced { args.get("default_value").cloned().unwrap_or_else(|| Value::from("")) } else { value.clone() })
+}
+
+pub(super) fn mandatory(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    if !crate::is_undefined(args.value()) {
+        return Ok(args.value().clone());
+    }
+    match args.text_of("msg") {
+        Some(message) => Err(crate::Error::filter(message).into()),
+        None => Err(super::attribute::missing(args.value())),
+    }
+}
+
+pub(super) fn quote(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let value = if args.value().is_none() { String::new() } else { args.text() };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte);
+    Ok(Value::from(if !value.is_empty() && value.bytes().all(plain) {
+        value
+    } else {
+        format!("'{}'", value.replace('\'', "'\"'\"'"))
+    }))
+}
+
+/// Ansible's containers are none that Python's `pprint` would break into lines: they are shown as `repr()` does.
+pub(super) fn pprint(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    Ok(Value::from(repr(args.value())))
+}
+
+pub(super) fn length(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let value = args.value();
+    let length = match value.as_str() {
+        Some(value) => Some(value.chars().count()),
+        None if is_list(value) || value.kind() == ValueKind::Map => value.len(),
+        None => value.as_bytes().map(<[u8]>::len),
+    };
+    let length = length.or_else(|| super::call::items(value).map(|items| items.len()));
+    length.map(Value::from).ok_or_else(|| args.unsuitable("text, a list or a dictionary"))
+}

@@ -1,0 +1,32 @@
+//! `vault` and `unvault`.
+
+use minijinja::{State, Value};
+use windlass_vault::{DEFAULT_LABEL, Secret, Secrets, decrypt, encrypt, is_encrypted};
+
+use super::call::{Arguments, Outcome};
+
+/// The secret that the arguments give, with its label.
+fn secret(args: &Arguments) -> Result<Secret, minijinja::Error> {
+    let password = args.need("secret")?;
+    let Some(password) = password.as_str() else {
+        return Err(args.wrong("secret", "text", password));
+    };
+    let label = args.text_of("vault_id").unwrap_or_else(|| "filter_default".to_owned());
+    let label = if label.is_empty() { DEFAULT_LABEL.to_owned() } else { label };
+    Ok(Secret::new(label, password.as_bytes()))
+}
+
+pub(super) fn vault(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    encrypt(args.string()?.as_bytes(), &secret(args)?).map(Value::from).map_err(|error| args.failed(error.to_string()))
+}
+
+pub(super) fn unvault(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let value = args.string()?;
+    if !is_encrypted(value.as_bytes()) {
+        return Ok(args.value().clone());
+    }
+    let mut secrets = Secrets::new();
+    secrets.push(secret(args)?);
+    let plain = decrypt(value.as_bytes(), &secrets).map_err(|error| args.failed(error.to_string()))?;
+    Ok(Value::from(String::from_utf8_lossy(&plain).into_owned()))
+}

@@ -1,0 +1,119 @@
+//! Ansible's tests on values.
+
+use minijinja::value::ValueKind;
+use minijinja::{State, Value};
+
+use super::jinja;
+use crate::filters::call::{Arguments, Verdict, is_list, items};
+use crate::filters::urls::Parts;
+use crate::python::regex::{Anchor, Flags, compile};
+use crate::python::{number, text, truth};
+
+pub(super) fn matches(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    find(args, Anchor::Match)
+}
+
+pub(super) fn search(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    find(args, Anchor::Search)
+}
+
+pub(super) fn regex(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    let anchor = match args.text_of("match_type").as_deref() {
+        None | Some("search") => Anchor::Search,
+        Some("match") => Anchor::Match,
+        Some("fullmatch") => Anchor::Full,
+        Some(other) => return Err(args.error(format!("matches by 'search', 'match' or 'fullmatch', not by '{other}'"))),
+    };
+    find(args, anchor)
+}
+
+fn find(args: &Arguments, anchor: Anchor) -> Verdict {
+    let flags =
+        Flags { ignore_case: args.flag("ignorecase", false), multi_line: args.flag("multiline", false), anchor };
+    let pattern = args.text_of("pattern").unwrap_or_default();
+    let subject = args.text();
+    compile(&pattern, flags).and_then(|pattern| pattern.is_match(&subject)).map_err(|reason| args.failed(reason))
+}
+
+pub(super) fn all(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    Ok(args.items()?.iter().all(truth))
+}
+
+pub(super) fn any(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    Ok(args.items()?.iter().any(truth))
+}
+
+/// Whether the value is true, with the words for yes and no understood if that is wanted.
+fn is_truthy(args: &Arguments) -> bool {
+    let value = args.value();
+    if args.flag("convert_bool", false) {
+        let word = text(value).to_lowercase();
+        match word.trim() {
+            "y" | "yes" | "on" | "1" | "true" | "t" | "1.0" => return true,
+            "n" | "no" | "off" | "0" | "false" | "f" | "0.0" => return false,
+            _ => {}
+        }
+    }
+    truth(value)
+}
+
+pub(super) fn truthy(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    Ok(is_truthy(args))
+}
+
+pub(super) fn falsy(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    Ok(!is_truthy(args))
+}
+
+pub(super) fn contains(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    jinja::contains(args.value(), args.need("value")?).ok_or_else(|| args.unsuitable("text, a list or a dictionary"))
+}
+
+pub(super) fn nan(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    let value = args.value();
+    Ok(value.kind() == ValueKind::Number && number::as_float(value).is_some_and(f64::is_nan))
+}
+
+pub(super) fn subset(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    let (one, other) = both(args)?;
+    Ok(one.iter().all(|item| other.contains(item)))
+}
+
+pub(super) fn superset(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    let (one, other) = both(args)?;
+    Ok(other.iter().all(|item| one.contains(item)))
+}
+
+fn both(args: &Arguments) -> Result<(Vec<Value>, Vec<Value>), minijinja::Error> {
+    let other = args.need("other")?;
+    let other = items(other).ok_or_else(|| args.wrong("other", "a list", other))?;
+    Ok((args.items()?, other))
+}
+
+fn schemes(args: &Arguments) -> Option<Vec<String>> {
+    let schemes = args.some("schemes").filter(|schemes| truth(schemes))?;
+    Some(if is_list(schemes) {
+        schemes.try_iter().ok()?.map(|scheme| text(&scheme)).collect()
+    } else {
+        vec![text(schemes)]
+    })
+}
+
+pub(super) fn uri(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    let parts = Parts::split(&args.text());
+    Ok(schemes(args).is_none_or(|schemes| schemes.contains(&parts.scheme)))
+}
+
+pub(super) fn url(state: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    let parts = Parts::split(&args.text());
+    Ok(uri(state, args)? && !parts.scheme.is_empty() && !parts.netloc.is_empty())
+}
+
+pub(super) fn urn(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    Ok(Parts::split(&args.text()).scheme == "urn")
+}
+
+/// Values have been decrypted long before a template sees them, so none of them is encrypted any more.
+pub(super) fn vault_encrypted(_: &mut State<'_, '_>, _: &Arguments) -> Verdict {
+    Ok(false)
+}

@@ -1,0 +1,71 @@
+//! Tests on the results of tasks.
+
+use minijinja::{State, Value};
+
+use crate::filters::attribute::step;
+use crate::filters::call::{Arguments, Verdict, is_dict, is_list};
+use crate::python::truth;
+
+/// A field of the result, which must be a dictionary.
+fn field(args: &Arguments, name: &str) -> Result<Option<Value>, minijinja::Error> {
+    match is_dict(args.value()) {
+        true => Ok(step(args.value(), &Value::from(name))),
+        false => Err(args.unsuitable("the result of a task, a dictionary,")),
+    }
+}
+
+fn flag(args: &Arguments, name: &str) -> Verdict {
+    Ok(field(args, name)?.is_some_and(|value| truth(&value)))
+}
+
+pub(super) fn failed(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    flag(args, "failed")
+}
+
+pub(super) fn succeeded(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    flag(args, "failed").map(|failed| !failed)
+}
+
+pub(super) fn unreachable(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    flag(args, "unreachable")
+}
+
+pub(super) fn reachable(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    flag(args, "unreachable").map(|unreachable| !unreachable)
+}
+
+pub(super) fn skipped(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    flag(args, "skipped")
+}
+
+/// The result of a loop has changed something if one of its items did.
+pub(super) fn changed(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    if let Some(changed) = field(args, "changed")? {
+        return Ok(truth(&changed));
+    }
+    let items: Vec<Value> = match field(args, "results")? {
+        Some(results) if is_list(&results) => results.try_iter()?.collect(),
+        _ => Vec::new(),
+    };
+    let changed = |item: &Value| step(item, &Value::from("changed")).is_some_and(|changed| truth(&changed));
+    Ok(items.first().is_some_and(is_dict) && items.iter().any(changed))
+}
+
+pub(super) fn timedout(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    match field(args, "timedout")? {
+        Some(timedout) if is_dict(&timedout) => {
+            Ok(step(&timedout, &Value::from("period")).is_some_and(|period| truth(&period)))
+        }
+        Some(timedout) if truth(&timedout) => Err(args.failed("the field 'timedout' is not a dictionary")),
+        _ => Ok(false),
+    }
+}
+
+/// A task that is not asynchronous has started and finished.
+pub(super) fn started(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    Ok(field(args, "started")?.is_none_or(|started| truth(&started)))
+}
+
+pub(super) fn finished(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    Ok(field(args, "finished")?.is_none_or(|finished| truth(&finished)))
+}
