@@ -1,12 +1,14 @@
 //! Writing YAML byte for byte as PyYAML does with libyaml, which is what `to_yaml` and `to_nice_yaml` show.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use base64::Engine;
 use libyaml_safer::{Emitter, Encoding, Event, MappingStyle, ScalarStyle, SequenceStyle};
 
 use crate::resolve::{self, Resolved};
-use crate::{Error, ErrorKind, Node, Span, Value, python_float};
+use crate::{Error, ErrorKind, Node, Span, Value, python_float, python_timestamp};
 
 /// A value to write.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +33,32 @@ pub enum Item {
     List(Vec<Item>),
     /// A mapping.
     Map(Vec<(Item, Item)>),
+    /// A collection or ciphertext with an identity: where the same identity comes again, an alias is written.
+    Shared(usize, Box<Item>),
+}
+
+impl Item {
+    /// A node whose collections and ciphertexts are written once: where one is used again, as an anchor or a variable of many hosts
+    /// is, an alias stands for it, as Python's identity of objects has it.
+    pub fn with_aliases(node: &Node) -> Self {
+        let (identity, item) = match &node.value {
+            Value::List(items) => {
+                (Arc::as_ptr(items).cast::<()>().addr(), Self::List(items.iter().map(Self::with_aliases).collect()))
+            }
+            Value::Map(mapping) => (
+                Arc::as_ptr(mapping).addr(),
+                Self::Map(
+                    mapping
+                        .iter()
+                        .map(|(key, value)| (Self::from(&key.as_node()), Self::with_aliases(value)))
+                        .collect(),
+                ),
+            ),
+            Value::Vault(text) => (Arc::as_ptr(text).cast::<()>().addr(), Self::Vault(text.to_string())),
+            _ => return Self::from(node),
+        };
+        Self::Shared(identity, Box::new(item))
+    }
 }
 
 impl From<&Node> for Item {
@@ -43,7 +71,7 @@ impl From<&Node> for Item {
             Value::Float(value) => Self::Float(*value),
             Value::String(text) | Value::Literal(text) => Self::Str(text.to_string()),
             Value::Vault(text) => Self::Vault(text.to_string()),
-            Value::Timestamp(text) => Self::Timestamp(text.to_string()),
+            Value::Timestamp(text) => Self::Timestamp(python_timestamp(text, ' ')),
             Value::Binary(bytes) => Self::Bytes(bytes.to_vec()),
             Value::List(items) => Self::List(items.iter().map(Self::from).collect()),
             Value::Map(mapping) => {
@@ -107,8 +135,10 @@ impl DumpOptions {
 /// Writes a value as one document.
 pub fn dump(item: &Item, options: &DumpOptions) -> Result<String, Error> {
     let mut output = Vec::new();
-    let mut writer = Writer { options, astral: Vec::new(), events: Vec::new() };
-    writer.item(item);
+    let mut writer = Writer { options, astral: Vec::new(), events: Vec::new(), anchors: HashMap::new() };
+    let mut count = 0;
+    writer.find_anchors(item, &mut count);
+    writer.item(item, None);
     let Writer { events, astral, .. } = writer;
     emit(events, options, &mut output).map_err(|error| {
         Error::new(ErrorKind::Emit, format!("The value cannot be written as YAML: {error}."), Span::none())
@@ -162,6 +192,15 @@ struct Writer<'a> {
     /// The characters replaced by [`ASTRAL`], in order.
     astral: Vec<char>,
     events: Vec<Event>,
+    /// The shared items by their identity; those that come more than once have an anchor.
+    anchors: HashMap<usize, Anchor>,
+}
+
+#[derive(Default)]
+struct Anchor {
+    /// Its number, in the order in which items are met again.
+    number: Option<usize>,
+    is_written: bool,
 }
 
 const NULL: &str = "tag:yaml.org,2002:null";
@@ -175,8 +214,50 @@ const SEQ: &str = "tag:yaml.org,2002:seq";
 const MAP: &str = "tag:yaml.org,2002:map";
 
 impl Writer<'_> {
-    fn item(&mut self, item: &Item) {
+    /// Numbers the shared items that come more than once.
+    fn find_anchors(&mut self, item: &Item, count: &mut usize) {
         match item {
+            Item::Shared(identity, inner) => match self.anchors.get_mut(identity) {
+                None => {
+                    self.anchors.insert(*identity, Anchor::default());
+                    self.find_anchors(inner, count);
+                }
+                Some(anchor) if anchor.number.is_none() => {
+                    *count += 1;
+                    anchor.number = Some(*count);
+                }
+                Some(_) => {}
+            },
+            Item::List(items) => {
+                for item in items {
+                    self.find_anchors(item, count);
+                }
+            }
+            Item::Map(entries) => {
+                for (key, value) in self.in_order(entries) {
+                    self.find_anchors(key, count);
+                    self.find_anchors(value, count);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn shared(&mut self, identity: usize, item: &Item) {
+        let anchor = self.anchors.entry(identity).or_default();
+        let name = anchor.number.map(|number| format!("id{number:03}"));
+        match name {
+            Some(name) if anchor.is_written => self.events.push(Event::alias(&name)),
+            name => {
+                anchor.is_written = true;
+                self.item(item, name.as_deref());
+            }
+        }
+    }
+
+    fn item(&mut self, item: &Item, anchor: Option<&str>) {
+        match item {
+            Item::Shared(identity, item) => self.shared(*identity, item),
             Item::Null => self.plain(NULL, "null"),
             Item::Bool(value) => self.plain(BOOL, if *value { "true" } else { "false" }),
             Item::Int(text) => self.plain(INT, text),
@@ -188,14 +269,16 @@ impl Writer<'_> {
                 self.scalar(STR, &text, is_plain, true, None);
             }
             Item::Bytes(bytes) => self.scalar(BINARY, &base64_lines(bytes), false, false, Some(ScalarStyle::Literal)),
-            Item::Vault(text) => self.scalar("!vault", text, false, false, Some(ScalarStyle::Literal)),
+            Item::Vault(text) => {
+                self.anchored_scalar(anchor, "!vault", text, false, false, Some(ScalarStyle::Literal));
+            }
             Item::List(items) => {
                 let flow =
                     self.options.default_flow_style.unwrap_or_else(|| items.iter().all(|item| self.is_simple(item)));
                 let style = if flow { SequenceStyle::Flow } else { SequenceStyle::Block };
-                self.events.push(Event::sequence_start(None, Some(SEQ), true, style));
+                self.events.push(Event::sequence_start(anchor, Some(SEQ), true, style));
                 for item in items {
-                    self.item(item);
+                    self.item(item, None);
                 }
                 self.events.push(Event::sequence_end());
             }
@@ -205,10 +288,10 @@ impl Writer<'_> {
                     .default_flow_style
                     .unwrap_or_else(|| entries.iter().all(|(key, value)| self.is_simple(key) && self.is_simple(value)));
                 let style = if flow { MappingStyle::Flow } else { MappingStyle::Block };
-                self.events.push(Event::mapping_start(None, Some(MAP), true, style));
+                self.events.push(Event::mapping_start(anchor, Some(MAP), true, style));
                 for (key, value) in self.in_order(entries) {
-                    self.item(key);
-                    self.item(value);
+                    self.item(key, None);
+                    self.item(value, None);
                 }
                 self.events.push(Event::mapping_end());
             }
@@ -218,7 +301,7 @@ impl Writer<'_> {
     /// Whether a scalar leaves its collection in flow style.
     fn is_simple(&self, item: &Item) -> bool {
         self.options.default_style.is_none()
-            && !matches!(item, Item::List(_) | Item::Map(_) | Item::Bytes(_) | Item::Vault(_))
+            && !matches!(item, Item::List(_) | Item::Map(_) | Item::Shared(..) | Item::Bytes(_) | Item::Vault(_))
     }
 
     fn plain(&mut self, tag: &str, text: &str) {
@@ -226,6 +309,18 @@ impl Writer<'_> {
     }
 
     fn scalar(&mut self, tag: &str, text: &str, plain: bool, quoted: bool, style: Option<ScalarStyle>) {
+        self.anchored_scalar(None, tag, text, plain, quoted, style);
+    }
+
+    fn anchored_scalar(
+        &mut self,
+        anchor: Option<&str>,
+        tag: &str,
+        text: &str,
+        plain: bool,
+        quoted: bool,
+        style: Option<ScalarStyle>,
+    ) {
         let style = style.unwrap_or(match self.options.default_style {
             Some('"') => ScalarStyle::DoubleQuoted,
             Some('\'') => ScalarStyle::SingleQuoted,
@@ -233,7 +328,7 @@ impl Writer<'_> {
             Some('>') => ScalarStyle::Folded,
             _ => ScalarStyle::Any,
         });
-        self.events.push(Event::scalar(None, Some(tag), text, plain, quoted, style));
+        self.events.push(Event::scalar(anchor, Some(tag), text, plain, quoted, style));
     }
 
     fn without_astral(&mut self, text: &str) -> String {
@@ -322,6 +417,19 @@ mod tests {
     fn characters_beyond_the_basic_plane_are_escaped() {
         let item = Item::List(vec![text("smile \u{1f600} é")]);
         assert_eq!(dump(&item, &DumpOptions::to_nice_yaml()).unwrap(), "- \"smile \\U0001F600 é\"\n");
+    }
+
+    #[test]
+    fn what_is_shared_is_written_once() {
+        let shared = |identity, item| Item::Shared(identity, Box::new(item));
+        let inner = shared(1, Item::List(vec![text("x")]));
+        let item = Item::Map(vec![
+            (text("a"), shared(2, Item::Map(vec![(text("k"), inner.clone())]))),
+            (text("b"), shared(2, Item::Map(vec![(text("k"), inner.clone())]))),
+            (text("c"), inner),
+        ]);
+        let written = dump(&item, &DumpOptions::default()).unwrap();
+        assert_eq!(written, "a: &id001\n  k: &id002\n  - x\nb: *id001\nc: *id002\n");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod load;
 mod mapping;
 mod node;
 mod number;
+mod python;
 mod resolve;
 mod source;
 
@@ -21,4 +22,6 @@ pub use load::{DuplicateKeys, Loaded, Options, load_one, parse};
 pub use mapping::{Key, Mapping};
 pub use node::{Node, Value};
 pub use number::{python_float, python_int_literal};
+pub use python::python_str;
+pub use resolve::python_timestamp;
 pub use source::{Source, Span};

@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use indexmap::map::MutableKeys;
 use indexmap::{Equivalent, IndexMap};
 
 use crate::{Node, Span, Value};
@@ -163,16 +164,17 @@ impl Mapping {
         self.entries.is_empty()
     }
 
-    /// Puts a value under a key. A key that is already there keeps its place in the order and its span;
-    /// the former value is returned.
+    /// Puts a value under a key. A key that is already there keeps its place in the order, but the new key's span
+    /// counts from then on; the former value is returned.
     pub fn insert(&mut self, key: Key, value: Node) -> Option<Node> {
-        match self.entries.entry(key) {
-            indexmap::map::Entry::Occupied(mut entry) => Some(entry.insert(value)),
-            indexmap::map::Entry::Vacant(entry) => {
-                entry.insert(value);
-                None
-            }
-        }
+        let Some(index) = self.entries.get_index_of(&key) else {
+            self.entries.insert(key, value);
+            return None;
+        };
+        self.entries.get_index_mut2(index).map(|(former_key, former)| {
+            *former_key = key;
+            std::mem::replace(former, value)
+        })
     }
 
     /// Puts a value under a string key that has the position of the value.
@@ -195,13 +197,17 @@ impl PartialEq for Mapping {
 
 impl FromIterator<(Key, Node)> for Mapping {
     fn from_iter<I: IntoIterator<Item = (Key, Node)>>(entries: I) -> Self {
-        Self { entries: entries.into_iter().collect() }
+        let mut mapping = Self::new();
+        mapping.extend(entries);
+        mapping
     }
 }
 
 impl Extend<(Key, Node)> for Mapping {
     fn extend<I: IntoIterator<Item = (Key, Node)>>(&mut self, entries: I) {
-        self.entries.extend(entries);
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 
-use crate::{Mapping, Span, number};
+use crate::{Mapping, Span, number, python_timestamp};
 
 /// A value and where it was written. Cloning shares the content.
 #[derive(Clone)]
@@ -154,7 +154,8 @@ impl Node {
             Value::Int(value) => value.to_string(),
             Value::BigInt(value) => value.clone(),
             Value::Float(value) => number::python_float(*value),
-            Value::String(text) | Value::Literal(text) | Value::Timestamp(text) => text.to_string(),
+            Value::String(text) | Value::Literal(text) => text.to_string(),
+            Value::Timestamp(text) => python_timestamp(text, ' '),
             Value::Binary(_) | Value::Vault(_) | Value::List(_) | Value::Map(_) => return None,
         })
     }
@@ -185,9 +186,8 @@ impl Node {
                 Json::from,
             ),
             Value::Float(value) => Json::from(*value),
-            Value::String(text) | Value::Literal(text) | Value::Vault(text) | Value::Timestamp(text) => {
-                Json::String(text.to_string())
-            }
+            Value::String(text) | Value::Literal(text) | Value::Vault(text) => Json::String(text.to_string()),
+            Value::Timestamp(text) => Json::String(python_timestamp(text, 'T')),
             Value::Binary(bytes) => Json::String(base64::engine::general_purpose::STANDARD.encode(bytes)),
             Value::List(items) => Json::Array(items.iter().map(Node::to_json).collect()),
             Value::Map(mapping) => {

@@ -242,41 +242,77 @@ pub(crate) fn bool_value(text: &str) -> Option<bool> {
     }
 }
 
+/// A date, perhaps with a time.
+#[derive(Debug, PartialEq)]
+struct Moment {
+    year: u32,
+    month: u32,
+    day: u32,
+    time: Option<Time>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Time {
+    hour: u32,
+    minute: u32,
+    second: u32,
+    microsecond: u32,
+    /// Minutes east of Greenwich.
+    zone: Option<i32>,
+}
+
+impl Moment {
+    fn exists(&self) -> bool {
+        let leap = self.year.is_multiple_of(4) && (!self.year.is_multiple_of(100) || self.year.is_multiple_of(400));
+        let last = match self.month {
+            1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+            4 | 6 | 9 | 11 => 30,
+            2 if leap => 29,
+            2 => 28,
+            _ => return false,
+        };
+        let time_exists = self.time.as_ref().is_none_or(|time| {
+            let zone_exists = time.zone.is_none_or(|zone| zone.abs() < 24 * 60);
+            time.hour < 24 && time.minute < 60 && time.second < 60 && zone_exists
+        });
+        self.year >= 1 && (1..=last).contains(&self.day) && time_exists
+    }
+}
+
 /// Whether a text has the shape of a date or time, and if so whether such a day and time exist.
 pub(crate) fn timestamp(text: &str) -> Option<bool> {
-    let bytes = text.as_bytes();
-    if let [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1] = bytes
-        && [y0, y1, y2, y3, m0, m1, d0, d1].into_iter().all(|byte| digit(*byte))
-    {
-        return Some(day_exists(field(text, 0, 4)?, field(text, 5, 7)?, field(text, 8, 10)?));
+    moment(text).map(|moment| moment.exists())
+}
+
+/// A date or time of YAML as Python's `isoformat` writes it, with the separator between date and time (`T`, or a space
+/// as in `str`). A text that is no date or time is returned as it is.
+pub fn python_timestamp(text: &str, separator: char) -> String {
+    let Some(Moment { year, month, day, time }) = moment(text) else { return text.to_owned() };
+    let mut written = format!("{year:04}-{month:02}-{day:02}");
+    let Some(Time { hour, minute, second, microsecond, zone }) = time else { return written };
+    written += &format!("{separator}{hour:02}:{minute:02}:{second:02}");
+    if microsecond > 0 {
+        written += &format!(".{microsecond:06}");
     }
-    full_timestamp(text)
+    if let Some(zone) = zone {
+        let sign = if zone < 0 { '-' } else { '+' };
+        written += &format!("{sign}{:02}:{:02}", zone.abs() / 60, zone.abs() % 60);
+    }
+    written
 }
 
-fn field(text: &str, start: usize, end: usize) -> Option<u32> {
-    text.get(start..end)?.parse().ok()
-}
-
-fn day_exists(year: u32, month: u32, day: u32) -> bool {
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let last = match month {
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        4 | 6 | 9 | 11 => 30,
-        2 if leap => 29,
-        2 => 28,
-        _ => return false,
-    };
-    year >= 1 && (1..=last).contains(&day)
-}
-
-/// `2001-12-14t21:59:43.10-05:00` and its looser forms.
-fn full_timestamp(text: &str) -> Option<bool> {
+/// `2001-12-14`, `2001-12-14t21:59:43.10-05:00` and its looser forms.
+fn moment(text: &str) -> Option<Moment> {
     let mut scan = Scan(text.as_bytes());
     let year = digits(&mut scan, 4, 4)?;
     literal(&mut scan, b'-')?;
     let month = digits(&mut scan, 1, 2)?;
     literal(&mut scan, b'-')?;
     let day = digits(&mut scan, 1, 2)?;
+    if scan.is_done() {
+        // A date without a time has two digits in each place.
+        return (text.len() == 10).then_some(Moment { year, month, day, time: None });
+    }
     if !scan.take(|byte| byte == b'T' || byte == b't') && scan.run(blank) == 0 {
         return None;
     }
@@ -285,28 +321,42 @@ fn full_timestamp(text: &str) -> Option<bool> {
     let minute = digits(&mut scan, 2, 2)?;
     literal(&mut scan, b':')?;
     let second = digits(&mut scan, 2, 2)?;
-    if scan.take(|byte| byte == b'.') {
-        scan.run(digit);
+    let microsecond = fraction(&mut scan);
+    let zone = zone(&mut scan)?;
+    scan.is_done().then_some(Moment { year, month, day, time: Some(Time { hour, minute, second, microsecond, zone }) })
+}
+
+/// `.5`: the first six digits count.
+fn fraction(scan: &mut Scan<'_>) -> u32 {
+    if !scan.take(|byte| byte == b'.') {
+        return 0;
     }
-    let before_zone = scan.0;
-    scan.run(blank);
+    let start = scan.0;
+    let count = scan.run(digit);
+    start
+        .iter()
+        .take(count)
+        .chain(std::iter::repeat(&b'0'))
+        .take(6)
+        .fold(0, |sum, byte| sum * 10 + u32::from(byte - b'0'))
+}
+
+/// ` Z`, `+1`, `-05:30` or nothing, in minutes; `None` when it is something else.
+fn zone(scan: &mut Scan<'_>) -> Option<Option<i32>> {
+    let blanks = scan.run(blank);
     if scan.is_done() {
-        // A plain scalar cannot end in blanks, so these would belong to a zone.
-        return before_zone.is_empty().then(|| day_exists(year, month, day) && hour < 24 && minute < 60 && second < 60);
+        // A plain scalar cannot end in blanks.
+        return (blanks == 0).then_some(None);
     }
-    let mut zone_exists = true;
-    if !scan.take(|byte| byte == b'Z') {
-        if !scan.take(sign) {
-            return None;
-        }
-        let zone_hour = digits(&mut scan, 1, 2)?;
-        let mut zone_minute = 0;
-        if scan.take(|byte| byte == b':') {
-            zone_minute = digits(&mut scan, 2, 2)?;
-        }
-        zone_exists = zone_hour * 60 + zone_minute < 24 * 60;
+    if scan.take(|byte| byte == b'Z') {
+        return Some(Some(0));
     }
-    scan.is_done().then(|| zone_exists && day_exists(year, month, day) && hour < 24 && minute < 60 && second < 60)
+    let negative = scan.0.first() == Some(&b'-');
+    scan.take(sign).then_some(())?;
+    let hours = digits(scan, 1, 2)?;
+    let minutes = if scan.take(|byte| byte == b':') { digits(scan, 2, 2)? } else { 0 };
+    let offset = i32::try_from(hours * 60 + minutes).ok()?;
+    Some(Some(if negative { -offset } else { offset }))
 }
 
 fn blank(byte: u8) -> bool {
@@ -390,6 +440,19 @@ mod tests {
         }
         for text in ["2024-1-2", "20240102", "2024-01-02x"] {
             assert!(matches!(value(text), Value::String(_) | Value::Int(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn dates_are_written_like_python_does() {
+        for (text, written) in [
+            ("2024-01-02", "2024-01-02"),
+            ("2001-12-14t21:59:43.10-05:00", "2001-12-14T21:59:43.100000-05:00"),
+            ("2001-1-1 1:00:00Z", "2001-01-01T01:00:00+00:00"),
+            ("2001-12-14 21:59:43", "2001-12-14T21:59:43"),
+            ("not a date", "not a date"),
+        ] {
+            assert_eq!(python_timestamp(text, 'T'), written);
         }
     }
 

@@ -1,0 +1,270 @@
+//! Adding to an inventory: what sources say, and what `add_host` and `group_by` do while a playbook runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_yaml::{Key, Mapping, Node, Span, Value};
+
+use crate::model::{ALL, Group, GroupId, Host, HostId, UNGROUPED};
+use crate::step::Step;
+use crate::{Error, Inventory, Warning};
+
+const PRIORITY: &str = "ansible_group_priority";
+
+impl Inventory {
+    /// Adds a host (`add_host`), or gives an existing one more variables and groups. Groups are made as needed.
+    /// Tells whether anything changed.
+    pub fn add_host(&mut self, name: &str, groups: &[&str], variables: &Mapping) -> bool {
+        let span = variables.values().next().map_or_else(Span::none, |value| value.span.clone());
+        let is_new = !self.hosts.contains_key(name);
+        let host = self.ensure_host(name, None, None, &span);
+        let mut changed = is_new;
+        if is_new {
+            self.join(host, ALL);
+        }
+        if let Some((_, host)) = self.hosts.get_index_mut(host) {
+            let news =
+                variables.iter().any(|(key, value)| host.variables.get_key(key).map(|(_, old)| old) != Some(value));
+            if news {
+                set_variables(&mut host.variables, variables.iter());
+                changed = true;
+            }
+        }
+        for group in groups {
+            changed |= self.add_host_to_group(name, group);
+        }
+        self.settle_host(host);
+        self.forget_layers();
+        changed
+    }
+
+    /// Adds a group under `all`. Tells whether it is new.
+    pub fn add_group(&mut self, name: &str) -> bool {
+        let is_new = !self.groups.contains_key(name);
+        let group = self.ensure_group(name, &Span::none());
+        self.settle_group(group);
+        self.forget_layers();
+        is_new
+    }
+
+    /// Makes a group contain another; both are made as needed. Tells whether that is new.
+    pub fn add_child(&mut self, parent: &str, child: &str) -> Result<bool, Error> {
+        let parent_id = self.ensure_group(parent, &Span::none());
+        let child_id = self.ensure_group(child, &Span::none());
+        let is_new = self.try_link(parent_id, child_id)?;
+        self.settle_group(parent_id);
+        self.forget_layers();
+        Ok(is_new)
+    }
+
+    /// Puts an existing host into a group (`group_by`), which is made as needed. Tells whether that is new.
+    pub fn add_host_to_group(&mut self, host: &str, group: &str) -> bool {
+        let Some(host) = self.hosts.get_index_of(host) else { return false };
+        let group = self.ensure_group(group, &Span::none());
+        self.settle_group(group);
+        let is_new = self.join(host, group);
+        self.settle_host(host);
+        self.forget_layers();
+        is_new
+    }
+
+    /// Carries out what a source says.
+    pub(crate) fn apply(&mut self, step: Step, source: &Arc<Path>) -> Result<(), Error> {
+        match step {
+            Step::Group { name, span } => {
+                self.ensure_group(&name, &span);
+            }
+            Step::Hosts { names, group, port, variables, span } => {
+                let group = self.ensure_group(&group, &span);
+                for name in names {
+                    let host = self.ensure_host(&name, Some(source), port.as_ref(), &span);
+                    self.join(host, group);
+                    self.give(host, &variables);
+                }
+            }
+            Step::HostVariables { host, variables } => {
+                if let Some(host) = self.hosts.get_index_of(&*host) {
+                    self.give(host, &variables);
+                }
+            }
+            Step::GroupVariable { group, key, value } => {
+                let group = self.ensure_group(&group, &key.span);
+                self.set_group_variable(group, key, value)?;
+            }
+            Step::Child { parent, child, span } => {
+                let parent = self.ensure_group(&parent, &span);
+                let child = self.ensure_group(&child, &span);
+                self.try_link(parent, child).map_err(|error| Error::at(&span, error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a host variables; hosts of one range share them.
+    fn give(&mut self, host: HostId, variables: &Arc<Mapping>) {
+        let Some((_, host)) = self.hosts.get_index_mut(host) else { return };
+        if host.variables.is_empty() {
+            host.variables = Arc::clone(variables);
+        } else if !variables.is_empty() {
+            set_variables(&mut host.variables, variables.iter());
+        }
+    }
+
+    fn set_group_variable(&mut self, group: GroupId, key: Key, value: Node) -> Result<(), Error> {
+        let Some(group) = self.group_at_mut(group) else { return Ok(()) };
+        if key.as_str() != Some(PRIORITY) {
+            set_variables(&mut group.variables, std::iter::once((&key, &value)));
+            return Ok(());
+        }
+        let priority = match &value.value {
+            Value::Int(number) => Some(*number),
+            Value::Bool(flag) => Some(i64::from(*flag)),
+            _ => value.as_str().and_then(|text| text.trim().parse().ok()),
+        };
+        group.priority = priority.ok_or_else(|| {
+            let message = format!("`{PRIORITY}` must be an integer, but this is {}.", value.kind());
+            Error::at(&value.span, message)
+        })?;
+        Ok(())
+    }
+
+    pub(crate) fn ensure_group(&mut self, name: &str, span: &Span) -> GroupId {
+        if let Some(group) = self.groups.get_index_of(name) {
+            return group;
+        }
+        let name: Arc<str> = name.into();
+        let group = Group {
+            name: Arc::clone(&name),
+            variables: Arc::default(),
+            priority: 1,
+            depth: 0,
+            hosts: indexmap::IndexSet::new(),
+            children: Vec::new(),
+            parents: Vec::new(),
+            span: span.clone(),
+        };
+        self.groups.insert_full(name, group).0
+    }
+
+    /// A host by its name; when it is new, with its source and port.
+    fn ensure_host(&mut self, name: &str, source: Option<&Arc<Path>>, port: Option<&Node>, span: &Span) -> HostId {
+        if let Some(host) = self.hosts.get_index_of(name) {
+            return host;
+        }
+        let name: Arc<str> = name.into();
+        let mut variables = Arc::default();
+        if let Some(port) = port {
+            variables = Arc::new(Mapping::from(vec![(Key::string("ansible_port", span.clone()), port.clone())]));
+        }
+        let host = Host {
+            name: Arc::clone(&name),
+            variables,
+            groups: Vec::new(),
+            source: source.cloned(),
+            is_implicit: false,
+            span: span.clone(),
+        };
+        self.hosts.insert_full(name, host).0
+    }
+
+    /// Puts a host into a group.
+    fn join(&mut self, host: HostId, group: GroupId) -> bool {
+        let is_new = self.group_at_mut(group).is_some_and(|group| group.hosts.insert(host));
+        if is_new && let Some((_, host)) = self.hosts.get_index_mut(host) {
+            host.groups.push(group);
+        }
+        is_new
+    }
+
+    fn leave(&mut self, host: HostId, group: GroupId) {
+        if let Some(group) = self.group_at_mut(group) {
+            group.hosts.shift_remove(&host);
+        }
+        if let Some((_, host)) = self.hosts.get_index_mut(host) {
+            host.groups.retain(|joined| *joined != group);
+        }
+    }
+
+    fn try_link(&mut self, parent: GroupId, child: GroupId) -> Result<bool, Error> {
+        if self.with_ancestors(&[parent]).contains(&child) {
+            let name = |group| self.group_at(group).map(|group| group.name.to_string()).unwrap_or_default();
+            return Err(Error::Loop { parent: name(parent), child: name(child) });
+        }
+        Ok(self.link(parent, child))
+    }
+
+    /// Makes a group contain another, which must not be above it.
+    pub(crate) fn link(&mut self, parent: GroupId, child: GroupId) -> bool {
+        let Some(group) = self.group_at_mut(parent) else { return false };
+        if group.children.contains(&child) {
+            return false;
+        }
+        group.children.push(child);
+        let depth = group.depth + 1;
+        if let Some(group) = self.group_at_mut(child) {
+            group.parents.push(parent);
+        }
+        let mut deeper = vec![(child, depth)];
+        while let Some((group, depth)) = deeper.pop() {
+            if let Some(group) = self.group_at_mut(group).filter(|group| group.depth < depth) {
+                group.depth = depth;
+                deeper.extend(group.children.iter().map(|child| (*child, depth + 1)));
+            }
+        }
+        true
+    }
+
+    /// A group without parents is a child of `all`.
+    fn settle_group(&mut self, group: GroupId) {
+        if group != ALL && self.group_at(group).is_some_and(|group| group.parents.is_empty()) {
+            self.link(ALL, group);
+        }
+    }
+
+    /// A host in no group of its own is in `ungrouped`, and no other is.
+    fn settle_host(&mut self, host: HostId) {
+        let Some(found) = self.host_at(host) else { return };
+        let in_ungrouped = found.groups.contains(&UNGROUPED);
+        let in_others = self.with_ancestors(&found.groups).into_iter().any(|group| group != ALL && group != UNGROUPED);
+        if in_ungrouped && in_others {
+            self.leave(host, UNGROUPED);
+        } else if !in_ungrouped && !in_others {
+            self.join(host, UNGROUPED);
+        }
+    }
+
+    /// Brings groups and hosts in order once all sources are read, and remarks on their names.
+    pub(crate) fn settle(&mut self) -> Vec<Warning> {
+        for group in 0..self.groups.len() {
+            self.settle_group(group);
+        }
+        for host in 0..self.hosts.len() {
+            self.settle_host(host);
+        }
+        self.forget_layers();
+        let mut warnings = Vec::new();
+        let names: Vec<String> =
+            self.groups.keys().filter(|name| !is_variable_name(name)).map(|name| name.to_string()).collect();
+        if !names.is_empty() {
+            warnings.push(Warning::GroupNames { names });
+        }
+        let both = self.groups.keys().filter(|name| self.hosts.contains_key(&***name));
+        warnings.extend(both.map(|name| Warning::GroupAndHost { name: name.to_string() }));
+        warnings
+    }
+
+    fn forget_layers(&mut self) {
+        self.group_layers.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
+    }
+}
+
+fn set_variables<'n>(variables: &mut Arc<Mapping>, news: impl Iterator<Item = (&'n Key, &'n Node)>) {
+    let variables = Arc::make_mut(variables);
+    for (key, value) in news {
+        variables.insert(key.clone(), value.clone());
+    }
+}
+
+fn is_variable_name(name: &str) -> bool {
+    !name.starts_with(|first: char| first.is_numeric()) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}

@@ -1,0 +1,190 @@
+//! What can be wrong with an inventory.
+
+use std::path::PathBuf;
+
+use windlass_yaml::Span;
+
+/// An inventory, a file of variables or a host pattern that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A text says something that has no meaning in an inventory.
+    #[error("{}", render(span, message, hint.as_deref()))]
+    Meaning {
+        /// What is wrong, one sentence.
+        message: String,
+        /// Where.
+        span: Span,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// A text is not YAML or JSON.
+    #[error(transparent)]
+    Yaml(#[from] windlass_yaml::Error),
+    /// A file cannot be read.
+    #[error("{}: The file cannot be read: {source}.", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// A file is not UTF-8.
+    #[error("{}: The file is not UTF-8 text.", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An encrypted file cannot be decrypted.
+    #[error("{}: {source}", path.display())]
+    Vault {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: windlass_vault::Error,
+    },
+    /// An inventory script did not do its part.
+    #[error("{command}: {message}{}", stderr_text(stderr))]
+    Script {
+        /// What was run.
+        command: String,
+        /// What went wrong, one sentence.
+        message: String,
+        /// What the script wrote to its standard error.
+        stderr: String,
+    },
+    /// A source could not be read in any way, and the options say that this is fatal.
+    #[error("The inventory source {source_name} could not be read.\n{reasons}")]
+    Unparsed {
+        /// The source.
+        source_name: String,
+        /// Why not, one error per line.
+        reasons: String,
+    },
+    /// A host pattern cannot be understood.
+    #[error("The host pattern `{pattern}` {reason}.")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file of `--limit @file` cannot be read.
+    #[error("The limit file {} cannot be read: {reason}.", path.display())]
+    LimitFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A group would contain itself.
+    #[error("The group `{child}` cannot be a child of `{parent}`, because it already contains that group.")]
+    Loop {
+        /// The group that should contain the other.
+        parent: String,
+        /// The group that already contains the first.
+        child: String,
+    },
+    /// A host is not in the inventory.
+    #[error("There is no host `{name}` in the inventory.")]
+    UnknownHost {
+        /// The name.
+        name: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn at(span: &Span, message: impl Into<String>) -> Self {
+        Self::Meaning { message: message.into(), span: span.clone(), hint: None }
+    }
+
+    pub(crate) fn with_hint(self, advice: impl Into<String>) -> Self {
+        match self {
+            Self::Meaning { message, span, .. } => Self::Meaning { message, span, hint: Some(advice.into()) },
+            other => other,
+        }
+    }
+}
+
+fn render(span: &Span, message: &str, hint: Option<&str>) -> String {
+    let mut text = format!("{span}: {message}");
+    let excerpt = span.excerpt();
+    if !excerpt.is_empty() {
+        text.push('\n');
+        text += &excerpt;
+    }
+    if let Some(hint) = hint {
+        text.push('\n');
+        text += hint;
+    }
+    text
+}
+
+fn stderr_text(stderr: &str) -> String {
+    if stderr.trim().is_empty() { String::new() } else { format!("\nIt wrote: {}", stderr.trim_end()) }
+}
+
+/// Something about an inventory that is surely not meant.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Warning {
+    /// A remark on a text, such as a duplicate key.
+    #[error(transparent)]
+    Yaml(#[from] windlass_yaml::Warning),
+    /// Something in an inventory is passed over.
+    #[error("{span}: {message}")]
+    Ignored {
+        /// What, one sentence.
+        message: String,
+        /// Where.
+        span: Span,
+    },
+    /// A source could not be read and is passed over.
+    #[error(
+        "The inventory source {source_name} is passed over, because it could not be read.\n{}",
+        reasons_text(reasons)
+    )]
+    Unparsed {
+        /// The source.
+        source_name: String,
+        /// Why not: one error for each way it was tried.
+        reasons: Vec<Error>,
+    },
+    /// No source could be read.
+    #[error("No inventory was read, so only the implicit localhost is available. It does not match `all`.")]
+    NoInventory,
+    /// Names of groups that cannot be used as names of variables.
+    #[error("These names of groups have characters that names of variables cannot have: {}.", names.join(", "))]
+    GroupNames {
+        /// The names.
+        names: Vec<String>,
+    },
+    /// A name stands for both a group and a host.
+    #[error("`{name}` is the name of both a group and a host; as a pattern it stands for the host.")]
+    GroupAndHost {
+        /// The name.
+        name: String,
+    },
+    /// `group_vars` or `host_vars` is not a directory.
+    #[error("{} is not a directory, so no variables are read from it.", path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A pattern matches nothing.
+    #[error("No host or group matches the pattern `{pattern}`.")]
+    NoMatch {
+        /// The pattern.
+        pattern: String,
+    },
+    /// A subscript written with a dash.
+    #[error("The subscript of `{pattern}` should be written with a colon, as in [0:2].")]
+    DashedSubscript {
+        /// The pattern.
+        pattern: String,
+    },
+}
+
+fn reasons_text(reasons: &[Error]) -> String {
+    reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}

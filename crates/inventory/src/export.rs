@@ -1,0 +1,368 @@
+//! What `ansible-inventory` shows: `--list`, `--host` and `--graph`.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use windlass_yaml::emit::{DumpOptions, Item, dump};
+use windlass_yaml::{Key, Mapping, Node, Span, Value, python_float, python_str, python_timestamp};
+
+use crate::{Error, Group, Host, HostName, Inventory, Layer};
+
+/// Which variables are shown where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Variables {
+    /// Every host with all its variables, as a run would see them.
+    #[default]
+    Merged,
+    /// Hosts and groups each with their own variables, so that the result is an inventory again (`--export`).
+    Own,
+}
+
+/// The whole inventory as `--list` gives it in JSON, which is also what inventory scripts give.
+pub fn list(inventory: &Inventory, variables: Variables) -> Result<Node, Error> {
+    let hosts = inventory.matching("all")?.hosts;
+    let available: HashSet<&HostName> = hosts.iter().collect();
+    let mut result = Mapping::new();
+    let mut seen = HashSet::new();
+    if let Some(all) = inventory.group("all") {
+        list_group(inventory, all, &available, variables, &mut seen, &mut result)?;
+    }
+    let mut hostvars = Mapping::new();
+    for host in hosts.iter().filter_map(|name| inventory.host(name)) {
+        let vars = host_variables(inventory, host, variables)?;
+        if !vars.is_empty() {
+            hostvars.insert_str(&host.name, map(wrapped_values(&vars)));
+        }
+    }
+    let mut meta = Mapping::new();
+    meta.insert_str("hostvars", map(hostvars));
+    meta.insert_str("profile", text("inventory_legacy"));
+    result.insert_str("_meta", map(meta));
+    Ok(map(result))
+}
+
+fn list_group<'i>(
+    inventory: &'i Inventory,
+    group: &'i Group,
+    available: &HashSet<&HostName>,
+    variables: Variables,
+    seen: &mut HashSet<&'i str>,
+    result: &mut Mapping,
+) -> Result<(), Error> {
+    let mut shown = Mapping::new();
+    if &*group.name != "all" {
+        let hosts =
+            inventory.direct_hosts_of_group(&group.name).into_iter().filter(|host| available.contains(&host.name));
+        insert_unless_empty(&mut shown, "hosts", hosts.map(|host| text(&host.name)).collect());
+    }
+    let mut children = Vec::new();
+    for child in inventory.children_of_group(&group.name) {
+        children.push(text(&child.name));
+        if seen.insert(&child.name) {
+            list_group(inventory, child, available, variables, seen, result)?;
+        }
+    }
+    insert_unless_empty(&mut shown, "children", children);
+    if variables == Variables::Own {
+        let vars = group_variables(inventory, group)?;
+        if !vars.is_empty() {
+            shown.insert_str("vars", map(wrapped_values(&vars)));
+        }
+    }
+    if !shown.is_empty() {
+        result.insert_str(&group.name, map(shown));
+    }
+    Ok(())
+}
+
+fn insert_unless_empty(mapping: &mut Mapping, key: &str, items: Vec<Node>) {
+    if !items.is_empty() {
+        mapping.insert_str(key, Node::list(items, Span::none()));
+    }
+}
+
+/// The whole inventory in the form of a YAML inventory, as `--list --yaml` gives it.
+pub fn nested_list(inventory: &Inventory, variables: Variables) -> Result<Node, Error> {
+    let hosts = inventory.matching("all")?.hosts;
+    let mut nester = Nester {
+        inventory,
+        variables,
+        available: hosts.iter().collect(),
+        seen_groups: HashSet::new(),
+        seen_hosts: HashSet::new(),
+    };
+    let mut result = Mapping::new();
+    if let Some(all) = inventory.group("all") {
+        nester.group(all, &mut result)?;
+    }
+    Ok(map(result))
+}
+
+struct Nester<'i> {
+    inventory: &'i Inventory,
+    variables: Variables,
+    available: HashSet<&'i HostName>,
+    seen_groups: HashSet<&'i str>,
+    seen_hosts: HashSet<&'i str>,
+}
+
+impl<'i> Nester<'i> {
+    fn group(&mut self, group: &'i Group, result: &mut Mapping) -> Result<(), Error> {
+        let mut shown = Mapping::new();
+        let mut children = Mapping::new();
+        for child in self.inventory.children_of_group(&group.name) {
+            // What a group holds is only written where it comes first.
+            if self.seen_groups.contains(&*child.name) {
+                children.insert_str(&child.name, map(Mapping::new()));
+            } else {
+                self.group(child, &mut children)?;
+                self.seen_groups.insert(&child.name);
+            }
+        }
+        let mut hosts = Mapping::new();
+        if &*group.name != "all" {
+            for host in self.inventory.direct_hosts_of_group(&group.name) {
+                if self.available.contains(&host.name) {
+                    let first = self.seen_hosts.insert(&host.name);
+                    let vars =
+                        if first { host_variables(self.inventory, host, self.variables)? } else { Mapping::new() };
+                    hosts.insert_str(&host.name, map(vars));
+                }
+            }
+        }
+        let vars = match self.variables {
+            Variables::Own => group_variables(self.inventory, group)?,
+            Variables::Merged => Mapping::new(),
+        };
+        for (section, entries) in [("children", children), ("hosts", hosts), ("vars", vars)] {
+            if !entries.is_empty() {
+                shown.insert_str(section, map(entries));
+            }
+        }
+        if !shown.is_empty() {
+            result.insert_str(&group.name, map(shown));
+        }
+        Ok(())
+    }
+}
+
+/// The variables of the one host that a pattern matches, as `--host` gives them. The limit does not count.
+pub fn host(inventory: &Inventory, pattern: &str, variables: Variables) -> Result<Node, Error> {
+    let hosts = inventory.matching_without_limit(pattern)?.hosts;
+    match hosts.as_slice() {
+        [name] => {
+            let host = inventory.host(name).ok_or_else(|| Error::UnknownHost { name: name.to_string() })?;
+            Ok(map(host_variables(inventory, host, variables)?))
+        }
+        [] => Err(Error::UnknownHost { name: pattern.to_owned() }),
+        _ => Err(Error::Pattern {
+            pattern: pattern.to_owned(),
+            reason: format!("matches {} hosts, but only one can be shown", hosts.len()),
+        }),
+    }
+}
+
+/// The groups and hosts below a group as a tree, as `--graph` gives it, with or without variables.
+pub fn graph(inventory: &Inventory, group: &str, variables: Option<Variables>) -> Result<String, Error> {
+    let Some(group) = inventory.group(group) else {
+        let reason = "is not the name of a group, and only groups can be shown as a tree".to_owned();
+        return Err(Error::Pattern { pattern: group.to_owned(), reason });
+    };
+    let mut lines = Vec::new();
+    graph_group(inventory, group, variables, 0, &mut lines)?;
+    Ok(lines.join("\n"))
+}
+
+fn graph_group(
+    inventory: &Inventory,
+    group: &Group,
+    variables: Option<Variables>,
+    depth: usize,
+    lines: &mut Vec<String>,
+) -> Result<(), Error> {
+    lines.push(graph_line(&format!("@{}:", group.name), depth));
+    for child in inventory.children_of_group(&group.name) {
+        graph_group(inventory, child, variables, depth + 1, lines)?;
+    }
+    if &*group.name != "all" {
+        for host in inventory.direct_hosts_of_group(&group.name) {
+            lines.push(graph_line(&host.name, depth + 1));
+            if let Some(variables) = variables {
+                graph_variables(&host_variables(inventory, host, variables)?, depth + 2, lines);
+            }
+        }
+    }
+    if variables.is_some() {
+        graph_variables(&group_variables(inventory, group)?, depth + 1, lines);
+    }
+    Ok(())
+}
+
+fn graph_line(name: &str, depth: usize) -> String {
+    if depth == 0 { name.to_owned() } else { format!("{}--{name}", "  |".repeat(depth)) }
+}
+
+fn graph_variables(vars: &Mapping, depth: usize, lines: &mut Vec<String>) {
+    let mut shown: Vec<(String, String)> =
+        vars.iter().map(|(key, value)| (key.to_text(), python_str(&veiled(value)))).collect();
+    shown.sort();
+    lines.extend(shown.into_iter().map(|(name, value)| graph_line(&format!("{{{name} = {value}}}"), depth)));
+}
+
+/// A value in which ciphertext is replaced, because it says nothing in a tree and its plain text must not be shown.
+fn veiled(node: &Node) -> Node {
+    let value = match &node.value {
+        Value::Vault(_) => Value::Literal("<vault-encrypted>".into()),
+        Value::List(items) => Value::List(items.iter().map(veiled).collect()),
+        Value::Map(mapping) => {
+            Value::Map(Arc::new(mapping.iter().map(|(key, value)| (key.clone(), veiled(value))).collect()))
+        }
+        _ => return node.clone(),
+    };
+    Node::new(value, node.span.clone())
+}
+
+fn host_variables(inventory: &Inventory, host: &Host, variables: Variables) -> Result<Mapping, Error> {
+    let mut layers = inventory.layers(host)?;
+    if variables == Variables::Own {
+        layers.retain(Layer::is_of_host);
+    }
+    Ok(merge(&layers))
+}
+
+fn group_variables(inventory: &Inventory, group: &Group) -> Result<Mapping, Error> {
+    let mut vars = merge(&inventory.layers_of_group(&group.name)?);
+    if group.priority != 1 {
+        vars.insert_str("ansible_group_priority", Node::new(Value::Int(group.priority), Span::none()));
+    }
+    Ok(vars)
+}
+
+/// The variables of layers in one mapping; later layers win.
+pub fn merge(layers: &[Layer]) -> Mapping {
+    let mut merged = Mapping::new();
+    for layer in layers {
+        merged.extend(layer.vars.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+    merged
+}
+
+fn map(mapping: Mapping) -> Node {
+    Node::map(mapping, Span::none())
+}
+
+fn text(text: &str) -> Node {
+    Node::string(text, Span::none())
+}
+
+/// Marks text that is never a template, which readers of an inventory would otherwise take for one.
+fn wrapped_values(vars: &Mapping) -> Mapping {
+    vars.iter().map(|(key, value)| (key.clone(), wrapped(value))).collect()
+}
+
+fn wrapped(node: &Node) -> Node {
+    let value = match &node.value {
+        Value::Literal(literal) => {
+            let key = Key::string("__ansible_unsafe", node.span.clone());
+            Value::Map(Arc::new(Mapping::from(vec![(key, Node::string(Arc::clone(literal), node.span.clone()))])))
+        }
+        Value::List(items) => Value::List(items.iter().map(wrapped).collect()),
+        Value::Map(mapping) => Value::Map(Arc::new(wrapped_values(mapping))),
+        _ => return node.clone(),
+    };
+    Node::new(value, node.span.clone())
+}
+
+/// A value as `ansible-inventory` writes JSON: keys sorted, four columns of indentation, Python's numbers. Ciphertext
+/// stays ciphertext, marked as such.
+pub fn to_json(node: &Node) -> String {
+    let mut json = String::new();
+    write_json(node, 0, &mut json);
+    json
+}
+
+/// A value as `ansible-inventory --yaml` writes it.
+pub fn to_yaml(node: &Node) -> Result<String, Error> {
+    let options = DumpOptions { allow_unicode: true, ..DumpOptions::default() };
+    Ok(dump(&Item::with_aliases(node), &options)?)
+}
+
+fn write_json(node: &Node, depth: usize, json: &mut String) {
+    match &node.value {
+        Value::Null => json.push_str("null"),
+        Value::Bool(value) => json.push_str(if *value { "true" } else { "false" }),
+        Value::Int(value) => json.push_str(&value.to_string()),
+        Value::BigInt(digits) => json.push_str(digits),
+        Value::Float(value) => json.push_str(&json_float(*value)),
+        Value::String(text) | Value::Literal(text) => write_string(text, json),
+        Value::Timestamp(text) => write_string(&python_timestamp(text, 'T'), json),
+        Value::Binary(bytes) => write_string(&String::from_utf8_lossy(bytes), json),
+        Value::Vault(ciphertext) => {
+            write_entries(
+                [("__ansible_vault".to_owned(), &Node::string(Arc::clone(ciphertext), node.span.clone()))],
+                depth,
+                json,
+            );
+        }
+        Value::List(items) if items.is_empty() => json.push_str("[]"),
+        Value::List(items) => {
+            json.push('[');
+            for (index, item) in items.iter().enumerate() {
+                new_line(index, depth + 1, json);
+                write_json(item, depth + 1, json);
+            }
+            new_line(0, depth, json);
+            json.push(']');
+        }
+        Value::Map(mapping) if mapping.is_empty() => json.push_str("{}"),
+        Value::Map(mapping) => {
+            let mut entries: Vec<(String, &Node)> = mapping.iter().map(|(key, value)| (key.to_text(), value)).collect();
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            write_entries(entries, depth, json);
+        }
+    }
+}
+
+fn write_entries<'n>(entries: impl IntoIterator<Item = (String, &'n Node)>, depth: usize, json: &mut String) {
+    json.push('{');
+    for (index, (key, value)) in entries.into_iter().enumerate() {
+        new_line(index, depth + 1, json);
+        write_string(&key, json);
+        json.push_str(": ");
+        write_json(value, depth + 1, json);
+    }
+    new_line(0, depth, json);
+    json.push('}');
+}
+
+fn new_line(index: usize, depth: usize, json: &mut String) {
+    json.push_str(if index > 0 { ",\n" } else { "\n" });
+    json.push_str(&"    ".repeat(depth));
+}
+
+fn json_float(value: f64) -> String {
+    match python_float(value).as_str() {
+        "nan" => "NaN".to_owned(),
+        "inf" => "Infinity".to_owned(),
+        "-inf" => "-Infinity".to_owned(),
+        number => number.to_owned(),
+    }
+}
+
+fn write_string(text: &str, json: &mut String) {
+    json.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\n' => json.push_str("\\n"),
+            '\r' => json.push_str("\\r"),
+            '\t' => json.push_str("\\t"),
+            '\u{8}' => json.push_str("\\b"),
+            '\u{c}' => json.push_str("\\f"),
+            ' '.. => json.push(character),
+            _ => json.push_str(&format!("\\u{:04x}", u32::from(character))),
+        }
+    }
+    json.push('"');
+}

@@ -1,0 +1,183 @@
+//! The files of `group_vars` and `host_vars`, and reading files that may be encrypted.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass_vault::Secrets;
+use windlass_yaml::{DuplicateKeys, Mapping, Options, Source, Value};
+
+use crate::{Error, Warning};
+
+/// Which directory a file is looked for in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Group,
+    Host,
+}
+
+impl Kind {
+    fn directory(self) -> &'static str {
+        match self {
+            Self::Group => "group_vars",
+            Self::Host => "host_vars",
+        }
+    }
+}
+
+/// A file and the variables in it.
+pub(crate) type File = (Arc<Path>, Arc<Mapping>);
+
+/// Finds, reads and remembers files of variables. A file that belongs to many hosts is read once.
+#[derive(Debug, Default)]
+pub(crate) struct VariableFiles {
+    secrets: Secrets,
+    duplicate_keys: DuplicateKeys,
+    /// The names in each directory, so that hosts without files cost nothing; `None` where there is no directory.
+    listings: Mutex<HashMap<PathBuf, Option<Arc<HashSet<OsString>>>>>,
+    read: Mutex<HashMap<PathBuf, Arc<Mapping>>>,
+    warnings: Mutex<Vec<Warning>>,
+}
+
+const EXTENSIONS: [&str; 3] = ["yml", "yaml", "json"];
+
+impl VariableFiles {
+    pub(crate) fn new(secrets: Secrets, duplicate_keys: DuplicateKeys) -> Self {
+        Self { secrets, duplicate_keys, ..Self::default() }
+    }
+
+    pub(crate) fn take_warnings(&self) -> Vec<Warning> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn warn(&self, warning: impl Into<Warning>) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning.into());
+    }
+
+    /// The files for a group or host beside an inventory or playbook: `NAME`, else `NAME.yml`, `NAME.yaml` or
+    /// `NAME.json`; when it is a directory, all files in it.
+    pub(crate) fn find(&self, base: &Path, kind: Kind, name: &str) -> Result<Vec<File>, Error> {
+        // A chroot's host name is a path, and would lead out of the directory.
+        if name.starts_with('/') {
+            return Ok(Vec::new());
+        }
+        let directory = base.join(kind.directory());
+        let Some(listing) = self.listing(&directory)? else { return Ok(Vec::new()) };
+        // A name with a slash can only be found by asking for it.
+        let is_there = |candidate: &str| {
+            if name.contains('/') {
+                directory.join(candidate).exists()
+            } else {
+                listing.contains(candidate.as_ref() as &std::ffi::OsStr)
+            }
+        };
+        let candidates =
+            std::iter::once(name.to_owned()).chain(EXTENSIONS.map(|extension| format!("{name}.{extension}")));
+        let Some(found) = candidates.into_iter().find(|candidate| is_there(candidate)) else { return Ok(Vec::new()) };
+        let path = directory.join(found);
+        let mut paths = Vec::new();
+        if path.is_dir() {
+            self.collect(&path, &mut paths)?
+        } else {
+            paths.push(path)
+        }
+        let mut files = Vec::new();
+        for path in paths {
+            let vars = self.variables(&path)?;
+            files.push((Arc::from(path), vars));
+        }
+        Ok(files)
+    }
+
+    fn listing(&self, directory: &Path) -> Result<Option<Arc<HashSet<OsString>>>, Error> {
+        if let Some(listing) = self.listings.lock().unwrap_or_else(PoisonError::into_inner).get(directory) {
+            return Ok(listing.clone());
+        }
+        let listing = if directory.is_dir() {
+            Some(Arc::new(names(directory)?.into_iter().collect::<HashSet<_>>()))
+        } else {
+            if directory.exists() {
+                self.warn(Warning::NotADirectory { path: directory.to_path_buf() });
+            }
+            None
+        };
+        self.listings.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_path_buf(), listing.clone());
+        Ok(listing)
+    }
+
+    /// The files of a directory and the directories in it, sorted, without hidden files and backups.
+    fn collect(&self, directory: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Error> {
+        let mut entries = names(directory)?;
+        entries.sort();
+        for entry in entries {
+            let text = entry.to_string_lossy();
+            if text.starts_with('.') || text.ends_with('~') {
+                continue;
+            }
+            let path = directory.join(&entry);
+            let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
+            match extension {
+                None if path.is_dir() => self.collect(&path, paths)?,
+                None => paths.push(path),
+                Some(extension) if EXTENSIONS.contains(&extension.as_str()) && path.is_file() => paths.push(path),
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn variables(&self, path: &Path) -> Result<Arc<Mapping>, Error> {
+        if let Some(vars) = self.read.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
+            return Ok(Arc::clone(vars));
+        }
+        let source = read_source(path, &self.secrets)?;
+        let loaded = windlass_yaml::parse(Arc::clone(&source), &self.options())?;
+        for warning in &loaded.warnings {
+            self.warn(warning.clone());
+        }
+        let document = loaded.into_one(&source)?;
+        let vars = match &document.value {
+            Value::Map(mapping) => Arc::clone(mapping),
+            Value::Null => Arc::default(),
+            _ => {
+                let message = format!("A file of variables must be a mapping, but this is {}.", document.kind());
+                return Err(Error::at(&document.span, message).with_hint("Write `name: value` in each line."));
+            }
+        };
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_path_buf(), Arc::clone(&vars));
+        Ok(vars)
+    }
+
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options { duplicate_keys: self.duplicate_keys, ..Options::default() }
+    }
+}
+
+fn names(directory: &Path) -> Result<Vec<OsString>, Error> {
+    let refused = |source| Error::Read { path: directory.to_path_buf(), source };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).map_err(refused)? {
+        names.push(entry.map_err(refused)?.file_name());
+    }
+    Ok(names)
+}
+
+/// The text of a file, decrypted when it is vault-encrypted.
+pub(crate) fn read_source(path: &Path, secrets: &Secrets) -> Result<Arc<Source>, Error> {
+    let bytes = fs::read(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    let is_encrypted = windlass_vault::is_encrypted(&bytes);
+    let bytes = if is_encrypted {
+        windlass_vault::decrypt(&bytes, secrets).map_err(|source| Error::Vault { path: path.to_path_buf(), source })?
+    } else {
+        bytes
+    };
+    let text = String::from_utf8(bytes).map_err(|_| Error::NotText { path: path.to_path_buf() })?;
+    let name = path.display().to_string();
+    Ok(if is_encrypted { Source::secret(name, text) } else { Source::new(name, text) })
+}

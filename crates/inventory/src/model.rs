@@ -1,0 +1,295 @@
+//! Hosts, groups and how they belong together.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use indexmap::{IndexMap, IndexSet};
+use windlass_yaml::{Mapping, Node, Span, Value};
+
+use crate::files::VariableFiles;
+use crate::layers::Layer;
+
+/// The name of a host, shared wherever it is used.
+pub type HostName = Arc<str>;
+
+/// The place of a group in the inventory.
+pub(crate) type GroupId = usize;
+/// The place of a host in the inventory.
+pub(crate) type HostId = usize;
+
+pub(crate) const ALL: GroupId = 0;
+pub(crate) const UNGROUPED: GroupId = 1;
+
+/// The names that stand for the controller even when no inventory has them.
+pub(crate) const LOCALHOST_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// A host.
+#[derive(Clone, Debug)]
+pub struct Host {
+    pub(crate) name: HostName,
+    pub(crate) variables: Arc<Mapping>,
+    /// The groups it is directly in.
+    pub(crate) groups: Vec<GroupId>,
+    pub(crate) source: Option<Arc<Path>>,
+    pub(crate) is_implicit: bool,
+    pub(crate) span: Span,
+}
+
+impl Host {
+    /// The name.
+    pub fn name(&self) -> &HostName {
+        &self.name
+    }
+
+    /// The name up to its first dot, or the whole of it when it is an address.
+    pub fn short_name(&self) -> &str {
+        if crate::address::is_ip(&self.name) { &self.name } else { self.name.split('.').next().unwrap_or(&self.name) }
+    }
+
+    /// The variables written at the host in inventories, or given to it by `add_host`.
+    pub fn variables(&self) -> &Arc<Mapping> {
+        &self.variables
+    }
+
+    /// The source the host was first seen in; a host list is its own text.
+    pub fn inventory_file(&self) -> Option<&Path> {
+        self.source.as_deref()
+    }
+
+    /// The directory of the source the host was first seen in.
+    pub fn inventory_dir(&self) -> Option<PathBuf> {
+        let source = self.source.as_deref()?;
+        if source.is_dir() {
+            return Some(source.to_path_buf());
+        }
+        let parent = source.parent().filter(|parent| !parent.as_os_str().is_empty());
+        match parent {
+            Some(parent) => Some(parent.to_path_buf()),
+            None => std::env::current_dir().ok(),
+        }
+    }
+
+    /// Whether this is the controller, which no inventory names.
+    pub fn is_implicit(&self) -> bool {
+        self.is_implicit
+    }
+
+    /// Where the host was first named.
+    pub fn span(&self) -> &Span {
+        &self.span
+    }
+}
+
+/// A group of hosts.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub(crate) name: Arc<str>,
+    pub(crate) variables: Arc<Mapping>,
+    pub(crate) priority: i64,
+    pub(crate) depth: usize,
+    pub(crate) hosts: IndexSet<HostId>,
+    pub(crate) children: Vec<GroupId>,
+    pub(crate) parents: Vec<GroupId>,
+    pub(crate) span: Span,
+}
+
+impl Group {
+    /// The name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The variables written at the group in inventories.
+    pub fn variables(&self) -> &Arc<Mapping> {
+        &self.variables
+    }
+
+    /// `ansible_group_priority`: among groups of one depth, the higher wins.
+    pub fn priority(&self) -> i64 {
+        self.priority
+    }
+
+    /// How many groups are above this one, on the longest way up.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Where the group was first named.
+    pub fn span(&self) -> &Span {
+        &self.span
+    }
+}
+
+/// Hosts, groups and their variables.
+#[derive(Debug)]
+pub struct Inventory {
+    pub(crate) hosts: IndexMap<HostName, Host>,
+    pub(crate) groups: IndexMap<Arc<str>, Group>,
+    /// The controller under the names no inventory has.
+    pub(crate) implicit: Vec<Host>,
+    /// The directories whose `group_vars` and `host_vars` count, in the order of the sources.
+    pub(crate) source_directories: Vec<PathBuf>,
+    pub(crate) playbook_directory: Option<PathBuf>,
+    pub(crate) files: Arc<VariableFiles>,
+    /// The layers of hosts that are in the same groups, by those groups.
+    pub(crate) group_layers: Mutex<HashMap<Vec<GroupId>, Arc<[Layer]>>>,
+    /// The patterns of `--limit`.
+    pub(crate) limit: Option<Vec<String>>,
+}
+
+impl Clone for Inventory {
+    fn clone(&self) -> Self {
+        Self {
+            hosts: self.hosts.clone(),
+            groups: self.groups.clone(),
+            implicit: self.implicit.clone(),
+            source_directories: self.source_directories.clone(),
+            playbook_directory: self.playbook_directory.clone(),
+            files: Arc::clone(&self.files),
+            group_layers: Mutex::default(),
+            limit: self.limit.clone(),
+        }
+    }
+}
+
+impl Default for Inventory {
+    fn default() -> Self {
+        Self::empty(Arc::default())
+    }
+}
+
+impl Inventory {
+    /// An inventory with the groups `all` and `ungrouped` and no hosts.
+    pub(crate) fn empty(files: Arc<VariableFiles>) -> Self {
+        let mut inventory = Self {
+            hosts: IndexMap::new(),
+            groups: IndexMap::new(),
+            implicit: LOCALHOST_NAMES.map(implicit_localhost).to_vec(),
+            source_directories: Vec::new(),
+            playbook_directory: None,
+            files,
+            group_layers: Mutex::default(),
+            limit: None,
+        };
+        let all = inventory.ensure_group("all", &Span::none());
+        let ungrouped = inventory.ensure_group("ungrouped", &Span::none());
+        inventory.link(all, ungrouped);
+        inventory
+    }
+
+    /// The hosts in the order they were first named.
+    pub fn hosts(&self) -> impl ExactSizeIterator<Item = &Host> {
+        self.hosts.values()
+    }
+
+    /// The groups in the order they were first named; `all` and `ungrouped` are always there.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
+        self.groups.values()
+    }
+
+    /// A host by its name. `localhost`, `127.0.0.1` and `::1` are always there.
+    pub fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.get(name).or_else(|| self.localhost(name))
+    }
+
+    /// The host that stands for the controller under a name the inventory does not have: the first of its names that
+    /// the inventory does have, or else an implicit host.
+    pub(crate) fn localhost(&self, name: &str) -> Option<&Host> {
+        let implicit = self.implicit.iter().find(|host| *host.name == *name)?;
+        let named = self.hosts.values().find(|host| LOCALHOST_NAMES.contains(&&*host.name));
+        Some(named.unwrap_or(implicit))
+    }
+
+    /// A group by its name.
+    pub fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.get(name)
+    }
+
+    /// The hosts of a group and of all groups below it, without repetition, as patterns and `groups` list them.
+    pub fn hosts_of_group(&self, name: &str) -> Vec<&Host> {
+        let Some(group) = self.groups.get_index_of(name) else { return Vec::new() };
+        self.hosts_below(group).into_iter().filter_map(|host| self.host_at(host)).collect()
+    }
+
+    /// The hosts directly in a group.
+    pub fn direct_hosts_of_group(&self, name: &str) -> Vec<&Host> {
+        let hosts = self.groups.get(name).map(|group| &group.hosts);
+        hosts.into_iter().flatten().filter_map(|host| self.host_at(*host)).collect()
+    }
+
+    /// The groups directly below a group.
+    pub fn children_of_group(&self, name: &str) -> Vec<&Group> {
+        let children = self.groups.get(name).map(|group| &group.children);
+        children.into_iter().flatten().filter_map(|group| self.group_at(*group)).collect()
+    }
+
+    /// The groups a host is in, directly or not, by depth, priority and name: later ones win. `all` is the first;
+    /// the implicit localhost is in none.
+    pub fn groups_of(&self, host: &Host) -> Vec<&Group> {
+        self.sorted_groups(host).into_iter().filter_map(|group| self.group_at(group)).collect()
+    }
+
+    /// The directories whose `group_vars` and `host_vars` are read, in the order of the sources.
+    pub fn source_directories(&self) -> &[PathBuf] {
+        &self.source_directories
+    }
+
+    pub(crate) fn host_at(&self, host: HostId) -> Option<&Host> {
+        self.hosts.get_index(host).map(|(_, host)| host)
+    }
+
+    pub(crate) fn group_at(&self, group: GroupId) -> Option<&Group> {
+        self.groups.get_index(group).map(|(_, group)| group)
+    }
+
+    pub(crate) fn group_at_mut(&mut self, group: GroupId) -> Option<&mut Group> {
+        self.groups.get_index_mut(group).map(|(_, group)| group)
+    }
+
+    /// The groups of a host, in ascending precedence.
+    pub(crate) fn sorted_groups(&self, host: &Host) -> Vec<GroupId> {
+        let mut groups: Vec<GroupId> = self.with_ancestors(&host.groups).into_iter().collect();
+        let rank = |group: &GroupId| self.group_at(*group).map(|group| (group.depth, group.priority, &group.name));
+        groups.sort_by(|a, b| rank(a).cmp(&rank(b)));
+        groups
+    }
+
+    /// Groups and everything above them.
+    pub(crate) fn with_ancestors(&self, groups: &[GroupId]) -> IndexSet<GroupId> {
+        let mut found: IndexSet<GroupId> = groups.iter().copied().collect();
+        let mut next = 0;
+        while let Some(group) = found.get_index(next).copied() {
+            found.extend(self.group_at(group).map(|group| &group.parents).into_iter().flatten());
+            next += 1;
+        }
+        found
+    }
+
+    /// The hosts of a group: its own, then those of its children, level by level.
+    pub(crate) fn hosts_below(&self, group: GroupId) -> IndexSet<HostId> {
+        let mut groups = IndexSet::from([group]);
+        let mut hosts = IndexSet::new();
+        let mut next = 0;
+        while let Some(group) = groups.get_index(next).and_then(|group| self.group_at(*group)) {
+            hosts.extend(group.hosts.iter().copied());
+            groups.extend(group.children.iter().copied());
+            next += 1;
+        }
+        hosts
+    }
+}
+
+fn implicit_localhost(name: &str) -> Host {
+    let mut variables = Mapping::new();
+    let span = Span::synthetic("implicit localhost");
+    variables.insert_str("ansible_connection", Node::new(Value::Literal("local".into()), span.clone()));
+    Host {
+        name: name.into(),
+        variables: Arc::new(variables),
+        groups: Vec::new(),
+        source: None,
+        is_implicit: true,
+        span,
+    }
+}

@@ -1,0 +1,82 @@
+//! Ranges in names of hosts: `web[01:20:2]`, `db-[a:f]`.
+
+const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/// More hosts than this from one pattern are surely a mistake.
+const MOST: usize = 1_000_000;
+
+/// The names a pattern stands for; the pattern itself when it has no range. The error says what is wrong.
+pub(crate) fn expand(pattern: &str) -> Result<Vec<String>, String> {
+    let mut names = vec![String::new()];
+    let mut rest = pattern;
+    while let Some((head, tail)) = rest.split_once('[') {
+        let (range, tail) = tail.split_once(']').ok_or("has a `[` without its `]`")?;
+        let members = members(range)?;
+        if names.len().saturating_mul(members.len()) > MOST {
+            return Err(format!("stands for more than {MOST} hosts"));
+        }
+        names =
+            names.iter().flat_map(|name| members.iter().map(move |member| format!("{name}{head}{member}"))).collect();
+        rest = tail;
+    }
+    for name in &mut names {
+        name.push_str(rest);
+    }
+    Ok(names)
+}
+
+fn members(range: &str) -> Result<Vec<String>, String> {
+    let bounds: Vec<&str> = range.split(':').collect();
+    let (begin, end, step) = match bounds.as_slice() {
+        [begin, end] => (*begin, *end, 1),
+        [begin, end, step] => {
+            let step = step.parse::<usize>().ok().filter(|step| *step > 0);
+            (*begin, *end, step.ok_or("has a range whose step is not a number from 1 up")?)
+        }
+        _ => return Err("has a range that is not [begin:end] or [begin:end:step]".to_owned()),
+    };
+    let begin = if begin.is_empty() { "0" } else { begin };
+    if end.is_empty() {
+        return Err("has a range without an end".to_owned());
+    }
+    let width = if begin.starts_with('0') && begin.len() > 1 { begin.len() } else { 0 };
+    if width > 0 && end.len() != width {
+        return Err(format!("has a range whose begin {begin} and end {end} are not of equal length"));
+    }
+    let letter = |text: &str| if text.is_empty() { None } else { LETTERS.find(text) };
+    if let (Some(first), Some(last)) = (letter(begin), letter(end)) {
+        if first > last {
+            return Err("has a range whose begin is after its end".to_owned());
+        }
+        return Ok(LETTERS.chars().take(last + 1).skip(first).step_by(step).map(String::from).collect());
+    }
+    let number =
+        |text: &str| text.parse::<u64>().map_err(|_| format!("has a range whose bound `{text}` is not a number"));
+    let (first, last) = (number(begin)?, number(end)?);
+    if last.saturating_sub(first) / step as u64 > MOST as u64 {
+        return Err(format!("stands for more than {MOST} hosts"));
+    }
+    Ok((first..=last).step_by(step).map(|number| format!("{number:0width$}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_expand() {
+        assert_eq!(expand("web[1:3]").unwrap(), ["web1", "web2", "web3"]);
+        assert_eq!(expand("web[08:10]x").unwrap(), ["web08x", "web09x", "web10x"]);
+        assert_eq!(expand("db[a:e:2]").unwrap(), ["dba", "dbc", "dbe"]);
+        assert_eq!(expand("r[1:2]n[a:b]").unwrap(), ["r1na", "r1nb", "r2na", "r2nb"]);
+        assert_eq!(expand("h[:1]").unwrap(), ["h0", "h1"]);
+        assert_eq!(expand("plain").unwrap(), ["plain"]);
+    }
+
+    #[test]
+    fn broken_ranges_say_why() {
+        for pattern in ["a[1:", "a[1]", "a[1:]", "a[01:100]", "a[c:a]", "a[1:9:0]", "a[x1:y]", "a[1:9999999999]"] {
+            assert!(expand(pattern).is_err(), "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! One control group per host in every hierarchy of the machine, version 1, version 2 or both.
+//!
+//! systemd-nspawn starts inside the host's groups and gives the guest a control group namespace rooted there. So two guests never share
+//! `/system.slice` or `/kubepods.slice`, and every process of a host can be found again without having written down a single process id.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::Error;
+use crate::state::ignore_missing;
+use crate::wait::Deadline;
+
+/// The group all labs of this machine live in.
+const ROOT: &str = "windlass-lab";
+
+/// How long processes may take to die and groups to empty.
+const SECONDS_TO_DIE: u64 = 30;
+
+/// A mounted control group hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hierarchy {
+    mount: PathBuf,
+    unified: bool,
+}
+
+/// The hierarchies in a mount table written as in /proc/self/mountinfo.
+pub(crate) fn hierarchies(mount_table: &str) -> Vec<Hierarchy> {
+    let mut found: Vec<Hierarchy> = Vec::new();
+    for line in mount_table.lines() {
+        let Some((left, right)) = line.split_once(" - ") else { continue };
+        let (Some(mount), Some(kind)) = (left.split(' ').nth(4), right.split(' ').next()) else { continue };
+        let hierarchy = Hierarchy { mount: PathBuf::from(mount), unified: kind == "cgroup2" };
+        if matches!(kind, "cgroup" | "cgroup2") && mount.starts_with("/sys/fs/cgroup") && !found.contains(&hierarchy) {
+            found.push(hierarchy);
+        }
+    }
+    found
+}
+
+/// What a host may use at most.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Limits {
+    pub(crate) memory: Option<u64>,
+    pub(crate) cpus: Option<f64>,
+}
+
+/// The same group in every hierarchy.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    hierarchies: Vec<Hierarchy>,
+    levels: Vec<String>,
+}
+
+impl Group {
+    /// The group of a whole lab, named after its bridge.
+    pub(crate) fn of_lab(bridge: &str) -> Result<Self, Error> {
+        let path = Path::new("/proc/self/mountinfo");
+        let table = fs::read_to_string(path).map_err(Error::io("read", path))?;
+        Ok(Self { hierarchies: hierarchies(&table), levels: vec![ROOT.to_owned(), bridge.to_owned()] })
+    }
+
+    /// A group inside this one.
+    pub(crate) fn child(&self, name: &str) -> Self {
+        let mut levels = self.levels.clone();
+        levels.push(name.to_owned());
+        Self { hierarchies: self.hierarchies.clone(), levels }
+    }
+
+    /// Its directory in each hierarchy.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.hierarchies.iter().map(|hierarchy| self.path_in(hierarchy)).collect()
+    }
+
+    fn path_in(&self, hierarchy: &Hierarchy) -> PathBuf {
+        self.levels.iter().fold(hierarchy.mount.clone(), |path, level| path.join(level))
+    }
+
+    /// Makes the group in every hierarchy and sets its limits.
+    pub(crate) fn create(&self, limits: Limits) -> Result<(), Error> {
+        for hierarchy in &self.hierarchies {
+            let mut path = hierarchy.mount.clone();
+            for level in &self.levels {
+                if hierarchy.unified {
+                    delegate_controllers(&path);
+                }
+                let parent = path.clone();
+                path.push(level);
+                match fs::create_dir(&path) {
+                    Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                        return Err(Error::io("create the control group", &path)(error));
+                    }
+                    _ => {}
+                }
+                if !hierarchy.unified {
+                    inherit_cpuset(&parent, &path)?;
+                }
+            }
+        }
+        if let Some(bytes) = limits.memory {
+            self.limit("memory", &[("memory.max", bytes.to_string()), ("memory.limit_in_bytes", bytes.to_string())])?;
+        }
+        if let Some(cpus) = limits.cpus {
+            let quota = format!("{:.0}", cpus * 100_000.0);
+            self.limit("processor time", &[("cpu.max", format!("{quota} 100000")), ("cpu.cfs_quota_us", quota)])?;
+        }
+        Ok(())
+    }
+
+    /// Writes the first of `files` that any hierarchy has.
+    fn limit(&self, what: &str, files: &[(&str, String)]) -> Result<(), Error> {
+        for path in self.paths() {
+            for (name, value) in files {
+                let file = path.join(name);
+                if file.exists() {
+                    return fs::write(&file, value).map_err(Error::io("write the limit", &file));
+                }
+            }
+        }
+        Err(Error::Invalid(format!(
+            "The {what} of a host cannot be limited: no control group of this machine has a controller for it."
+        )))
+    }
+
+    /// The memory in use, where a hierarchy counts it.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        let files = ["memory.current", "memory.usage_in_bytes"];
+        let texts = self.paths().into_iter().flat_map(|path| files.map(|file| fs::read_to_string(path.join(file))));
+        texts.flatten().find_map(|text| text.trim().parse().ok())
+    }
+
+    /// Every process in the group and below it.
+    pub(crate) fn processes(&self) -> HashSet<Pid> {
+        let mut processes = HashSet::new();
+        for path in self.paths() {
+            collect_processes(&path, &mut processes);
+        }
+        processes
+    }
+
+    /// Kills every process in the group and below it, and waits until none is left.
+    pub(crate) fn kill(&self) -> Result<(), Error> {
+        let deadline = Deadline::new(format!("the processes of {} to die", self.levels.join("/")), SECONDS_TO_DIE);
+        loop {
+            let processes = self.processes();
+            if processes.is_empty() {
+                return Ok(());
+            }
+            for process in &processes {
+                // Between the listing and the signal it may have ended by itself; the next round sees what is true.
+                let _ = kill_process(*process, Signal::KILL);
+            }
+            deadline.pause(|| format!("Still there: {processes:?}."))?;
+        }
+    }
+
+    /// Removes the group and all below it, in every hierarchy; its parents too once they are empty.
+    pub(crate) fn remove(&self) -> Result<(), Error> {
+        for hierarchy in &self.hierarchies {
+            let mut path = self.path_in(hierarchy);
+            let deadline =
+                Deadline::new(format!("the control group {} to be removable", path.display()), SECONDS_TO_DIE);
+            while let Err(error) = remove_tree(&path) {
+                deadline.pause(|| error.to_string())?;
+            }
+            while path.pop() && path.starts_with(hierarchy.mount.join(ROOT)) && fs::remove_dir(&path).is_ok() {}
+        }
+        Ok(())
+    }
+}
+
+fn collect_processes(directory: &Path, processes: &mut HashSet<Pid>) {
+    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    // A zero stands for a process of another process id namespace: not one of ours.
+    processes.extend(text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)));
+    for child in subdirectories(directory) {
+        collect_processes(&child, processes);
+    }
+}
+
+fn remove_tree(directory: &Path) -> std::io::Result<()> {
+    for child in subdirectories(directory) {
+        remove_tree(&child)?;
+    }
+    ignore_missing(fs::remove_dir(directory))
+}
+
+fn subdirectories(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+/// A new cpuset group of version 1 is empty and takes no process until it has processors and memory nodes.
+fn inherit_cpuset(parent: &Path, group: &Path) -> Result<(), Error> {
+    for name in ["cpuset.cpus", "cpuset.mems"] {
+        let file = group.join(name);
+        if fs::read_to_string(&file).is_ok_and(|value| value.trim().is_empty()) {
+            let value = fs::read_to_string(parent.join(name)).map_err(Error::io("read", &parent.join(name)))?;
+            fs::write(&file, value).map_err(Error::io("write", &file))?;
+        }
+    }
+    Ok(())
+}
+
+/// Passes on every controller that can be: inside a container some cannot, and only a limit on that one would miss it.
+fn delegate_controllers(group: &Path) {
+    let controllers = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
+    for controller in controllers.split_whitespace() {
+        let _ = fs::write(group.join("cgroup.subtree_control"), format!("+{controller}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+24 1 0:21 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+25 24 0:22 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
+26 24 0:23 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+27 1 0:24 / /somewhere/else rw,relatime - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn both_versions_are_found_under_sys_only() {
+        let hierarchy = |mount: &str, unified| Hierarchy { mount: mount.into(), unified };
+        assert_eq!(
+            hierarchies(HYBRID),
+            [hierarchy("/sys/fs/cgroup/cpu,cpuacct", false), hierarchy("/sys/fs/cgroup/unified", true)]
+        );
+        let unified = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+        assert_eq!(hierarchies(unified), [hierarchy("/sys/fs/cgroup", true)]);
+    }
+
+    #[test]
+    fn a_group_has_one_path_in_each_hierarchy() {
+        let lab = Group { hierarchies: hierarchies(HYBRID), levels: vec![ROOT.into(), "windlass0".into()] };
+        assert_eq!(
+            lab.child("node1").paths(),
+            [
+                PathBuf::from("/sys/fs/cgroup/cpu,cpuacct/windlass-lab/windlass0/node1"),
+                PathBuf::from("/sys/fs/cgroup/unified/windlass-lab/windlass0/node1"),
+            ]
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! The lab as a whole: up, down, and what can be done with it in between.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc;
+
+use crate::inventory::{self, Format};
+use crate::options::Options;
+use crate::state::{Node, Phase, State};
+use crate::wait::lock;
+use crate::{Error, base, network, node, requirements, ssh};
+
+/// How long another command on the same lab may take.
+const SECONDS_FOR_OTHERS: u64 = 600;
+
+/// A lab that is up.
+#[derive(Debug, Clone)]
+pub struct Lab {
+    state: State,
+}
+
+/// What is known of one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// The host.
+    pub node: Node,
+    /// Whether it has been started.
+    pub running: bool,
+    /// How many processes it has.
+    pub processes: usize,
+    /// The memory it uses, in bytes, where the machine counts it.
+    pub memory: Option<u64>,
+}
+
+/// Starts the lab that `options` describe and waits until every host is up.
+///
+/// A lab of the same description that is up already is left alone, except that stopped hosts are started. What an `up` that crashed has
+/// left is removed first.
+pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error> {
+    options.check()?;
+    let base = options.base.clone().unwrap_or_else(|| base::path(&options.cache));
+    let missing = requirements::missing(options.base.is_none() && !base.is_dir());
+    if !missing.is_empty() {
+        return Err(Error::Requirements(missing));
+    }
+    fs::create_dir_all(&options.directory).map_err(Error::io("create", &options.directory))?;
+    let _lock = lock_lab(&options.directory)?;
+    match State::read(&options.directory)? {
+        Some(state) if state.phase == Phase::Ready => return resume(state, options, report),
+        Some(state) => {
+            report("an earlier start did not finish: removing what it left");
+            remove(&state)?;
+            State::remove_files(&options.directory)?;
+        }
+        None => {}
+    }
+    network::check(&options.bridge, options.network)?;
+    let mut state = State::new(options, base);
+    state.write()?;
+    base::build(&mut state, report)?;
+    network::create(&options.bridge, options.network)?;
+    ssh::make_key_pair(&state)?;
+    in_parallel(&state.nodes, |node| node::prepare(&state, node))?;
+    write_known_hosts(&state)?;
+    let inventory = state.file("inventory.ini");
+    fs::write(&inventory, inventory::write(&state, Format::Ini)).map_err(Error::io("write", &inventory))?;
+    boot(&state, &state.nodes, Expect::Running, report)?;
+    state.phase = Phase::Ready;
+    state.write()?;
+    Ok(Lab { state })
+}
+
+/// Removes the lab in `directory` and everything it made, in whatever state it is. Answers whether there was one.
+pub fn down(directory: &Path, report: &mut dyn FnMut(&str)) -> Result<bool, Error> {
+    if !directory.is_dir() {
+        return Ok(false);
+    }
+    let _lock = lock_lab(directory)?;
+    let state = State::read(directory)?;
+    if let Some(state) = &state {
+        report(&format!("removing {} hosts and the bridge {}", state.nodes.len(), state.options.bridge));
+        remove(state)?;
+    }
+    State::remove_files(directory)?;
+    State::remove_directory(directory)?;
+    Ok(state.is_some())
+}
+
+/// Where the lab keeps its state unless told otherwise: `WINDLASS_LAB_DIR`, or a directory under /var/lib.
+#[must_use]
+pub fn default_directory() -> PathBuf {
+    Options::default().directory
+}
+
+impl Lab {
+    /// The lab that is up in `directory`.
+    pub fn open(directory: &Path) -> Result<Self, Error> {
+        match State::read(directory)? {
+            Some(state) if state.phase == Phase::Ready => Ok(Self { state }),
+            Some(_) => Err(Error::Unfinished(directory.to_owned())),
+            None => Err(Error::NoLab(directory.to_owned())),
+        }
+    }
+
+    /// The hosts.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.state.nodes
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.state.options
+    }
+
+    /// The inventory that reaches the hosts.
+    #[must_use]
+    pub fn inventory(&self, format: Format) -> String {
+        inventory::write(&self.state, format)
+    }
+
+    /// The file with the inventory in INI format.
+    #[must_use]
+    pub fn inventory_file(&self) -> PathBuf {
+        self.state.file("inventory.ini")
+    }
+
+    /// The private key that opens every host as root, ops and opspw.
+    #[must_use]
+    pub fn private_key(&self) -> PathBuf {
+        self.state.private_key()
+    }
+
+    /// The file with the hosts' public keys.
+    #[must_use]
+    pub fn known_hosts(&self) -> PathBuf {
+        self.state.known_hosts()
+    }
+
+    /// The system's SSH client, ready to run a command on a host as `user`: root, ops (sudo without password) or opspw (with).
+    pub fn ssh(&self, name: &str, user: &str) -> Result<Command, Error> {
+        Ok(ssh::client(&self.state, self.node(name)?, user))
+    }
+
+    /// What the hosts are doing.
+    pub fn status(&self) -> Result<Vec<NodeStatus>, Error> {
+        let status = |node: &Node| {
+            let group = node::group(&self.state, node)?;
+            let processes = group.processes().len();
+            Ok(NodeStatus { node: node.clone(), running: processes > 0, processes, memory: group.memory() })
+        };
+        self.state.nodes.iter().map(status).collect()
+    }
+
+    /// Cuts the power of a host. Its disks stay as they are.
+    pub fn kill(&self, name: &str) -> Result<(), Error> {
+        let _lock = lock_lab(&self.state.options.directory)?;
+        let node = self.node(name)?;
+        if !node::is_running(&self.state, node)? {
+            return Err(Error::Already { node: node.name.clone(), state: "stopped" });
+        }
+        node::kill(&self.state, node)
+    }
+
+    /// Boots a host again, with the disks and the address it had, and waits until it is up.
+    pub fn start(&self, name: &str, report: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        let _lock = lock_lab(&self.state.options.directory)?;
+        let node = self.node(name)?;
+        if node::is_running(&self.state, node)? {
+            return Err(Error::Already { node: node.name.clone(), state: "running" });
+        }
+        network::create(&self.state.options.bridge, self.state.options.network)?;
+        boot(&self.state, std::slice::from_ref(node), Expect::Reachable, report)
+    }
+
+    fn node(&self, name: &str) -> Result<&Node, Error> {
+        self.state.nodes.iter().find(|node| node.name == name).ok_or_else(|| Error::UnknownNode {
+            name: name.to_owned(),
+            known: self.state.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+}
+
+/// A lab that was up: the same is wanted, so start what stopped, also after the machine itself was started again.
+fn resume(state: State, options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error> {
+    let differences = options.differences(&state.options);
+    if !differences.is_empty() {
+        return Err(Error::Different { directory: options.directory.clone(), differences });
+    }
+    network::create(&state.options.bridge, state.options.network)?;
+    let mut stopped = Vec::new();
+    for node in &state.nodes {
+        if !node::is_running(&state, node)? {
+            stopped.push(node.clone());
+        }
+    }
+    if stopped.is_empty() {
+        report("the lab is up already");
+    }
+    boot(&state, &stopped, Expect::Reachable, report)?;
+    Ok(Lab { state })
+}
+
+/// What a booted host must be like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expect {
+    /// A fresh host: every unit has started.
+    Running,
+    /// A host with a life behind it: units of the user may fail, the host only has to be there.
+    Reachable,
+}
+
+/// Boots hosts side by side and waits for all of them.
+fn boot(state: &State, nodes: &[Node], expect: Expect, report: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(move || {
+            in_parallel(nodes, |node| {
+                let (answer, seconds) = node::boot(state, node)?;
+                let units = if answer == "running" { String::new() } else { ssh::failed_units(state, node)? };
+                if expect == Expect::Running && answer != "running" {
+                    return Err(Error::Degraded { node: node.name.clone(), state: answer, units });
+                }
+                let units = if units.is_empty() { units } else { format!(" ({units})") };
+                // The receiver lives until every sender is gone.
+                let _ = sender.send(format!("{}: {answer} at {} after {seconds:.1} s{units}", node.name, node.address));
+                Ok(())
+            })
+        });
+        receiver.iter().for_each(|line| report(&line));
+        waiting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Does something to all hosts at once; the answer is the first host's error, if any has one.
+fn in_parallel(nodes: &[Node], work: impl Fn(&Node) -> Result<(), Error> + Sync) -> Result<(), Error> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = nodes.iter().map(|node| scope.spawn(move || work(node))).collect();
+        let results: Vec<_> = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect();
+        results.into_iter().collect()
+    })
+}
+
+fn write_known_hosts(state: &State) -> Result<(), Error> {
+    let lines = state.nodes.iter().map(|node| node::known_hosts(state, node)).collect::<Result<String, Error>>()?;
+    let path = state.known_hosts();
+    fs::write(&path, lines).map_err(Error::io("write", &path))
+}
+
+/// Ends and removes everything outside the lab's directory, and unfinished work in the cache.
+fn remove(state: &State) -> Result<(), Error> {
+    let group = node::lab_group(state)?;
+    group.kill()?;
+    network::remove(&state.options.bridge)?;
+    group.remove()?;
+    base::remove_unfinished(state)
+}
+
+fn lock_lab(directory: &Path) -> Result<fs::File, Error> {
+    lock(&directory.join("lock"), "another `windlass lab` command", SECONDS_FOR_OTHERS)
+}

@@ -1,0 +1,122 @@
+//! The bridge that joins the hosts and this machine. Nothing routes or translates: the hosts have no way out.
+
+use crate::Error;
+use crate::command::run;
+use crate::options::Network;
+use crate::wait::Deadline;
+
+/// Marks the bridge as made by a lab, so that another link of that name is never touched.
+const ALIAS: &str = "windlass-lab";
+
+const SECONDS_FOR_LINKS: u64 = 20;
+
+/// The name of this machine's end of a host's link; systemd-nspawn derives it from the machine name.
+pub(crate) fn link_of(bridge: &str, number: usize) -> String {
+    format!("vb-{}", machine_name(bridge, number))
+}
+
+/// The name systemd-nspawn knows a host by.
+pub(crate) fn machine_name(bridge: &str, number: usize) -> String {
+    format!("{bridge}-{number}")
+}
+
+/// Fails if something that is not a lab's uses the name or the addresses.
+pub(crate) fn check(bridge: &str, network: Network) -> Result<(), Error> {
+    if let Some(description) = find(bridge)? {
+        if !is_ours(&description) {
+            return Err(Error::Invalid(format!(
+                "This machine has a network link named {bridge} that no lab made. Choose another name with --bridge."
+            )));
+        }
+        return Ok(());
+    }
+    let overlapping = run("look for routes", "ip", &["-4", "route", "show", "root", &network.to_string()])?;
+    if let Some(route) = overlapping.lines().next() {
+        return Err(Error::Invalid(format!(
+            "The network {network} is in use on this machine (route `{}`). Choose another with --network.",
+            route.trim()
+        )));
+    }
+    Ok(())
+}
+
+/// Makes the bridge, unless it is there.
+pub(crate) fn create(bridge: &str, network: Network) -> Result<(), Error> {
+    if find(bridge)?.is_some() {
+        return Ok(());
+    }
+    let doing = format!("create the bridge {bridge}");
+    // With an address of its own the bridge does not take over that of each new port, which would upset the hosts' neighbour tables.
+    let [a, b, c] = network.prefix();
+    let hardware = format!("02:77:6c:{a:02x}:{b:02x}:{c:02x}");
+    run(&doing, "ip", &["link", "add", "name", bridge, "address", &hardware, "type", "bridge"])?;
+    run(&doing, "ip", &["link", "set", "dev", bridge, "alias", ALIAS])?;
+    run(&doing, "ip", &["address", "add", &format!("{}/24", network.gateway()), "dev", bridge])?;
+    run(&doing, "ip", &["link", "set", "dev", bridge, "up"])?;
+    Ok(())
+}
+
+/// Waits until the kernel has removed a dead host's link; its name is needed again when that host starts.
+pub(crate) fn wait_until_gone(link: &str) -> Result<(), Error> {
+    let deadline = Deadline::new(format!("the network link {link} to disappear"), SECONDS_FOR_LINKS);
+    while find(link)?.is_some() {
+        deadline.pause(String::new)?;
+    }
+    Ok(())
+}
+
+/// Removes the bridge and every link that is still in it.
+pub(crate) fn remove(bridge: &str) -> Result<(), Error> {
+    let Some(description) = find(bridge)? else { return Ok(()) };
+    // A crash can fall between making the bridge and marking it: then it is empty and unmarked, and the lab's record claims it.
+    let ports = run("list the links of the bridge", "ip", &["-o", "link", "show", "master", bridge])?;
+    if !is_ours(&description) && !ports.trim().is_empty() {
+        return Ok(());
+    }
+    for port in ports.lines().filter_map(link_name) {
+        // The kernel removes the links of a dead host by itself, a little later: losing that race is no error.
+        if run("remove a link", "ip", &["link", "delete", "dev", port]).is_err() {
+            wait_until_gone(port)?;
+        }
+    }
+    run(&format!("remove the bridge {bridge}"), "ip", &["link", "delete", "dev", bridge])?;
+    Ok(())
+}
+
+/// The name in a line of `ip -o link show`: `7: vb-windlass0-1@if2: <...`.
+fn link_name(line: &str) -> Option<&str> {
+    line.split(": ").nth(1)?.split('@').next()
+}
+
+/// What `ip` says of a link, or nothing if there is none of that name.
+fn find(link: &str) -> Result<Option<String>, Error> {
+    let all = run("list network links", "ip", &["-o", "link", "show"])?;
+    Ok(all.lines().find(|line| link_name(line) == Some(link)).map(str::to_owned))
+}
+
+fn is_ours(description: &str) -> bool {
+    description.split('\\').any(|part| part.trim() == format!("alias {ALIAS}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_names_lose_the_other_end() {
+        assert_eq!(link_name("7: vb-windlass0-1@if2: <BROADCAST> mtu 1500"), Some("vb-windlass0-1"));
+        assert_eq!(link_name("4: eth0: <BROADCAST> mtu 1500"), Some("eth0"));
+        assert_eq!(link_name(""), None);
+    }
+
+    #[test]
+    fn only_marked_links_are_ours() {
+        assert!(is_ours("5: windlass0: <UP> mtu 1500\\    link/ether 02:77:6c:0a:61:00\\    alias windlass-lab"));
+        assert!(!is_ours("5: windlass0: <UP> mtu 1500\\    link/ether 02:77:6c:0a:61:00"));
+    }
+
+    #[test]
+    fn host_links_fit_into_the_kernels_fifteen_characters() {
+        assert_eq!(link_of("windlass0", 50).len(), 15);
+    }
+}

@@ -1,0 +1,285 @@
+//! What the user asks for.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// The longest bridge name: host links are named `vb-BRIDGE-NUMBER` and the kernel allows 15 characters.
+const BRIDGE_NAME_LENGTH: usize = 9;
+
+/// The most hosts one lab can have; their addresses are .11 to .60.
+const MOST_NODES: usize = 50;
+
+/// How a lab is to be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// Where the lab keeps its state and its hosts' disks.
+    pub directory: PathBuf,
+    /// Where bases are cached.
+    pub cache: PathBuf,
+    /// How many hosts.
+    pub nodes: usize,
+    /// The most memory one host may use, in bytes; without it, the machine's.
+    pub memory: Option<u64>,
+    /// The most processor time one host may use, in processors; without it, all.
+    pub cpus: Option<f64>,
+    /// A directory tree to boot instead of the one the lab builds.
+    pub base: Option<PathBuf>,
+    /// Directories of this machine that every host sees, read-only.
+    pub mounts: Vec<Mount>,
+    /// The name of the bridge; two labs at once need two names.
+    pub bridge: String,
+    /// The network of the lab, a /24; two labs at once need two networks.
+    pub network: Network,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            directory: directory_from("WINDLASS_LAB_DIR", "/var/lib/windlass-lab"),
+            cache: directory_from("WINDLASS_CACHE", "/var/cache/windlass").join("lab"),
+            nodes: 3,
+            memory: None,
+            cpus: None,
+            base: None,
+            mounts: Vec::new(),
+            bridge: "windlass0".to_owned(),
+            network: Network([10, 97, 0]),
+        }
+    }
+}
+
+impl Options {
+    /// Checks what can be checked without touching the machine.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.nodes == 0 || self.nodes > MOST_NODES {
+            return Err(Error::Invalid(format!("A lab has 1 to {MOST_NODES} hosts, not {}.", self.nodes)));
+        }
+        let name_fits = (1..=BRIDGE_NAME_LENGTH).contains(&self.bridge.len())
+            && self.bridge.chars().all(|c| c.is_ascii_alphanumeric());
+        if !name_fits {
+            return Err(Error::Invalid(format!(
+                "The bridge name `{}` is not 1 to {BRIDGE_NAME_LENGTH} letters and digits.",
+                self.bridge
+            )));
+        }
+        if self.cpus.is_some_and(|cpus| !(0.01..=4096.0).contains(&cpus)) {
+            return Err(Error::Invalid("The number of processors of a host must be at least 0.01.".to_owned()));
+        }
+        if self.memory.is_some_and(|bytes| bytes < 128 << 20) {
+            return Err(Error::Invalid("A host needs at least 128M of memory to boot.".to_owned()));
+        }
+        for path in [&self.directory, &self.cache].into_iter().chain(&self.base) {
+            check_path(path)?;
+        }
+        for mount in &self.mounts {
+            check_path(&mount.host)?;
+            check_path(&mount.guest)?;
+            if !mount.host.is_dir() {
+                return Err(Error::Invalid(format!(
+                    "The directory {} that the hosts should see does not exist.",
+                    mount.host.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What differs from a lab made with `other`; empty if that lab is just as good.
+    pub(crate) fn differences(&self, other: &Self) -> String {
+        let mut differences = Vec::new();
+        let mut compare = |name: &str, theirs: String, ours: String| {
+            if theirs != ours {
+                differences.push(format!("{name} is {theirs}, not {ours}"));
+            }
+        };
+        compare("the number of hosts", other.nodes.to_string(), self.nodes.to_string());
+        let all = |value: Option<String>| value.unwrap_or_else(|| "unlimited".to_owned());
+        let memory = |options: &Self| all(options.memory.map(|bytes| format!("{} MiB", bytes >> 20)));
+        compare("the memory of a host", memory(other), memory(self));
+        let cpus = |options: &Self| all(options.cpus.map(|cpus| cpus.to_string()));
+        compare("the number of processors of a host", cpus(other), cpus(self));
+        let base = |options: &Self| {
+            options.base.as_ref().map_or_else(|| "the lab's own".to_owned(), |path| path.display().to_string())
+        };
+        compare("the base", base(other), base(self));
+        let mounts = |options: &Self| {
+            let mounts: Vec<String> = options.mounts.iter().map(ToString::to_string).collect();
+            if mounts.is_empty() { "empty".to_owned() } else { mounts.join(" ") }
+        };
+        compare("the list of mounts", mounts(other), mounts(self));
+        compare("the bridge", other.bridge.clone(), self.bridge.clone());
+        compare("the network", other.network.to_string(), self.network.to_string());
+        differences.join("; ")
+    }
+}
+
+/// Paths go into option lists of mount and systemd-nspawn, where colons and commas separate.
+fn check_path(path: &Path) -> Result<(), Error> {
+    let plain = path.to_str().is_some_and(|text| {
+        text.starts_with('/') && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+'))
+    });
+    if plain {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "The path {} must be absolute and consist of letters, digits and `/ . _ - +`.",
+        path.display()
+    )))
+}
+
+fn directory_from(variable: &str, default: &str) -> PathBuf {
+    std::env::var_os(variable).filter(|value| !value.is_empty()).map_or_else(|| PathBuf::from(default), PathBuf::from)
+}
+
+/// A directory of this machine shown to every host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// The directory on this machine.
+    pub host: PathBuf,
+    /// Where the hosts see it.
+    pub guest: PathBuf,
+}
+
+impl fmt::Display for Mount {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.host.display(), self.guest.display())
+    }
+}
+
+impl FromStr for Mount {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text.split_once(':') {
+            Some((host, guest)) if host.starts_with('/') && guest.starts_with('/') && !guest.contains(':') => {
+                Ok(Self { host: host.into(), guest: guest.into() })
+            }
+            _ => Err(Error::Invalid(format!("The mount `{text}` is not written as /PATH/HERE:/PATH/ON/THE/HOSTS."))),
+        }
+    }
+}
+
+/// The first three bytes of the lab's /24.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network([u8; 3]);
+
+impl Network {
+    /// This machine's address, the hosts' gateway.
+    #[must_use]
+    pub fn gateway(self) -> Ipv4Addr {
+        self.address(1)
+    }
+
+    /// The address of the host with this number, counted from 1.
+    #[must_use]
+    pub fn node(self, number: usize) -> Ipv4Addr {
+        self.address(u8::try_from(number + 10).unwrap_or(u8::MAX))
+    }
+
+    /// The first three bytes.
+    pub(crate) fn prefix(self) -> [u8; 3] {
+        self.0
+    }
+
+    fn address(self, last: u8) -> Ipv4Addr {
+        let [a, b, c] = self.0;
+        Ipv4Addr::new(a, b, c, last)
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/24", self.address(0))
+    }
+}
+
+impl FromStr for Network {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let address = text.strip_suffix("/24").and_then(|address| address.parse::<Ipv4Addr>().ok());
+        match address.map(|address| address.octets()) {
+            Some([a, b, c, 0]) => Ok(Self([a, b, c])),
+            _ => Err(Error::Invalid(format!("The network `{text}` is not a /24, such as 10.97.0.0/24."))),
+        }
+    }
+}
+
+/// Reads a size such as `512M`, `2G` or `2GiB`, in powers of 1024.
+pub fn parse_size(text: &str) -> Result<u64, Error> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase().as_str() {
+        "" | "B" => Some(0),
+        "K" | "KB" | "KIB" => Some(10),
+        "M" | "MB" | "MIB" => Some(20),
+        "G" | "GB" | "GIB" => Some(30),
+        _ => None,
+    };
+    let bytes = shift.and_then(|shift| digits.parse::<u64>().ok()?.checked_mul(1 << shift));
+    bytes.ok_or_else(|| Error::Invalid(format!("The size `{text}` is not a number with K, M or G, such as 2G.")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        assert_eq!(parse_size("2G").unwrap(), 2 << 30);
+        assert_eq!(parse_size("512MiB").unwrap(), 512 << 20);
+        assert_eq!(parse_size("4096").unwrap(), 4096);
+        assert!(parse_size("lots").unwrap_err().to_string().contains("such as 2G"));
+        assert!(parse_size("2T").is_err());
+    }
+
+    #[test]
+    fn addresses_follow_the_network() {
+        let network: Network = "10.96.7.0/24".parse().unwrap();
+        assert_eq!(network.gateway().to_string(), "10.96.7.1");
+        assert_eq!(network.node(1).to_string(), "10.96.7.11");
+        assert!("10.96.7.0/16".parse::<Network>().is_err());
+        assert!("10.96.7.1/24".parse::<Network>().is_err());
+    }
+
+    #[test]
+    fn a_mount_needs_two_absolute_paths() {
+        let mount: Mount = "/srv/files:/opt/artifacts".parse().unwrap();
+        assert_eq!(mount, Mount { host: "/srv/files".into(), guest: "/opt/artifacts".into() });
+        assert!("files:/opt".parse::<Mount>().is_err());
+        assert!("/files".parse::<Mount>().is_err());
+    }
+
+    #[test]
+    fn impossible_options_are_refused_with_a_sentence() {
+        let refused = |options: Options| options.check().unwrap_err().to_string();
+        let good = Options::default();
+        assert!(good.check().is_ok());
+        assert!(refused(Options { nodes: 0, ..good.clone() }).contains("1 to 50 hosts"));
+        assert!(
+            refused(Options { bridge: "a-long-bridge-name".into(), ..good.clone() }).contains("a-long-bridge-name")
+        );
+        assert!(refused(Options { memory: Some(1), ..good.clone() }).contains("128M"));
+        assert!(refused(Options { directory: "/tmp/a:b".into(), ..good.clone() }).contains("/tmp/a:b"));
+        let mounts = vec![Mount { host: "/no/such/directory".into(), guest: "/opt".into() }];
+        assert!(refused(Options { mounts, ..good }).contains("/no/such/directory"));
+    }
+
+    #[test]
+    fn differences_name_what_differs() {
+        let three = Options::default();
+        let two = Options { nodes: 2, ..three.clone() };
+        assert_eq!(two.differences(&three), "the number of hosts is 3, not 2");
+        assert_eq!(three.differences(&three), "");
+        let shown = Options { mounts: vec!["/srv:/opt".parse().unwrap()], memory: Some(2 << 30), ..three.clone() };
+        assert_eq!(
+            three.differences(&shown),
+            "the memory of a host is 2048 MiB, not unlimited; the list of mounts is /srv:/opt, not empty"
+        );
+    }
+}

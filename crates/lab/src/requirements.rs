@@ -1,0 +1,116 @@
+//! What the machine must offer, checked before anything is made.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::cgroup;
+
+/// Something the machine lacks, with the way to get it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// What is missing, as a sentence without its full stop.
+    pub what: String,
+    /// What to do about it, as a sentence without its full stop.
+    pub remedy: String,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}. {}.", self.what, self.remedy)
+    }
+}
+
+/// Programs the lab runs, and the Debian package of each.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("systemd-nspawn", "systemd-container"),
+    ("ip", "iproute2"),
+    ("ssh", "openssh-client"),
+    ("ssh-keygen", "openssh-client"),
+    ("mount", "mount"),
+    ("unshare", "util-linux"),
+    ("setsid", "util-linux"),
+    ("setpriv", "util-linux"),
+    ("timeout", "coreutils"),
+    ("chroot", "coreutils"),
+];
+
+/// Programs needed only to build a base.
+const BUILD_PROGRAMS: &[(&str, &str)] = &[("mmdebstrap", "mmdebstrap")];
+
+/// The keys that Debian's archive is verified with.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// Everything this machine lacks; empty when the lab can start. `build` says whether a base has to be built.
+#[must_use]
+pub fn missing(build: bool) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    if !rustix::process::geteuid().is_root() {
+        missing.push(Missing {
+            what: "It needs the rights of root (mounts, network links, control groups)".to_owned(),
+            remedy: "Run the command with sudo".to_owned(),
+        });
+    }
+    missing.extend(missing_file_systems(&read("/proc/filesystems")));
+    missing.extend(missing_programs(PROGRAMS));
+    if build {
+        missing.extend(missing_programs(BUILD_PROGRAMS));
+        if !Path::new(KEYRING).exists() {
+            missing.push(package("The keys of Debian's archive are not installed", "debian-archive-keyring"));
+        }
+    }
+    if cgroup::hierarchies(&read("/proc/self/mountinfo")).is_empty() {
+        missing.push(Missing {
+            what: "No control groups are mounted under /sys/fs/cgroup".to_owned(),
+            remedy: "Run `mount -t cgroup2 cgroup2 /sys/fs/cgroup`".to_owned(),
+        });
+    }
+    missing
+}
+
+fn missing_file_systems(known: &str) -> Option<Missing> {
+    let overlay = known.lines().any(|line| line.split_whitespace().last() == Some("overlay"));
+    (!overlay && !Path::new("/sys/module/overlay").exists()).then(|| Missing {
+        what: "The kernel has no overlay file system".to_owned(),
+        remedy: "Run `modprobe overlay`; if that fails, this kernel was built without it".to_owned(),
+    })
+}
+
+fn missing_programs(programs: &[(&str, &str)]) -> Vec<Missing> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    programs
+        .iter()
+        .filter(|(program, _)| !std::env::split_paths(&path).any(|directory| directory.join(program).is_file()))
+        .map(|(program, debian)| package(&format!("The program {program} is not on PATH"), debian))
+        .collect()
+}
+
+fn package(what: &str, debian: &str) -> Missing {
+    Missing {
+        what: what.to_owned(),
+        remedy: format!("On Debian and Ubuntu, run `apt-get install --no-install-recommends {debian}`"),
+    }
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_comes_with_the_command_that_installs_it() {
+        let missing = missing_programs(&[("sh", "dash"), ("no-such-program-anywhere", "some-package")]);
+        assert_eq!(
+            missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["The program no-such-program-anywhere is not on PATH. \
+              On Debian and Ubuntu, run `apt-get install --no-install-recommends some-package`."]
+        );
+    }
+
+    #[test]
+    fn overlay_is_found_among_the_file_systems_without_a_device() {
+        assert_eq!(missing_file_systems("nodev\tproc\nnodev\toverlay\n\text4\n"), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! What the lab writes down, always before it makes the thing: whatever a crash leaves is then known to the next run.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::options::Options;
+
+const FILE: &str = "state.json";
+
+/// How far `up` came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    /// It is being made, or the run that made it crashed.
+    Making,
+    /// All hosts have been up.
+    Ready,
+}
+
+/// The record of one lab.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) phase: Phase,
+    pub(crate) options: Options,
+    /// The tree all hosts boot from.
+    pub(crate) base: PathBuf,
+    /// A base that is being built, under its temporary name.
+    pub(crate) building: Option<PathBuf>,
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// One host of the lab.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name: `node1`, `node2` ...
+    pub name: String,
+    /// Its number, counted from 1.
+    pub number: usize,
+    /// Its address on the lab's bridge.
+    pub address: Ipv4Addr,
+}
+
+impl State {
+    /// The record of a lab that is about to be made.
+    pub(crate) fn new(options: &Options, base: PathBuf) -> Self {
+        let node = |number| Node { name: format!("node{number}"), number, address: options.network.node(number) };
+        Self {
+            phase: Phase::Making,
+            options: options.clone(),
+            base,
+            building: None,
+            nodes: (1..=options.nodes).map(node).collect(),
+        }
+    }
+
+    /// The record in `directory`, if there is a lab.
+    pub(crate) fn read(directory: &Path) -> Result<Option<Self>, Error> {
+        let path = directory.join(FILE);
+        match fs::read_to_string(&path) {
+            Ok(text) => serde_json::from_str(&text).map(Some).map_err(|error| {
+                Error::Invalid(format!(
+                    "The record of the lab, {}, cannot be read: {error}. Another version of the lab may have written it; \
+                     take that lab down with that version.",
+                    path.display()
+                ))
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read the record of the lab", &path)(error)),
+        }
+    }
+
+    /// Writes the record; a reader sees the old one or the new one, never a part.
+    pub(crate) fn write(&self) -> Result<(), Error> {
+        let path = self.file(FILE);
+        let temporary = self.file("state.json.new");
+        let mut text = serde_json::to_string_pretty(self).map_err(|error| Error::io("write", &path)(error.into()))?;
+        text.push('\n');
+        fs::write(&temporary, text).map_err(Error::io("write", &temporary))?;
+        fs::rename(&temporary, &path).map_err(Error::io("write the record of the lab", &path))
+    }
+
+    /// A file of the lab's directory.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.options.directory.join(name)
+    }
+
+    /// The directory of one host's disks.
+    pub(crate) fn node_directory(&self, node: &Node) -> PathBuf {
+        self.file("nodes").join(&node.name)
+    }
+
+    /// The private key that opens every host.
+    pub(crate) fn private_key(&self) -> PathBuf {
+        self.file("id_ed25519")
+    }
+
+    /// The hosts' public keys.
+    pub(crate) fn known_hosts(&self) -> PathBuf {
+        self.file("known_hosts")
+    }
+
+    /// Removes the hosts' disks and every file of the lab, the record last. The lock stays: it is held.
+    pub(crate) fn remove_files(directory: &Path) -> Result<(), Error> {
+        let nodes = directory.join("nodes");
+        ignore_missing(fs::remove_dir_all(&nodes)).map_err(Error::io("remove", &nodes))?;
+        for name in ["id_ed25519", "id_ed25519.pub", "known_hosts", "inventory.ini", "state.json.new", FILE] {
+            let path = directory.join(name);
+            ignore_missing(fs::remove_file(&path)).map_err(Error::io("remove", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the lock, which the caller holds, and the directory if nothing else is in it.
+    pub(crate) fn remove_directory(directory: &Path) -> Result<(), Error> {
+        let lock = directory.join("lock");
+        ignore_missing(fs::remove_file(&lock)).map_err(Error::io("remove", &lock))?;
+        // Not empty means that the user keeps something there: it stays.
+        let _ = fs::remove_dir(directory);
+        Ok(())
+    }
+}
+
+/// What is not there need not be removed.
+pub(crate) fn ignore_missing(result: std::io::Result<()>) -> std::io::Result<()> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(directory: &Path) -> Options {
+        Options { directory: directory.to_owned(), nodes: 2, ..Options::default() }
+    }
+
+    #[test]
+    fn a_record_is_read_back_as_it_was_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut state = State::new(&options(directory.path()), "/cache/base".into());
+        state.building = Some("/cache/base.building".into());
+        state.write().unwrap();
+        assert_eq!(State::read(directory.path()).unwrap(), Some(state));
+    }
+
+    #[test]
+    fn hosts_are_numbered_from_one_with_addresses_from_eleven() {
+        let state = State::new(&options(Path::new("/lab")), "/cache/base".into());
+        let hosts: Vec<_> = state.nodes.iter().map(|node| format!("{} {}", node.name, node.address)).collect();
+        assert_eq!(hosts, ["node1 10.97.0.11", "node2 10.97.0.12"]);
+    }
+
+    #[test]
+    fn no_record_means_no_lab_and_a_broken_one_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(State::read(directory.path()).unwrap(), None);
+        fs::write(directory.path().join(FILE), "{").unwrap();
+        let error = State::read(directory.path()).unwrap_err().to_string();
+        assert!(error.contains("state.json, cannot be read"), "{error}");
+    }
+
+    #[test]
+    fn files_that_are_not_the_labs_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        State::new(&options(directory.path()), "/cache/base".into()).write().unwrap();
+        fs::write(directory.path().join("mine"), "").unwrap();
+        State::remove_files(directory.path()).unwrap();
+        State::remove_directory(directory.path()).unwrap();
+        let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["mine"]);
+    }
+}

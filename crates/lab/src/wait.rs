@@ -1,0 +1,80 @@
+//! Waiting with a deadline and a name, and the lock between two runs.
+
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::Error;
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A wait that knows what it waits for and when to give up.
+pub(crate) struct Deadline {
+    what: String,
+    started: Instant,
+    seconds: u64,
+}
+
+impl Deadline {
+    /// Starts to wait for `what`, as the end of "Waited for ...".
+    pub(crate) fn new(what: impl Into<String>, seconds: u64) -> Self {
+        Self { what: what.into(), started: Instant::now(), seconds }
+    }
+
+    /// Sleeps a moment, or gives up with what was seen last.
+    pub(crate) fn pause(&self, seen: impl FnOnce() -> String) -> Result<(), Error> {
+        if self.started.elapsed() < Duration::from_secs(self.seconds) {
+            std::thread::sleep(PAUSE);
+            return Ok(());
+        }
+        Err(Error::Deadline { what: self.what.clone(), seconds: self.seconds, detail: seen() })
+    }
+
+    /// How long the wait has lasted, in seconds.
+    pub(crate) fn elapsed(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+}
+
+/// Holds the lock file at `path` until the answer is dropped or the process ends, however it ends.
+pub(crate) fn lock(path: &Path, what: &str, seconds: u64) -> Result<File, Error> {
+    let deadline = Deadline::new(format!("{what} to finish (it holds {})", path.display()), seconds);
+    loop {
+        let file = File::create(path).map_err(Error::io("create the lock", path))?;
+        match file.try_lock() {
+            Ok(()) => {
+                let held = file.metadata().map_err(Error::io("look at the lock", path))?;
+                // Whoever held the lock before may have removed it with the whole lab: then this one guards nothing.
+                if std::fs::metadata(path).is_ok_and(|there| there.ino() == held.ino()) {
+                    return Ok(file);
+                }
+            }
+            Err(TryLockError::WouldBlock) => deadline.pause(String::new)?,
+            Err(TryLockError::Error(error)) => return Err(Error::io("lock", path)(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_says_what_it_waited_for() {
+        let deadline = Deadline::new("the moon", 0);
+        let error = deadline.pause(|| "It was cloudy.".to_owned()).unwrap_err();
+        assert_eq!(error.to_string(), "Waited 0 s for the moon, in vain. It was cloudy.");
+    }
+
+    #[test]
+    fn a_lock_excludes_a_second_holder_until_it_is_dropped() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let first = lock(&path, "a run", 1).unwrap();
+        let refused = lock(&path, "another `windlass lab up`", 0).unwrap_err().to_string();
+        assert!(refused.contains("another `windlass lab up` to finish"), "{refused}");
+        drop(first);
+        lock(&path, "a run", 0).unwrap();
+    }
+}

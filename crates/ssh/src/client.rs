@@ -1,0 +1,108 @@
+//! russh's callbacks: the host key is judged here, and the reason of a disconnect is kept for the messages.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use russh::client::{DisconnectReason, Handler};
+use russh::keys::PublicKeyOrCertificate;
+use ssh_key::PublicKey;
+
+use crate::Error;
+use crate::host_key::{Accepted, HostKeyPolicy};
+
+/// What the callbacks learn.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) accepted: Accepted,
+    pub(crate) banner: Option<String>,
+    pub(crate) disconnected: Option<String>,
+}
+
+/// Shared between the callbacks and the session.
+pub(crate) type Shared = Arc<Mutex<Observed>>;
+
+pub(crate) struct Client {
+    policy: HostKeyPolicy,
+    shared: Shared,
+    /// The key of the first exchange; later exchanges must show the same one.
+    pinned: Option<PublicKey>,
+}
+
+impl Client {
+    pub(crate) fn new(policy: HostKeyPolicy, shared: Shared) -> Self {
+        Self { policy, shared, pinned: None }
+    }
+}
+
+/// What ends a session: our own judgement or russh's error.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    HostKey(Error),
+    Russh(russh::Error),
+}
+
+impl From<russh::Error> for Failure {
+    fn from(error: russh::Error) -> Self {
+        Self::Russh(error)
+    }
+}
+
+impl Handler for Client {
+    type Error = Failure;
+
+    async fn auth_banner(&mut self, banner: &str, _session: &mut russh::client::Session) -> Result<(), Failure> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).banner = Some(banner.to_owned());
+        Ok(())
+    }
+
+    async fn check_server_key(&mut self, presented: &PublicKeyOrCertificate) -> Result<bool, Failure> {
+        let key = presented.public_key();
+        if let Some(pinned) = &self.pinned {
+            return Ok(pinned.key_data() == key.key_data());
+        }
+        let accepted = self.policy.judge(presented).map_err(Failure::HostKey)?;
+        self.pinned = Some(key);
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).accepted = accepted;
+        Ok(true)
+    }
+
+    async fn disconnected(&mut self, reason: DisconnectReason<Failure>) -> Result<(), Failure> {
+        let text = match &reason {
+            DisconnectReason::ReceivedDisconnect(info) => format!("the server said: {}", info.message.trim()),
+            DisconnectReason::Error(Failure::Russh(error)) => lost_reason(error),
+            DisconnectReason::Error(Failure::HostKey(error)) => error.to_string(),
+        };
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).disconnected.get_or_insert(text);
+        match reason {
+            DisconnectReason::ReceivedDisconnect(_) => Ok(()),
+            DisconnectReason::Error(error) => Err(error),
+        }
+    }
+
+    async fn server_channel_open_forwarded_tcpip(
+        &mut self,
+        _channel: russh::Channel<russh::client::Msg>,
+        _connected_address: &str,
+        _connected_port: u32,
+        _originator_address: &str,
+        _originator_port: u32,
+        reply: russh::client::ChannelOpenHandle,
+        _session: &mut russh::client::Session,
+    ) -> Result<(), Failure> {
+        // Nothing was forwarded, so a server has no business opening channels.
+        reply.reject(russh::ChannelOpenFailure::AdministrativelyProhibited).await;
+        Ok(())
+    }
+}
+
+/// Why a connection ended, in words.
+pub(crate) fn lost_reason(error: &russh::Error) -> String {
+    match error {
+        russh::Error::KeepaliveTimeout => "the host does not answer any more".into(),
+        russh::Error::HUP | russh::Error::Disconnect => "the host closed the connection".into(),
+        russh::Error::IO(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            "the host closed the connection".into()
+        }
+        russh::Error::IO(error) => error.to_string(),
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,13 @@
+//! A reader of ssh_config: `Host` and `Match` blocks, `Include`, tokens; the first value of an option wins.
+
+mod arguments;
+mod lexer;
+mod options;
+mod reader;
+mod tokens;
+
+pub(crate) use arguments::Arguments;
+pub use options::HostKeyChecking;
+pub(crate) use options::{AddressFamily, HostOptions};
+pub(crate) use reader::{Query, Sources, read};
+pub(crate) use tokens::Tokens;

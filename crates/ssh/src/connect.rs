@@ -1,0 +1,297 @@
+//! Makes connections: the route, the handshake, the authentication, each within its deadline.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use russh::Limits;
+use russh::client::{Config, Handle, connect_stream};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::algorithms::{self, Lists};
+use crate::authentication::Authentication;
+use crate::client::{Client, Failure, Shared, lost_reason};
+use crate::error::Phase;
+use crate::keys::KeyStore;
+use crate::resolved::{Resolved, Route};
+use crate::session::Session;
+use crate::stream::{self, Meter, Metered, ProxyCommand, Transport};
+use crate::{Destination, Error, Settings};
+
+/// How often a server that refuses connections under load is asked again.
+const THROTTLED_ATTEMPTS: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(400);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// A dead peer is noticed after interval times count.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const ALIVE_COUNT: usize = 4;
+
+/// The stream to the server, and what it depends on.
+struct Way {
+    transport: Box<dyn Transport>,
+    via: Option<Arc<Session>>,
+    /// What a ProxyCommand writes to its standard error.
+    complaints: Option<JoinHandle<String>>,
+}
+
+/// Makes the connections of a run. Jump hosts are connected to once and shared, and private keys are unlocked once.
+#[derive(Debug, Default)]
+pub struct Connector {
+    keys: Arc<KeyStore>,
+    jumps: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Weak<Session>>>>>,
+}
+
+/// Connects and authenticates, without anything shared with other connections.
+pub async fn connect(destination: &Destination, settings: &Settings) -> Result<Session, Error> {
+    Connector::default().connect(destination, settings).await
+}
+
+impl Connector {
+    /// Connects and authenticates. A connection that cannot be made is tried again as the settings say, with pauses that grow; once the host
+    /// key or a credential was judged, nothing is repeated.
+    pub async fn connect(&self, destination: &Destination, settings: &Settings) -> Result<Session, Error> {
+        self.through(destination, settings, None).await
+    }
+
+    /// As above, over an existing session to a jump host if there is one.
+    fn through<'a>(
+        &'a self,
+        destination: &'a Destination,
+        settings: &'a Settings,
+        via: Option<Arc<Session>>,
+    ) -> Pin<Box<dyn Future<Output = Result<Session, Error>> + Send + 'a>> {
+        // Boxed, since a jump host is connected to in the same way.
+        Box::pin(async move {
+            let resolved = resolve(destination, settings).await?;
+            let mut attempt = 1;
+            loop {
+                let error = match self.once(&resolved, settings, via.clone()).await {
+                    Ok(session) => return Ok(session),
+                    Err(error) => error,
+                };
+                let throttled =
+                    matches!(error, Error::ClosedBeforeBanner { .. } | Error::KeyExchange { transient: true, .. });
+                let allowed = if throttled { resolved.attempts.max(THROTTLED_ATTEMPTS) } else { resolved.attempts };
+                // A jump host has made its own attempts.
+                if attempt >= allowed || !error.is_transient() || matches!(error, Error::Jump { .. }) {
+                    return Err(error);
+                }
+                tracing::debug!(%error, attempt, "connecting again");
+                tokio::time::sleep(pause(attempt)).await;
+                attempt += 1;
+            }
+        })
+    }
+
+    async fn once(
+        &self,
+        resolved: &Resolved,
+        settings: &Settings,
+        via: Option<Arc<Session>>,
+    ) -> Result<Session, Error> {
+        let Way { transport, via, complaints } = self.transport(resolved, settings, via).await?;
+        let meter = Arc::new(Meter::default());
+        let shared = Shared::default();
+        let mut handle =
+            match handshake(resolved, settings, Metered::new(transport, meter.clone()), &shared, &meter).await {
+                Ok(handle) => handle,
+                Err(error) => return Err(explain_command(resolved, error, complaints).await),
+            };
+        let deadline = settings.deadlines.authentication;
+        let authentication = Authentication::new(&mut handle, resolved, settings, &self.keys, &shared);
+        match timeout(deadline, authentication.run()).await {
+            Ok(outcome) => outcome?,
+            Err(_) => {
+                return Err(Error::Timeout { peer: resolved.peer(), phase: Phase::Authentication, after: deadline });
+            }
+        }
+        Ok(Session {
+            handle,
+            shared,
+            meter,
+            peer: resolved.peer(),
+            user: resolved.user.clone(),
+            channel_deadline: settings.deadlines.channel,
+            via,
+        })
+    }
+
+    async fn transport(
+        &self,
+        resolved: &Resolved,
+        settings: &Settings,
+        via: Option<Arc<Session>>,
+    ) -> Result<Way, Error> {
+        let via = match (via, &resolved.route) {
+            (Some(via), _) => via,
+            (None, Route::Jump(hops)) => self
+                .jump(hops, settings)
+                .await
+                .map_err(|source| Error::Jump { peer: resolved.peer(), source: Box::new(source) })?,
+            (None, Route::Direct) => {
+                let after = resolved.connect_timeout;
+                let stream = timeout(after, stream::tcp(resolved)).await.map_err(|_| Error::Timeout {
+                    peer: resolved.peer(),
+                    phase: Phase::Connect,
+                    after,
+                })??;
+                return Ok(Way { transport: Box::new(stream), via: None, complaints: None });
+            }
+            (None, Route::Command(command)) => {
+                let failed = |error: std::io::Error| Error::ProxyCommand {
+                    command: command.clone(),
+                    peer: resolved.peer(),
+                    reason: error.to_string(),
+                };
+                let (stream, complaints) = ProxyCommand::start(command).map_err(failed)?;
+                return Ok(Way { transport: Box::new(stream), via: None, complaints: Some(complaints) });
+            }
+        };
+        let stream = via.direct_tcpip(&resolved.host, resolved.port).await.map_err(|error| match error {
+            Error::ChannelRefused { reason, .. } => {
+                Error::JumpRefused { jump: via.peer().to_owned(), peer: resolved.peer(), reason }
+            }
+            error => error,
+        })?;
+        Ok(Way { transport: Box::new(stream), via: Some(via), complaints: None })
+    }
+
+    /// A session to the last of the hops, shared by all hosts behind it.
+    async fn jump(&self, hops: &[Destination], settings: &Settings) -> Result<Arc<Session>, Error> {
+        // As with ssh, the options given for the destination are not those of its jump hosts; the policy for host keys is.
+        let settings = Settings {
+            arguments: config_file_arguments(&settings.arguments),
+            passphrase: settings.passphrase.clone(),
+            host_key_checking: settings.host_key_checking,
+            connect_timeout: settings.connect_timeout,
+            retries: settings.retries,
+            deadlines: settings.deadlines,
+            config_files: settings.config_files.clone(),
+            identity_file: None,
+            password: None,
+        };
+        let mut name = format!("{:?} {:?}", settings.arguments, settings.host_key_checking);
+        let mut via: Option<Arc<Session>> = None;
+        for hop in hops {
+            name.push_str(&format!(" {hop:?}"));
+            let slot = {
+                let mut jumps = self.jumps.lock().unwrap_or_else(PoisonError::into_inner);
+                jumps.entry(name.clone()).or_default().clone()
+            };
+            let mut slot = slot.lock().await;
+            let session = match slot.upgrade().filter(|session| !session.is_closed()) {
+                Some(session) => session,
+                None => {
+                    let session = Arc::new(self.through(hop, &settings, via.take()).await?);
+                    *slot = Arc::downgrade(&session);
+                    session
+                }
+            };
+            via = Some(session);
+        }
+        via.ok_or_else(|| Error::Configuration { place: "ProxyJump".into(), problem: "no jump host is given".into() })
+    }
+}
+
+async fn resolve(destination: &Destination, settings: &Settings) -> Result<Resolved, Error> {
+    let (destination, settings) = (destination.clone(), settings.clone());
+    tokio::task::spawn_blocking(move || Resolved::new(&destination, &settings)).await.map_err(|error| {
+        Error::Configuration { place: "ssh_config".into(), problem: format!("the options could not be read: {error}") }
+    })?
+}
+
+fn config_file_arguments(arguments: &[String]) -> Vec<String> {
+    match crate::config::Arguments::parse(arguments) {
+        Ok(crate::config::Arguments { config_file: Some(path), .. }) => {
+            vec!["-F".to_owned(), path.to_string_lossy().into_owned()]
+        }
+        _ => Vec::new(),
+    }
+}
+
+async fn handshake(
+    resolved: &Resolved,
+    settings: &Settings,
+    stream: Metered,
+    shared: &Shared,
+    meter: &Meter,
+) -> Result<Handle<Client>, Error> {
+    let config = Arc::new(config(resolved)?);
+    let client = Client::new(resolved.policy.clone(), shared.clone());
+    let after = settings.deadlines.handshake;
+    let peer = resolved.peer();
+    match timeout(after, connect_stream(config, stream, client)).await {
+        Ok(Ok(handle)) => Ok(handle),
+        Ok(Err(Failure::HostKey(error))) => Err(error),
+        Ok(Err(Failure::Russh(error))) => Err(handshake_failure(peer, &error, &meter.head())),
+        Err(_) => {
+            let phase = if has_banner(&meter.head()) { Phase::KeyExchange } else { Phase::Banner };
+            Err(Error::Timeout { peer, phase, after })
+        }
+    }
+}
+
+fn handshake_failure(peer: String, error: &russh::Error, head: &str) -> Error {
+    if has_banner(head) {
+        let transient = matches!(
+            error,
+            russh::Error::HUP | russh::Error::Disconnect | russh::Error::IO(_) | russh::Error::SendError
+        );
+        return Error::KeyExchange { peer, reason: lost_reason(error), transient };
+    }
+    // What sshd says instead of a banner when it has too many connections, or holds earlier failures against this address.
+    let throttled = ["MaxStartups", "Not allowed at this time"].iter().any(|sign| head.contains(sign));
+    if head.is_empty() || throttled {
+        return Error::ClosedBeforeBanner { peer };
+    }
+    Error::NotSsh { peer, answer: head.lines().next().unwrap_or_default().to_owned() }
+}
+
+fn has_banner(head: &str) -> bool {
+    head.lines().any(|line| line.starts_with("SSH-"))
+}
+
+async fn explain_command(resolved: &Resolved, error: Error, complaints: Option<JoinHandle<String>>) -> Error {
+    let (Error::ClosedBeforeBanner { peer } | Error::Timeout { peer, phase: Phase::Banner, .. }) = &error else {
+        return error;
+    };
+    let (Route::Command(command), Some(complaints)) = (&resolved.route, complaints) else { return error };
+    let said = complaints.await.unwrap_or_default();
+    let reason = if said.trim().is_empty() { "it ended or said nothing" } else { said.trim() };
+    Error::ProxyCommand { command: command.clone(), peer: peer.clone(), reason: reason.to_owned() }
+}
+
+fn config(resolved: &Resolved) -> Result<Config, Error> {
+    let options = &resolved.options;
+    let lists = Lists {
+        kex: options.kex_algorithms.as_deref(),
+        ciphers: options.ciphers.as_deref(),
+        macs: options.macs.as_deref(),
+        host_keys: options.host_key_algorithms.as_deref(),
+    };
+    let mut limits = Limits::default();
+    if let Some(limit) = options.rekey_limit {
+        // Below 4 KiB a connection would do nothing else.
+        let limit = limit.clamp(4096, limits.rekey_write_limit);
+        limits = Limits::new(limit, limit, limits.rekey_time_limit);
+    }
+    let interval = options.alive_interval.unwrap_or(ALIVE_INTERVAL);
+    Ok(Config {
+        preferred: algorithms::preferred(&lists, &resolved.policy.known)?,
+        limits,
+        nodelay: true,
+        window_size: 4 << 20,
+        keepalive_interval: (!interval.is_zero()).then_some(interval),
+        keepalive_max: options.alive_count.unwrap_or(ALIVE_COUNT),
+        ..Config::default()
+    })
+}
+
+/// A pause that doubles with every attempt, with half of it left to chance: a thousand connections must not come back at once.
+fn pause(attempt: u32) -> Duration {
+    let longest = FIRST_PAUSE.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
+    let chance = getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX));
+    longest.mul_f64(0.5 + chance / 2.0)
+}

@@ -1,0 +1,234 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why there is no SSH session. Each message is a whole sentence that tells the cause apart from the others.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or option of SSH's configuration is wrong.
+    #[error("{place}: {problem}")]
+    Configuration {
+        /// The file and line, or the option.
+        place: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The name has no address.
+    #[error("the name `{host}` could not be resolved: {reason}; check ansible_host, /etc/hosts and the DNS")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// The resolver's answer.
+        reason: String,
+    },
+    /// The TCP connection failed.
+    #[error("no TCP connection to {peer}: {reason}")]
+    Tcp {
+        /// `host:port`.
+        peer: String,
+        /// The system's answer.
+        reason: String,
+    },
+    /// A phase took longer than its deadline.
+    #[error("{peer} did not finish the {phase} within {} s", .after.as_secs())]
+    Timeout {
+        /// `host:port`.
+        peer: String,
+        /// The phase by its name.
+        phase: Phase,
+        /// Its deadline.
+        after: Duration,
+    },
+    /// The connection was closed before the server's SSH banner.
+    #[error(
+        "{peer} closed the connection before its SSH banner; sshd refuses connections under load (MaxStartups) or after \
+         failed logins (PerSourcePenalties), or a firewall is in between"
+    )]
+    ClosedBeforeBanner {
+        /// `host:port`.
+        peer: String,
+    },
+    /// What answers is not an SSH server.
+    #[error("{peer} does not speak SSH; it answered {answer:?}")]
+    NotSsh {
+        /// `host:port`.
+        peer: String,
+        /// The beginning of its answer.
+        answer: String,
+    },
+    /// The key exchange failed.
+    #[error("the key exchange with {peer} failed: {reason}")]
+    KeyExchange {
+        /// `host:port`.
+        peer: String,
+        /// What went wrong.
+        reason: String,
+        /// The connection was merely cut, so that another attempt may work.
+        transient: bool,
+    },
+    /// Nothing is known about the host's key, and the policy does not accept unknown ones.
+    #[error(
+        "the host key of {host} is unknown: {algorithm} {fingerprint}; nothing was sent to it. Compare the fingerprint and add \
+         the key to {file} (ssh-keyscan), or accept new keys with `-o StrictHostKeyChecking=accept-new`"
+    )]
+    HostKeyUnknown {
+        /// The name looked up.
+        host: String,
+        /// The key's algorithm.
+        algorithm: String,
+        /// The presented key's fingerprint.
+        fingerprint: String,
+        /// The file that would hold it.
+        file: PathBuf,
+    },
+    /// The host's key is not the one that is known.
+    #[error(
+        "THE HOST KEY OF {host} HAS CHANGED and nothing was sent to it: it presents {algorithm} {presented}, but \
+         {file}:{line} expects {expected}. Either the host was installed anew, or someone is between you and it. If the new key \
+         is right, remove that line"
+    )]
+    HostKeyChanged {
+        /// The name looked up.
+        host: String,
+        /// The presented key's algorithm.
+        algorithm: String,
+        /// The presented key's fingerprint.
+        presented: String,
+        /// The known key's algorithm and fingerprint.
+        expected: String,
+        /// The file that holds the known key.
+        file: PathBuf,
+        /// Its line.
+        line: usize,
+    },
+    /// The host's key was revoked.
+    #[error(
+        "the host key of {host}, {algorithm} {fingerprint}, is marked @revoked in {file}:{line}; nothing was sent to it"
+    )]
+    HostKeyRevoked {
+        /// The name looked up.
+        host: String,
+        /// The key's algorithm.
+        algorithm: String,
+        /// Its fingerprint.
+        fingerprint: String,
+        /// The file that revokes it.
+        file: PathBuf,
+        /// The line that revokes it.
+        line: usize,
+    },
+    /// No authentication method worked.
+    #[error("{user}@{peer} was refused: {tried}{hint}")]
+    Authentication {
+        /// The remote user.
+        user: String,
+        /// `host:port`.
+        peer: String,
+        /// What was offered and what the server accepts.
+        tried: String,
+        /// What to do; empty or begins with a separator.
+        hint: String,
+    },
+    /// A ProxyCommand could not be started or ended at once.
+    #[error("the ProxyCommand `{command}` for {peer} failed: {reason}")]
+    ProxyCommand {
+        /// The command after its tokens were replaced.
+        command: String,
+        /// `host:port`.
+        peer: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// A jump host cannot be used.
+    #[error("the jump host on the way to {peer} failed: {source}")]
+    Jump {
+        /// The final destination.
+        peer: String,
+        /// What happened to the jump host.
+        source: Box<Error>,
+    },
+    /// A jump host could not reach the next host.
+    #[error("the jump host {jump} could not connect to {peer}: {reason}")]
+    JumpRefused {
+        /// The jump host.
+        jump: String,
+        /// `host:port` of the next host.
+        peer: String,
+        /// The jump host's answer.
+        reason: String,
+    },
+    /// The server refused to open a channel.
+    #[error("{peer} refused to open a session ({reason}); its MaxSessions may be reached")]
+    ChannelRefused {
+        /// `host:port`.
+        peer: String,
+        /// The server's answer.
+        reason: String,
+    },
+    /// An established connection is gone.
+    #[error("the connection to {peer} is lost: {reason}")]
+    Lost {
+        /// `host:port`.
+        peer: String,
+        /// Why, as far as it is known.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// The connection could not be made, and a later attempt may well work. Never true once the host key or a credential was judged.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Tcp { .. } | Self::ClosedBeforeBanner { .. } | Self::JumpRefused { .. } => true,
+            Self::Timeout { phase, .. } => *phase != Phase::Authentication,
+            Self::KeyExchange { transient, .. } => *transient,
+            Self::Jump { source, .. } => source.is_transient(),
+            _ => false,
+        }
+    }
+
+    /// The server judged and refused the credentials.
+    pub fn is_authentication(&self) -> bool {
+        match self {
+            Self::Authentication { .. } => true,
+            Self::Jump { source, .. } => source.is_authentication(),
+            _ => false,
+        }
+    }
+
+    /// The host key was not accepted.
+    pub fn is_host_key(&self) -> bool {
+        match self {
+            Self::HostKeyUnknown { .. } | Self::HostKeyChanged { .. } | Self::HostKeyRevoked { .. } => true,
+            Self::Jump { source, .. } => source.is_host_key(),
+            _ => false,
+        }
+    }
+}
+
+/// The phases of a connection, each with a deadline of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Resolving the name and opening the TCP connection.
+    Connect,
+    /// Waiting for the server's first line.
+    Banner,
+    /// Agreeing on keys.
+    KeyExchange,
+    /// Proving who we are.
+    Authentication,
+    /// Opening a channel.
+    Channel,
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Connect => "TCP connection",
+            Self::Banner => "SSH banner",
+            Self::KeyExchange => "key exchange",
+            Self::Authentication => "authentication",
+            Self::Channel => "opening of a channel",
+        })
+    }
+}

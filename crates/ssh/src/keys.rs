@@ -1,0 +1,135 @@
+//! Private key files: read once, unlocked once, for all connections of a run.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use russh::keys::agent::AgentIdentity;
+use russh::keys::signature::Signer as _;
+use russh::keys::ssh_encoding::Encode as _;
+use ssh_key::private::KeypairData;
+use ssh_key::{Certificate, HashAlg, PrivateKey, PublicKey, Signature};
+
+use crate::settings::PassphraseSource;
+
+/// The key files of a run. Unlocking one takes a tenth of a second or a person, so it is done once and not once per host.
+#[derive(Debug, Default)]
+pub(crate) struct KeyStore {
+    unlocked: Mutex<HashMap<PathBuf, Arc<Mutex<Option<Arc<PrivateKey>>>>>>,
+}
+
+/// What can be offered without unlocking anything.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyFile {
+    pub(crate) path: PathBuf,
+    pub(crate) public: PublicKey,
+    /// The certificate beside it (`KEY-cert.pub`).
+    pub(crate) certificate: Option<Certificate>,
+}
+
+impl KeyFile {
+    /// Reads the public half of a private key file.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("the key {} cannot be read: {error}", path.display()))?;
+        let beside = |suffix: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(suffix);
+            PathBuf::from(name)
+        };
+        let public = match PrivateKey::from_openssh(&text) {
+            // In this format the public half is readable even if the key is encrypted.
+            Ok(key) => key.public_key().clone(),
+            Err(_) => match russh::keys::decode_secret_key(&text, None) {
+                Ok(key) => key.public_key().clone(),
+                Err(error) => russh::keys::load_public_key(beside(".pub"))
+                    .map_err(|_| format!("the key {} cannot be used: {error}", path.display()))?,
+            },
+        };
+        let certificate =
+            read_certificate(&beside("-cert.pub")).filter(|found| found.public_key() == public.key_data());
+        Ok(Self { path: path.to_owned(), public, certificate })
+    }
+}
+
+/// Reads a certificate file; `None` if there is no usable one.
+pub(crate) fn read_certificate(path: &Path) -> Option<Certificate> {
+    Certificate::from_openssh(fs::read_to_string(path).ok()?.trim()).ok()
+}
+
+impl KeyStore {
+    /// The private key, unlocked. This blocks while a passphrase is asked for; other connections that need the key wait for the answer.
+    fn unlock(&self, path: &Path, passphrase: Option<&PassphraseSource>) -> Result<Arc<PrivateKey>, String> {
+        let slot = {
+            let mut unlocked = self.unlocked.lock().unwrap_or_else(PoisonError::into_inner);
+            unlocked.entry(path.to_owned()).or_default().clone()
+        };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = &*slot {
+            return Ok(key.clone());
+        }
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("the key {} cannot be read: {error}", path.display()))?;
+        let key = match russh::keys::decode_secret_key(&text, None) {
+            Ok(key) if !key.is_encrypted() => key,
+            Ok(_) | Err(russh::keys::Error::KeyIsEncrypted) => {
+                let secret = passphrase.and_then(|ask| ask(path)).ok_or_else(|| {
+                    format!(
+                        "the key {} is encrypted and no passphrase is given; add it to an ssh-agent",
+                        path.display()
+                    )
+                })?;
+                russh::keys::decode_secret_key(&text, Some(secret.expose()))
+                    .map_err(|_| format!("the passphrase of the key {} is wrong", path.display()))?
+            }
+            Err(error) => return Err(format!("the key {} cannot be used: {error}", path.display())),
+        };
+        let key = Arc::new(key);
+        *slot = Some(key.clone());
+        Ok(key)
+    }
+}
+
+/// Signs with a key file, which is unlocked only when the server wants to see a signature of it.
+pub(crate) struct FileSigner {
+    pub(crate) keys: Arc<KeyStore>,
+    pub(crate) path: PathBuf,
+    pub(crate) passphrase: Option<PassphraseSource>,
+}
+
+/// Why a key could not sign.
+#[derive(Debug)]
+pub(crate) struct SignError(pub(crate) String);
+
+impl From<russh::SendError> for SignError {
+    fn from(_: russh::SendError) -> Self {
+        Self("the server closed the connection during the authentication".into())
+    }
+}
+
+impl russh::Signer for FileSigner {
+    type Error = SignError;
+
+    async fn auth_sign(
+        &mut self,
+        _key: &AgentIdentity,
+        hash: Option<HashAlg>,
+        mut to_sign: Vec<u8>,
+    ) -> Result<Vec<u8>, Self::Error> {
+        let (keys, path, passphrase) = (self.keys.clone(), self.path.clone(), self.passphrase.clone());
+        let key = tokio::task::spawn_blocking(move || keys.unlock(&path, passphrase.as_ref()))
+            .await
+            .map_err(|error| SignError(format!("the key could not be unlocked: {error}")))?
+            .map_err(SignError)?;
+        let signature: Signature = match key.key_data() {
+            KeypairData::Rsa(pair) => (pair, hash).try_sign(&to_sign),
+            pair => pair.try_sign(&to_sign),
+        }
+        .map_err(|error| SignError(format!("the key {} could not sign: {error}", self.path.display())))?;
+        signature
+            .encode_prefixed(&mut to_sign)
+            .map_err(|error| SignError(format!("a signature could not be encoded: {error}")))?;
+        Ok(to_sign)
+    }
+}

@@ -1,0 +1,220 @@
+//! known_hosts files: plain, wildcard, negated and hashed names, `[host]:port`, `@cert-authority`, `@revoked`; several files.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{KeyInit as _, Mac as _};
+use sha1::Sha1;
+use ssh_key::{Algorithm, PublicKey};
+
+use crate::pattern;
+
+/// What a line says about its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marker {
+    /// The key is the host's.
+    Host,
+    /// The key signs host certificates.
+    Authority,
+    /// The key must never be accepted.
+    Revoked,
+}
+
+/// A line that concerns the host.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) marker: Marker,
+    pub(crate) key: PublicKey,
+    pub(crate) file: PathBuf,
+    pub(crate) line: usize,
+    /// The line names the host with its port.
+    pub(crate) exact: bool,
+}
+
+/// The lines of all files that concern one host.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// The name under which a host's keys are kept.
+#[derive(Debug, Clone)]
+pub(crate) struct HostName {
+    /// `host` for port 22 and for an alias, else `[host]:port`.
+    pub(crate) name: String,
+    /// The bare host, which OpenSSH also tries when nothing is known about `[host]:port`.
+    pub(crate) fallback: Option<String>,
+}
+
+impl HostName {
+    /// The name for a host and port, or for a HostKeyAlias.
+    pub(crate) fn new(host: &str, port: u16, alias: Option<&str>) -> Self {
+        match alias {
+            Some(alias) => Self { name: alias.to_lowercase(), fallback: None },
+            None if port == 22 => Self { name: host.to_lowercase(), fallback: None },
+            None => Self { name: format!("[{}]:{port}", host.to_lowercase()), fallback: Some(host.to_lowercase()) },
+        }
+    }
+}
+
+/// Reads what the files know about a host. Missing files know nothing; unreadable lines are skipped, as ssh does.
+pub(crate) fn read(files: &[PathBuf], host: &HostName) -> io::Result<Known> {
+    let mut known = Known::default();
+    for file in files {
+        let text = match fs::read(file) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", file.display()))),
+        };
+        for (index, line) in text.lines().enumerate() {
+            if let Some((marker, key, exact)) = entry(line, host) {
+                known.entries.push(Entry { marker, key, file: file.clone(), line: index + 1, exact });
+            }
+        }
+    }
+    Ok(known)
+}
+
+fn entry(line: &str, host: &HostName) -> Option<(Marker, PublicKey, bool)> {
+    let mut fields = line.split_whitespace();
+    let first = fields.next().filter(|field| !field.starts_with('#'))?;
+    let (marker, names) = match first {
+        "@cert-authority" => (Marker::Authority, fields.next()?),
+        "@revoked" => (Marker::Revoked, fields.next()?),
+        _ if first.starts_with('@') => return None,
+        _ => (Marker::Host, first),
+    };
+    let exact = names_match(names, &host.name);
+    if !exact && !host.fallback.as_deref().is_some_and(|fallback| names_match(names, fallback)) {
+        return None;
+    }
+    let algorithm = fields.next()?;
+    let key = PublicKey::from_openssh(&format!("{algorithm} {}", fields.next()?)).ok()?;
+    Some((marker, key, exact))
+}
+
+fn names_match(names: &str, host: &str) -> bool {
+    match names.strip_prefix("|1|") {
+        Some(hashed) => hashed.split_once('|').is_some_and(|(salt, hash)| {
+            let (Ok(salt), Ok(hash)) = (STANDARD.decode(salt), STANDARD.decode(hash)) else { return false };
+            hash_name(&salt, host).is_some_and(|expected| expected == hash)
+        }),
+        None => pattern::list(names.split(','), host) == pattern::Match::Yes,
+    }
+}
+
+fn hash_name(salt: &[u8], host: &str) -> Option<Vec<u8>> {
+    let mut mac = hmac::Hmac::<Sha1>::new_from_slice(salt).ok()?;
+    mac.update(host.as_bytes());
+    Some(mac.finalize().into_bytes().to_vec())
+}
+
+impl Known {
+    /// The algorithms of the known host keys, in the order of the files: what the server is asked for first.
+    pub(crate) fn algorithms(&self) -> Vec<Algorithm> {
+        let mut algorithms = Vec::new();
+        for entry in self.of(Marker::Host) {
+            let algorithm = entry.key.algorithm();
+            if !algorithms.contains(&algorithm) {
+                algorithms.push(algorithm);
+            }
+        }
+        algorithms
+    }
+
+    /// The entries with a marker. Those that name the port come alone if there are any.
+    pub(crate) fn of(&self, marker: Marker) -> impl Iterator<Item = &Entry> {
+        let exact = self.entries.iter().any(|entry| entry.marker == marker && entry.exact);
+        self.entries
+            .iter()
+            .filter(move |entry| entry.marker == marker && (entry.exact || !exact || marker == Marker::Revoked))
+    }
+}
+
+/// Adds a key under a name. Concurrent runs take turns, so that no line is torn; `/dev/null` and the like take nothing.
+pub(crate) fn add(file: &Path, name: &str, key: &PublicKey, hashed: bool) -> io::Result<()> {
+    if file.exists() && !file.is_file() {
+        return Ok(());
+    }
+    if let Some(directory) = file.parent().filter(|directory| !directory.exists()) {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    let mut handle = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file)?;
+    handle.lock()?;
+    let mut line = String::new();
+    if handle.seek(SeekFrom::End(0))? > 0 {
+        handle.seek(SeekFrom::End(-1))?;
+        let mut last = [0];
+        handle.read_exact(&mut last)?;
+        if last != *b"\n" {
+            line.push('\n');
+        }
+    }
+    let names = if hashed { hashed_name(name)? } else { name.to_owned() };
+    let key = PublicKey::new(key.key_data().clone(), "").to_openssh().map_err(io::Error::other)?;
+    line.push_str(&format!("{names} {key}\n"));
+    handle.write_all(line.as_bytes())
+}
+
+fn hashed_name(name: &str) -> io::Result<String> {
+    let mut salt = [0; 20];
+    getrandom::fill(&mut salt).map_err(io::Error::other)?;
+    let hash = hash_name(&salt, name).ok_or_else(|| io::Error::other("the host name could not be hashed"))?;
+    Ok(format!("|1|{}|{}", STANDARD.encode(salt), STANDARD.encode(hash)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
+
+    fn known(text: &str, host: &str, port: u16) -> Known {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("known_hosts");
+        fs::write(&file, text).unwrap();
+        read(&[directory.path().join("missing"), file], &HostName::new(host, port, None)).unwrap()
+    }
+
+    #[test]
+    fn names_with_wildcards_negation_and_ports() {
+        let text = format!("# comment\n*.example.com,!db.example.com {KEY} me\n[web]:2222 {KEY}\n");
+        assert_eq!(known(&text, "a.Example.com", 22).entries.first().map(|entry| entry.line), Some(2));
+        assert!(known(&text, "db.example.com", 22).entries.is_empty());
+        assert_eq!(known(&text, "web", 2222).entries.len(), 1);
+        assert!(known(&text, "web", 22).entries.is_empty());
+        let fallback = known(&text, "a.example.com", 2222);
+        assert_eq!(fallback.entries.first().map(|entry| entry.exact), Some(false));
+    }
+
+    #[test]
+    fn markers() {
+        let text = format!("@revoked * {KEY}\n@cert-authority *.example.com {KEY}\n@other * {KEY}\n");
+        let known = known(&text, "a.example.com", 22);
+        assert_eq!(known.of(Marker::Revoked).count(), 1);
+        assert_eq!(known.of(Marker::Authority).count(), 1);
+        assert_eq!(known.of(Marker::Host).count(), 0);
+    }
+
+    #[test]
+    fn what_is_added_is_found_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("ssh/known_hosts");
+        let key = PublicKey::from_openssh(KEY).unwrap();
+        fs::create_dir(directory.path().join("ssh")).unwrap();
+        fs::write(&file, "# no newline at the end").unwrap();
+        add(&file, "[web]:2222", &key, true).unwrap();
+        add(&file, "db", &key, false).unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains("\n|1|") && !text.contains("web"), "{text}");
+        let files = [file];
+        assert_eq!(read(&files, &HostName::new("web", 2222, None)).unwrap().entries.len(), 1);
+        assert_eq!(read(&files, &HostName::new("db", 22, None)).unwrap().entries.len(), 1);
+        assert_eq!(read(&files, &HostName::new("mail", 22, None)).unwrap().entries.len(), 0);
+        assert_eq!(read(&files, &HostName::new("mail", 22, Some("db"))).unwrap().entries.len(), 1);
+    }
+}

@@ -1,0 +1,83 @@
+//! OpenSSH's patterns: `*`, `?`, comma-separated lists and negation with `!`.
+
+/// How a list of patterns answers for a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// No pattern fits.
+    No,
+    /// A pattern fits and no negated one does.
+    Yes,
+    /// A negated pattern fits, which overrules every other.
+    Negated,
+}
+
+/// Whether `text` fits one pattern of `*` (any run) and `?` (any one character).
+pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
+    let pattern: Vec<char> = pattern.chars().collect();
+    let text: Vec<char> = text.chars().collect();
+    let (mut p, mut t) = (0, 0);
+    // Where to resume when the text after the last `*` does not fit: one character further on.
+    let mut resume: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                resume = Some((p + 1, t));
+                p += 1;
+            }
+            Some(&wanted) if wanted == '?' || Some(&wanted) == text.get(t) => {
+                p += 1;
+                t += 1;
+            }
+            _ => match resume {
+                Some((after_star, from)) => {
+                    p = after_star;
+                    t = from + 1;
+                    resume = Some((after_star, from + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.iter().skip(p).all(|&rest| rest == '*')
+}
+
+/// How the patterns answer for a name; names are compared in lower case.
+pub(crate) fn list<'a>(patterns: impl IntoIterator<Item = &'a str>, name: &str) -> Match {
+    let name = name.to_lowercase();
+    let mut answer = Match::No;
+    for pattern in patterns {
+        let (negated, pattern) = match pattern.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, pattern),
+        };
+        if wildcard(&pattern.to_lowercase(), &name) {
+            if negated {
+                return Match::Negated;
+            }
+            answer = Match::Yes;
+        }
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_and_question_marks() {
+        assert!(wildcard("web*.example.com", "web12.example.com"));
+        assert!(wildcard("10.0.0.?", "10.0.0.7"));
+        assert!(wildcard("*a*b", "xxaxxbxxb"));
+        assert!(!wildcard("10.0.0.?", "10.0.0.17"));
+        assert!(!wildcard("web*.com", "web1.org"));
+        assert!(wildcard("**", ""));
+    }
+
+    #[test]
+    fn a_negated_pattern_overrules() {
+        assert_eq!(list(["*.example.com", "!db.example.com"], "web.example.com"), Match::Yes);
+        assert_eq!(list(["*.example.com", "!db.example.com"], "DB.example.com"), Match::Negated);
+        assert_eq!(list(["!db.example.com"], "web.example.com"), Match::No);
+    }
+}

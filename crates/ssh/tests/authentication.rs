@@ -1,0 +1,168 @@
+//! Logins with keys, agents, certificates and passwords at a real sshd.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use support::{Agent, Sshd, available, keygen, output, run};
+use windlass_ssh::{Connector, Exit, Secret, Settings, connect};
+
+#[tokio::test]
+async fn a_key_file_and_a_command_with_all_its_streams() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    let session = connect(&sshd.destination(), &sshd.settings()).await.unwrap();
+    let (stdout, stderr, exit) = output(&session, "cat; echo oops >&2; exit 7", b"hello").await;
+    assert_eq!((stdout.as_str(), stderr.as_str(), exit), ("hello", "oops\n", Some(Exit::Status(7))));
+    let (_, _, exit) = output(&session, "kill -9 $$", b"").await;
+    assert_eq!(exit, Some(Exit::Signal("KILL".into())));
+}
+
+#[tokio::test]
+async fn an_encrypted_key_is_unlocked_once_for_many_connections() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    keygen(&sshd.path("locked"), "open sesame");
+    fs::copy(sshd.path("locked.pub"), sshd.path("authorized_keys")).unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = asked.clone();
+    let settings = Settings {
+        identity_file: Some(sshd.path("locked")),
+        passphrase: Some(Arc::new(move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Some(Secret::new("open sesame"))
+        })),
+        ..sshd.settings()
+    };
+    let connector = Connector::default();
+    let destination = sshd.destination();
+    let (first, second) =
+        tokio::join!(connector.connect(&destination, &settings), connector.connect(&destination, &settings));
+    first.unwrap();
+    second.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+
+    let wrong = Settings { passphrase: Some(Arc::new(|_| Some(Secret::new("wrong")))), ..settings.clone() };
+    let error = connect(&destination, &wrong).await.unwrap_err();
+    assert!(error.is_authentication() && error.to_string().contains("the passphrase of the key"), "{error}");
+    let none = Settings { passphrase: None, ..settings };
+    let error = connect(&destination, &none).await.unwrap_err();
+    assert!(error.to_string().contains("is encrypted and no passphrase is given"), "{error}");
+}
+
+#[tokio::test]
+async fn an_agent_signs_with_keys_and_for_encrypted_files() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    let agent = Agent::with_key(sshd.directory.path(), &sshd.path("id"));
+    let mut settings = Settings { identity_file: None, ..sshd.settings() };
+    settings.arguments.retain(|argument| !argument.contains("IdentityAgent"));
+    settings.arguments.push(format!("-oIdentityAgent={}", agent.socket.display()));
+    connect(&sshd.destination(), &settings).await.unwrap();
+
+    // A named file that is encrypted but in the agent needs no passphrase.
+    run(Command::new("ssh-keygen").args(["-q", "-p", "-P", "", "-N", "locked", "-f"]).arg(sshd.path("id")));
+    let named = Settings { identity_file: Some(sshd.path("id")), ..settings.clone() };
+    connect(&sshd.destination(), &named).await.unwrap();
+
+    // IdentitiesOnly keeps the agent's other keys back.
+    keygen(&sshd.path("stranger"), "");
+    let only = Settings {
+        identity_file: Some(sshd.path("stranger")),
+        arguments: settings.arguments.iter().cloned().chain(["-oIdentitiesOnly=yes".into()]).collect(),
+        ..settings
+    };
+    let error = connect(&sshd.destination(), &only).await.unwrap_err();
+    assert!(error.to_string().contains("stranger") && !error.to_string().contains("agent's key"), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_certificate_beside_the_key() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    keygen(&sshd.path("ca"), "");
+    fs::write(
+        sshd.path("authorized_keys"),
+        format!("cert-authority {}", fs::read_to_string(sshd.path("ca.pub")).unwrap()),
+    )
+    .unwrap();
+    assert!(connect(&sshd.destination(), &sshd.settings()).await.unwrap_err().is_authentication());
+    run(Command::new("ssh-keygen")
+        .args(["-q", "-I", "me", "-n", "root", "-s"])
+        .arg(sshd.path("ca"))
+        .arg(sshd.path("id.pub")));
+    connect(&sshd.destination(), &sshd.settings()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_password_and_what_is_said_about_a_wrong_one() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    let user = User::create();
+    let settings = Settings { identity_file: None, password: Some(Secret::new("right horse")), ..sshd.settings() };
+    let destination = windlass_ssh::Destination { user: Some(user.name.clone()), ..sshd.destination() };
+    let session = connect(&destination, &settings).await.unwrap();
+    assert_eq!(output(&session, "id -un", b"").await.0.trim(), user.name);
+
+    let wrong = Settings { password: Some(Secret::new("wrong horse")), ..settings.clone() };
+    let error = connect(&destination, &wrong).await.unwrap_err();
+    assert!(error.is_authentication() && !error.is_transient());
+    let text = error.to_string();
+    assert!(text.contains("offered the password") && text.contains("the server accepts publickey, password"), "{text}");
+    assert!(!text.contains("wrong horse"));
+    assert_eq!(sshd.log().matches("Failed password").count(), 1, "a wrong password is offered once");
+}
+
+#[tokio::test]
+async fn several_proofs_if_the_server_wants_them() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("AuthenticationMethods publickey,password");
+    let user = User::create();
+    let destination = windlass_ssh::Destination { user: Some(user.name.clone()), ..sshd.destination() };
+    let settings = Settings { password: Some(Secret::new("right horse")), ..sshd.settings() };
+    connect(&destination, &settings).await.unwrap();
+    let key_only = Settings { password: None, ..settings };
+    let error = connect(&destination, &key_only).await.unwrap_err();
+    assert!(error.to_string().contains("the server accepts password"), "{error}");
+}
+
+/// A throw-away account with the password `right horse`.
+struct User {
+    name: String,
+}
+
+impl User {
+    fn create() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("wl{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst));
+        run(Command::new("useradd").args(["--no-create-home", "--shell", "/bin/sh", &name]));
+        let mut child = Command::new("chpasswd").stdin(Stdio::piped()).spawn().unwrap();
+        use std::io::Write as _;
+        child.stdin.take().unwrap().write_all(format!("{name}:right horse\n").as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        Self { name }
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        run(Command::new("userdel").args(["--force", &self.name]));
+    }
+}

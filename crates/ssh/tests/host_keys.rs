@@ -1,0 +1,174 @@
+//! Host keys at a real sshd: known, new, changed, revoked, hashed, certified; through jump hosts too.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+
+use support::{Sshd, available, keygen, run};
+use windlass_ssh::{Error, HostKeyChecking, Settings, connect};
+
+fn strict(sshd: &Sshd) -> Settings {
+    Settings { host_key_checking: Some(HostKeyChecking::Yes), ..sshd.settings() }
+}
+
+fn fingerprint(sshd: &Sshd, key: &str) -> String {
+    let text = run(Command::new("ssh-keygen").arg("-lf").arg(sshd.path(key)));
+    text.split(' ').nth(1).unwrap().to_owned()
+}
+
+/// sshd logs this as soon as a client names its user.
+fn saw_a_user(sshd: &Sshd) -> bool {
+    sshd.log().contains("userauth-request")
+}
+
+#[tokio::test]
+async fn a_new_key_is_refused_or_written_down() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    let error = connect(&sshd.destination(), &strict(&sshd)).await.unwrap_err();
+    assert!(
+        matches!(error, Error::HostKeyUnknown { .. })
+            && error.to_string().contains(&fingerprint(&sshd, "host_key.pub")),
+        "{error}"
+    );
+    assert!(!saw_a_user(&sshd));
+
+    connect(&sshd.destination(), &sshd.settings()).await.unwrap();
+    let text = fs::read_to_string(sshd.path("known_hosts")).unwrap();
+    assert!(text.starts_with(&format!("[127.0.0.1]:{} ssh-ed25519 ", sshd.port)), "{text}");
+    connect(&sshd.destination(), &strict(&sshd)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_changed_key_stops_before_the_authentication() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    keygen(&sshd.path("other"), "");
+    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    sshd.known_hosts(&format!("# known\n[127.0.0.1]:{} {other}", sshd.port));
+    let error = connect(&sshd.destination(), &sshd.settings()).await.unwrap_err();
+    let text = error.to_string();
+    assert!(error.is_host_key() && !error.is_transient());
+    assert!(text.contains(&fingerprint(&sshd, "host_key.pub")), "{text}");
+    assert!(text.contains(&fingerprint(&sshd, "other.pub")), "{text}");
+    assert!(text.contains(&format!("{}:2", sshd.path("known_hosts").display())), "{text}");
+    assert!(!saw_a_user(&sshd));
+
+    let off = Settings { host_key_checking: Some(HostKeyChecking::No), ..sshd.settings() };
+    let session = connect(&sshd.destination(), &off).await.unwrap();
+    assert!(session.warning().unwrap().contains("HAS CHANGED"));
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused_even_if_it_is_known() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    let key = sshd.host_public_key();
+    sshd.known_hosts(&format!("[127.0.0.1]:{} {key}\n@revoked * {key}\n", sshd.port));
+    let error = connect(&sshd.destination(), &sshd.settings()).await.unwrap_err();
+    assert!(matches!(error, Error::HostKeyRevoked { line: 2, .. }), "{error}");
+    assert!(!saw_a_user(&sshd));
+}
+
+#[tokio::test]
+async fn names_hashed_by_ssh_keygen_are_found() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    sshd.known_hosts(&format!("[127.0.0.1]:{} {}\n", sshd.port, sshd.host_public_key()));
+    run(Command::new("ssh-keygen").arg("-Hf").arg(sshd.path("known_hosts")));
+    assert!(fs::read_to_string(sshd.path("known_hosts")).unwrap().starts_with("|1|"));
+    connect(&sshd.destination(), &strict(&sshd)).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_server_is_asked_for_the_kind_of_key_that_is_known() {
+    if !available() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let rsa = directory.path().join("rsa");
+    run(Command::new("ssh-keygen").args(["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f"]).arg(&rsa));
+    let sshd = Sshd::start(&format!("HostKey {}", rsa.display()));
+    sshd.known_hosts(&format!(
+        "[127.0.0.1]:{} {}",
+        sshd.port,
+        fs::read_to_string(directory.path().join("rsa.pub")).unwrap()
+    ));
+    connect(&sshd.destination(), &strict(&sshd)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_host_certificate_of_a_known_authority() {
+    if !available() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let ca = directory.path().join("ca");
+    keygen(&ca, "");
+    keygen(&directory.path().join("host"), "");
+    let sign = |principal: &str| {
+        run(Command::new("ssh-keygen")
+            .args(["-q", "-h", "-I", "host", "-n", principal, "-s"])
+            .arg(&ca)
+            .arg(directory.path().join("host.pub")));
+    };
+    sign("127.0.0.1");
+    let sshd = Sshd::start(&format!("HostKey {0}/host\nHostCertificate {0}/host-cert.pub", directory.path().display()));
+    let authority =
+        format!("@cert-authority [127.0.0.*]:* {}", fs::read_to_string(directory.path().join("ca.pub")).unwrap());
+    sshd.known_hosts(&authority);
+    connect(&sshd.destination(), &strict(&sshd)).await.unwrap();
+
+    sign("other.example.com");
+    let sshd = Sshd::start(&format!("HostKey {0}/host\nHostCertificate {0}/host-cert.pub", directory.path().display()));
+    sshd.known_hosts(&authority);
+    assert!(connect(&sshd.destination(), &strict(&sshd)).await.unwrap_err().is_host_key());
+}
+
+#[tokio::test]
+async fn jump_hosts_are_verified_too_and_shared() {
+    if !available() {
+        return;
+    }
+    let jump = Sshd::start("");
+    let target = Sshd::start("MaxSessions 1");
+    let configuration = format!(
+        "Host jump\n  HostName 127.0.0.1\n  Port {}\n  User root\n  IdentityFile {}\n  IdentityAgent none\n  UserKnownHostsFile {}\n\
+         Host *\n  ProxyJump jump\n",
+        jump.port,
+        jump.path("id").display(),
+        jump.path("known_hosts").display()
+    );
+    // The jump host's own block must stop the ProxyJump of the last one.
+    let configuration = configuration.replace("  User root\n", "  User root\n  ProxyJump none\n");
+    fs::write(target.path("config"), configuration).unwrap();
+    let mut settings = target.settings();
+    settings.arguments.extend(["-F".into(), target.path("config").display().to_string()]);
+    let connector = windlass_ssh::Connector::default();
+    let destination = target.destination();
+    let (first, second) =
+        tokio::join!(connector.connect(&destination, &settings), connector.connect(&destination, &settings));
+    let first = first.unwrap();
+    assert_eq!(support::output(&first, "echo through", b"").await.0, "through\n");
+    assert!(
+        std::ptr::eq(first.via().unwrap(), second.unwrap().via().unwrap()),
+        "one connection to the jump host is enough"
+    );
+
+    keygen(&jump.path("other"), "");
+    let other = fs::read_to_string(jump.path("other.pub")).unwrap();
+    jump.known_hosts(&format!("[127.0.0.1]:{} {other}", jump.port));
+    let error = connect(&destination, &settings).await.unwrap_err();
+    assert!(error.is_host_key() && error.to_string().starts_with("the jump host on the way to"), "{error}");
+}

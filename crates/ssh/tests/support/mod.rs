@@ -1,0 +1,160 @@
+//! A real sshd on a port of its own, with its own keys and configuration, run by root for one test.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use windlass_ssh::{ConfigFiles, Destination, HostKeyChecking, Output, Session, Settings};
+
+pub const SSHD: &str = "/usr/sbin/sshd";
+
+/// Whether these tests can run here: they need root and OpenSSH's server.
+pub fn available() -> bool {
+    Path::new(SSHD).exists()
+        && fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+pub struct Sshd {
+    pub directory: tempfile::TempDir,
+    pub port: u16,
+    child: Child,
+}
+
+impl Sshd {
+    pub fn start(extra: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        keygen(&path.join("host_key"), "");
+        keygen(&path.join("id"), "");
+        fs::copy(path.join("id.pub"), path.join("authorized_keys")).unwrap();
+        fs::create_dir_all("/run/sshd").unwrap();
+        let port = free_port();
+        let config = format!(
+            "{extra}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {0}/host_key\nAuthorizedKeysFile {0}/authorized_keys\nPidFile none\n\
+             StrictModes no\nUsePAM no\nPermitRootLogin yes\nLogLevel DEBUG1\n",
+            path.display()
+        );
+        fs::write(path.join("sshd_config"), config).unwrap();
+        let log = fs::File::create(path.join("log")).unwrap();
+        let child = Command::new(SSHD)
+            .args(["-D", "-e", "-f"])
+            .arg(path.join("sshd_config"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let sshd = Self { directory, port, child };
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        sshd
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap()
+    }
+
+    pub fn destination(&self) -> Destination {
+        Destination { host: "127.0.0.1".into(), port: Some(self.port), user: Some("root".into()) }
+    }
+
+    /// Settings with the right key, which know nothing about the host yet and accept what is new.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            arguments: vec![
+                "-o".into(),
+                format!("UserKnownHostsFile={}", self.path("known_hosts").display()),
+                "-oIdentityAgent=none".into(),
+            ],
+            identity_file: Some(self.path("id")),
+            host_key_checking: Some(HostKeyChecking::AcceptNew),
+            config_files: ConfigFiles::None,
+            ..Settings::default()
+        }
+    }
+
+    pub fn known_hosts(&self, text: &str) {
+        fs::write(self.path("known_hosts"), text).unwrap();
+    }
+
+    pub fn host_public_key(&self) -> String {
+        fs::read_to_string(self.path("host_key.pub")).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+pub fn keygen(path: &Path, passphrase: &str) {
+    run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", passphrase, "-C", "test", "-f"]).arg(path));
+}
+
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// An ssh-agent with one key; it ends with the value.
+pub struct Agent {
+    child: Child,
+    pub socket: PathBuf,
+}
+
+impl Agent {
+    pub fn with_key(directory: &Path, key: &Path) -> Self {
+        let socket = directory.join("agent");
+        let child = Command::new("ssh-agent").args(["-D", "-a"]).arg(&socket).stdout(Stdio::null()).spawn().unwrap();
+        while !socket.exists() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
+        run(Command::new("ssh-add").arg("-q").arg(key).env("SSH_AUTH_SOCK", &socket));
+        Self { child, socket }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Everything a command writes, and its exit status.
+pub async fn output(session: &Session, command: &str, input: &[u8]) -> (String, String, Option<windlass_ssh::Exit>) {
+    let mut channel = session.exec(command, false).await.unwrap();
+    assert!(channel.input.send(input.to_vec()).await);
+    channel.input.finish().await;
+    let (mut stdout, mut stderr, mut exit) = (Vec::new(), Vec::new(), None);
+    while let Some(piece) = channel.output.next().await {
+        match piece {
+            Output::Stdout(bytes) => stdout.extend(bytes),
+            Output::Stderr(bytes) => stderr.extend(bytes),
+            Output::Exit(status) => exit = Some(status),
+            Output::Refused => panic!("the command was refused"),
+        }
+    }
+    // This sshd writes its own debug lines there as well.
+    let stderr = String::from_utf8_lossy(&stderr);
+    let stderr = stderr.split_inclusive('\n').filter(|line| !line.starts_with("debug1: ")).collect();
+    (String::from_utf8_lossy(&stdout).into_owned(), stderr, exit)
+}

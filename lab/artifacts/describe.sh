@@ -1,0 +1,84 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # shares its variables with the other parts
+# What the mirror holds, for people (SHA256SUMS) and for inventories (versions.yml, checksums.yml).
+
+describe_build() {
+    local released
+    released=$(cd "$FILES/dl.k8s.io/release" && printf '%s\n' v* | sed s/^v// | sort -V)
+    mapfile -t MIRRORED_VERSIONS <<<"$released"
+    (cd "$CACHE" && find files images -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)
+    describe_versions >"$CACHE/versions.yml"
+    describe_checksums >"$CACHE/checksums.yml"
+}
+
+sum_of() { awk -v file="$1" '$2 == file { print $1 }' "$CACHE/SHA256SUMS"; }
+
+# Versions, addresses and images, for the oldest Kubernetes in the mirror: variables to include in group_vars, or to pass as `-e @versions.yml`.
+describe_versions() {
+    cat <<EOF
+---
+# Written by lab/artifacts/build. Everything here comes from: $SOURCE
+files_repo: "file://$FILES"
+images_dir: "$IMAGES"
+
+kube_version: "${MIRRORED_VERSIONS[0]}"
+containerd_version: "$CONTAINERD_VERSION"
+runc_version: "$RUNC_VERSION"
+cni_version: "$CNI_VERSION"
+etcd_version: "$ETCD_VERSION"
+crictl_version: "$CRICTL_VERSION"
+haproxy_version: "$HAPROXY_VERSION"
+pod_infra_version: "$PAUSE_VERSION"
+
+dl_k8s_io_url: "{{ files_repo }}/dl.k8s.io"
+github_url: "{{ files_repo }}/github.com"
+kubeadm_download_url: "{{ dl_k8s_io_url }}/release/v{{ kube_version }}/bin/linux/amd64/kubeadm"
+kubelet_download_url: "{{ dl_k8s_io_url }}/release/v{{ kube_version }}/bin/linux/amd64/kubelet"
+kubectl_download_url: "{{ dl_k8s_io_url }}/release/v{{ kube_version }}/bin/linux/amd64/kubectl"
+containerd_download_url: "{{ files_repo }}/$CONTAINERD_PATH"
+runc_download_url: "{{ files_repo }}/$RUNC_PATH"
+cni_download_url: "{{ files_repo }}/$CNI_PATH"
+etcd_download_url: "{{ files_repo }}/$ETCD_PATH"
+crictl_download_url: "{{ files_repo }}/$CRICTL_PATH"
+haproxy_download_url: "{{ files_repo }}/$HAPROXY_PATH"
+
+# Archives for the runtime's image store; \`names\` are what each one is called there.
+image_archives:
+EOF
+    local archive
+    for archive in "$IMAGES"/*.tar; do
+        case $archive in
+            *_v"${MIRRORED_VERSIONS[0]}".tar) ;;
+            */kube-*) continue ;;
+        esac
+        printf '  - file: "%s"\n    names: %s\n    sha256: "%s"\n' "$(basename "$archive")" \
+            "$(tar -xOf "$archive" manifest.json | sed -E 's/.*"RepoTags":(\[[^]]*\]).*/\1/; s/,/, /g')" \
+            "$(sum_of "images/$(basename "$archive")")"
+    done
+}
+
+# SHA-256 by component, architecture and version.
+describe_checksums() {
+    printf -- '---\n# Written by lab/artifacts/build.\n'
+    local name version archive
+    for name in kubeadm kubelet kubectl; do
+        printf '%s_checksums:\n  amd64:\n' "$name"
+        for version in "${MIRRORED_VERSIONS[@]}"; do
+            printf '    "%s": "sha256:%s"\n' "$version" "$(sum_of "files/$(kubernetes_path "$version" "$name")")"
+        done
+    done
+    describe_checksum containerd_archive "$CONTAINERD_VERSION" "$CONTAINERD_PATH"
+    describe_checksum runc "$RUNC_VERSION" "$RUNC_PATH"
+    describe_checksum cni "$CNI_VERSION" "$CNI_PATH"
+    describe_checksum etcd "$ETCD_VERSION" "$ETCD_PATH"
+    describe_checksum crictl "$CRICTL_VERSION" "$CRICTL_PATH"
+    describe_checksum haproxy "$HAPROXY_VERSION" "$HAPROXY_PATH"
+    printf 'image_archive_checksums:\n'
+    for archive in "$IMAGES"/*.tar; do
+        archive=$(basename "$archive")
+        printf '  "%s": "sha256:%s"\n' "$archive" "$(sum_of "images/$archive")"
+    done
+}
+
+describe_checksum() {
+    printf '%s_checksums:\n  amd64:\n    "%s": "sha256:%s"\n' "$1" "$2" "$(sum_of "files/$3")"
+}
