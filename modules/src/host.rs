@@ -20,6 +20,17 @@ pub trait Sink: Send + Sync {
     fn content(&self, index: usize) -> Result<Box<dyn Read>, Failure>;
 }
 
+/// A sink for a run without a controller: events are dropped and there are no contents.
+struct NoController;
+
+impl Sink for NoController {
+    fn event(&self, _event: Event, _blob: &[u8]) {}
+
+    fn content(&self, index: usize) -> Result<Box<dyn Read>, Failure> {
+        Err(Failure::new(format!("there is no controller to ask for content number {index}")))
+    }
+}
+
 /// A file of the controller, as the request describes it.
 pub type Content = windlass_protocol::Content;
 
@@ -48,6 +59,29 @@ impl Host {
         }
     }
 
+    /// A host for one run without a controller: events are dropped, contents are missing.
+    pub fn alone(check: bool, diff: bool) -> Host {
+        Host::new(Arc::new(NoController), check, diff)
+    }
+
+    /// With the environment the task sets for every process it starts.
+    pub fn with_environment(mut self, environment: BTreeMap<String, String>) -> Host {
+        self.environment = environment;
+        self
+    }
+
+    /// With files of the controller.
+    pub fn with_contents(mut self, contents: Vec<Content>) -> Host {
+        self.contents = contents;
+        self
+    }
+
+    /// Passes the output of running commands on as it comes.
+    pub fn with_stream(mut self, stream: bool) -> Host {
+        self.stream = stream;
+        self
+    }
+
     /// Only a prediction is asked for.
     pub fn check(&self) -> bool {
         self.check
@@ -73,9 +107,16 @@ impl Host {
         self.cancelled.load(Ordering::Relaxed)
     }
 
+    /// A failure if the controller has given up on this run, for `?` in long loops.
+    pub fn check_cancelled(&self) -> Result<(), Failure> {
+        if self.cancelled() { Err(Failure::new("The run was cancelled.")) } else { Ok(()) }
+    }
+
     /// What is known of a content of the controller: its hash tells whether its bytes are needed at all.
     pub fn content(&self, index: usize) -> Result<&Content, Failure> {
-        self.contents.get(index).ok_or_else(|| Failure::new(format!("the controller sent no content number {index} with this task")))
+        self.contents
+            .get(index)
+            .ok_or_else(|| Failure::new(format!("the controller sent no content number {index} with this task")))
     }
 
     /// The bytes of a content of the controller.

@@ -6,11 +6,15 @@
 //!
 //! A new module is one file and one line in [`registry::MODULES`].
 
+pub mod accounts;
 mod args;
+mod become_user;
 mod host;
 mod module;
+pub mod process;
 pub mod registry;
 mod run;
+mod serve;
 mod spec;
 
 pub mod ping;
@@ -19,6 +23,7 @@ pub use args::Args;
 pub use host::{Content, Host, Sink};
 pub use module::{Diff, Failure, Module, Outcome, Plan};
 pub use run::run;
+pub use serve::{ServeError, serve};
 pub use spec::{Check, Kind, Opt, Return, Spec};
 
 /// A JSON object in the order it was made.

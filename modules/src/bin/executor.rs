@@ -1,3 +1,28 @@
 //! The executor: started on a host by the controller, it answers requests on its standard input and leaves nothing running.
 
-fn main() {}
+use std::{io::Write, process::ExitCode};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["serve", word] => match windlass_modules::serve(word) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => complain(&error.to_string()),
+        },
+        ["--version"] => {
+            let line = format!("windlass-executor {}\n", env!("CARGO_PKG_VERSION"));
+            match std::io::stdout().write_all(line.as_bytes()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(_) => ExitCode::FAILURE,
+            }
+        }
+        _ => complain("This program is started by windlass. Usage: windlass-executor serve WORD | windlass-executor --version"),
+    }
+}
+
+fn complain(sentence: &str) -> ExitCode {
+    // Nobody is left to hear of an error here.
+    let _ = writeln!(std::io::stderr(), "{sentence}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,106 @@
+use windlass_protocol::Become;
+
+use super::Refusal;
+
+/// How a become method is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Invocation {
+    /// The program and its arguments.
+    pub(super) words: Vec<String>,
+    /// The text by which the prompt is known; `None` for a method that prompts in its own words.
+    pub(super) prompt: Option<String>,
+    /// The method reads the password from a terminal only.
+    pub(super) terminal: bool,
+}
+
+/// The command line that starts `executor` as the user. The password is never part of it.
+pub(super) fn invocation(who: &Become, executor: &[String], mark: &str) -> Result<Invocation, Refusal> {
+    let user = who.user.clone();
+    if user.is_empty() || user.starts_with('-') {
+        return Err(Refusal::new(format!("become_user '{user}' is not a user name.")));
+    }
+    let flags = |usual: &str| {
+        shell_words::split(who.flags.as_deref().unwrap_or(usual))
+            .map_err(|error| Refusal::new(format!("become_flags cannot be split into words: {error}.")))
+    };
+    let program = |usual: &str| {
+        let exe = who.exe.as_deref().filter(|exe| !exe.is_empty()).unwrap_or(usual);
+        shell_words::split(exe).map_err(|error| Refusal::new(format!("become_exe cannot be split into words: {error}.")))
+    };
+    let root = rustix::process::geteuid().is_root();
+    match who.method.as_str() {
+        "sudo" => {
+            let mut words = program("sudo")?;
+            let given = flags("-H -S -n")?;
+            let mut prompt = None;
+            if who.password.is_some() {
+                words.extend(given.into_iter().filter(|flag| flag != "-n" && flag != "--non-interactive"));
+                words.extend(["-p".into(), mark.into()]);
+                prompt = Some(mark.to_owned());
+            } else {
+                words.extend(given);
+            }
+            words.extend(["-u".into(), user]);
+            words.extend_from_slice(executor);
+            Ok(Invocation { words, prompt, terminal: false })
+        }
+        "su" => {
+            let mut words = program("su")?;
+            words.extend(flags("")?);
+            words.extend([user, "-c".into(), format!("exec {}", shell_words::join(executor))]);
+            Ok(Invocation { words, prompt: None, terminal: !root })
+        }
+        "doas" => {
+            let mut words = program("doas")?;
+            words.extend(flags("")?);
+            if who.password.is_none() {
+                words.push("-n".into());
+            }
+            words.extend(["-u".into(), user]);
+            words.extend_from_slice(executor);
+            Ok(Invocation { words, prompt: None, terminal: who.password.is_some() })
+        }
+        other => Err(Refusal::new(format!("The become method '{other}' is not supported; use sudo, su or doas."))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(method: &str, password: Option<&str>, flags: Option<&str>) -> Become {
+        Become {
+            method: method.into(),
+            user: "anna".into(),
+            exe: None,
+            flags: flags.map(str::to_owned),
+            password: password.map(str::to_owned),
+            timeout: 10,
+        }
+    }
+
+    fn line(who: &Become) -> String {
+        invocation(who, &["/x/executor".into(), "serve".into(), "w".into()], "MARK").unwrap().words.join(" ")
+    }
+
+    #[test]
+    fn sudo_asks_with_our_mark_only_when_it_can_be_answered() {
+        assert_eq!(line(&who("sudo", None, None)), "sudo -H -S -n -u anna /x/executor serve w");
+        assert_eq!(line(&who("sudo", Some("secret"), None)), "sudo -H -S -p MARK -u anna /x/executor serve w");
+        assert_eq!(line(&who("sudo", Some("secret"), Some("-n -E"))), "sudo -E -p MARK -u anna /x/executor serve w");
+    }
+
+    #[test]
+    fn su_and_doas() {
+        assert_eq!(line(&who("su", None, Some("-l"))), "su -l anna -c exec /x/executor serve w");
+        assert_eq!(line(&who("doas", None, None)), "doas -n -u anna /x/executor serve w");
+        assert!(invocation(&who("doas", Some("secret"), None), &[], "").unwrap().terminal);
+    }
+
+    #[test]
+    fn a_user_that_reads_as_an_option_is_refused() {
+        let mut bad = who("sudo", None, None);
+        bad.user = "-s".into();
+        assert!(invocation(&bad, &[], "").is_err());
+    }
+}

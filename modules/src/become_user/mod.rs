@@ -1,0 +1,171 @@
+//! Other users: each gets an executor of its own, started once through `sudo`, `su` or `doas` and kept for the session. Requests and
+//! replies pass through this process unchanged.
+
+mod command;
+mod copy;
+mod elevated;
+mod start;
+mod terminal;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+use windlass_protocol::{Become, Event, Request, ToExecutor};
+
+use crate::serve::{Route, Session, failed, lock};
+use elevated::Elevated;
+
+/// Why another user's executor did not start.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    /// A whole sentence.
+    pub(crate) message: String,
+    /// Trying again would only bring the account closer to being locked.
+    pub(crate) last: bool,
+}
+
+impl Refusal {
+    fn new(message: impl Into<String>) -> Refusal {
+        Refusal { message: message.into(), last: false }
+    }
+
+    fn last(message: impl Into<String>) -> Refusal {
+        Refusal { message: message.into(), last: true }
+    }
+}
+
+/// The executors of other users.
+pub(crate) struct Users {
+    word: String,
+    slots: Mutex<HashMap<Become, Arc<Mutex<Slot>>>>,
+}
+
+enum Slot {
+    Empty,
+    Running(Arc<Elevated>),
+    Refused(Refusal),
+}
+
+impl Users {
+    pub(crate) fn new(word: &str) -> Users {
+        Users { word: word.to_owned(), slots: Mutex::default() }
+    }
+
+    /// Runs a request as another user, in a thread of its own until the user's executor has it.
+    pub(crate) fn run(&self, session: &Arc<Session>, who: Become, request: Request<Value>, blob: Vec<u8>) {
+        let key = Become { timeout: 0, ..who.clone() };
+        let slot = Arc::clone(lock(&self.slots).entry(key).or_insert_with(|| Arc::new(Mutex::new(Slot::Empty))));
+        let relay = Arc::new(Relay::default());
+        let id = request.id;
+        session.enter(id, Route::There(Arc::clone(&relay)));
+        let (session_of_thread, word) = (Arc::clone(session), self.word.clone());
+        let pass_on = move || {
+            let session = session_of_thread;
+            match started(&slot, &session, &who, &word) {
+                Ok(elevated) => relay.begin(&session, &elevated, request, &blob),
+                Err(refusal) => {
+                    let message = refusal.message.clone();
+                    session.event(id, Event::BecomeFailed { message }, &[]);
+                    session.done(id, failed(refusal.message), &[]);
+                }
+            }
+        };
+        if let Err(error) = thread::Builder::new().name(format!("become {id}")).spawn(pass_on) {
+            session.done(id, failed(format!("The executor could not start a thread: {error}.")), &[]);
+        }
+    }
+
+    /// Closes the connections; an executor whose connection is closed stops what it runs and ends.
+    pub(crate) fn end(&self) {
+        self.each(|elevated| elevated.close());
+    }
+
+    /// Waits until the executors have ended, but not for ever.
+    pub(crate) fn wait(&self) {
+        self.each(|elevated| elevated.wait(crate::process::GRACE + Duration::from_secs(3)));
+    }
+
+    fn each(&self, action: impl Fn(&Elevated)) {
+        let slots: Vec<_> = lock(&self.slots).values().cloned().collect();
+        for slot in slots {
+            // A slot that is locked is just starting its executor, which will find its input closed when this process ends.
+            if let Ok(slot) = slot.try_lock()
+                && let Slot::Running(elevated) = &*slot
+            {
+                action(elevated);
+            }
+        }
+    }
+}
+
+/// The executor of a slot, started if there is none. Only one thread starts it; the others wait and share it, or its refusal.
+fn started(slot: &Mutex<Slot>, session: &Arc<Session>, who: &Become, word: &str) -> Result<Arc<Elevated>, Refusal> {
+    let mut slot = lock(slot);
+    match &*slot {
+        Slot::Running(elevated) if elevated.alive() => return Ok(Arc::clone(elevated)),
+        Slot::Refused(refusal) => return Err(refusal.clone()),
+        _ => {}
+    }
+    match start::start(who, word) {
+        Ok(parts) => {
+            let elevated = Elevated::new(parts, who, session)?;
+            *slot = Slot::Running(Arc::clone(&elevated));
+            Ok(elevated)
+        }
+        Err(refusal) => {
+            *slot = if refusal.last { Slot::Refused(refusal.clone()) } else { Slot::Empty };
+            Err(refusal)
+        }
+    }
+}
+
+/// The way of one request to another user's executor.
+#[derive(Default)]
+pub(crate) struct Relay {
+    state: Mutex<RelayState>,
+}
+
+#[derive(Default)]
+struct RelayState {
+    elevated: Option<Arc<Elevated>>,
+    cancelled: bool,
+}
+
+impl Relay {
+    fn begin(&self, session: &Arc<Session>, elevated: &Arc<Elevated>, request: Request<Value>, blob: &[u8]) {
+        let id = request.id;
+        let mut state = lock(&self.state);
+        if state.cancelled {
+            let message = format!("The {} action was cancelled.", request.module);
+            session.done(id, failed(message), &[]);
+            return;
+        }
+        if let Err(message) = elevated.run(request, blob) {
+            session.done(id, failed(message), &[]);
+            return;
+        }
+        state.elevated = Some(Arc::clone(elevated));
+    }
+
+    /// Passes a message of the controller on.
+    pub(crate) fn send(&self, message: &ToExecutor<Value>, blob: &[u8]) {
+        let elevated = lock(&self.state).elevated.clone();
+        if let Some(elevated) = elevated {
+            elevated.send(message, blob);
+        }
+    }
+
+    /// Stops the request, also one that has not been passed on yet.
+    pub(crate) fn cancel(&self, id: u64) {
+        let mut state = lock(&self.state);
+        state.cancelled = true;
+        if let Some(elevated) = &state.elevated {
+            elevated.send(&ToExecutor::Cancel { id }, &[]);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Starting another user's executor: the dialogue with `sudo`, `su` or `doas` until the executor greets.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::Value;
+use windlass_protocol::{BEGIN_MARKER, Become, FrameDecoder, Hello, PROTOCOL_VERSION, Reply};
+
+use super::{
+    Refusal,
+    command::{Invocation, invocation},
+    copy::Reachable,
+    terminal,
+};
+
+/// How long the start may take if the request does not say.
+const USUAL_TIMEOUT: u64 = 60;
+
+/// A started executor.
+pub(super) struct Parts {
+    pub(super) child: Child,
+    pub(super) input: File,
+    pub(super) output: File,
+    pub(super) errors: Option<File>,
+    pub(super) decoder: FrameDecoder,
+}
+
+/// Starts an executor as the user.
+pub(super) fn start(who: &Become, word: &str) -> Result<Parts, Refusal> {
+    let reachable = Reachable::for_user(&who.user)?;
+    let mut random = [0; 12];
+    getrandom::fill(&mut random).map_err(|error| Refusal::new(format!("The host has no random numbers: {error}.")))?;
+    let random = hex::encode(random);
+    let executor = own_command(&reachable.path, word, &random);
+    let invocation = invocation(who, &executor, &format!("windlass-password-{random}:"))?;
+    let attempt = |terminal| Dialogue::open(&invocation, who, &random, terminal)?.hold();
+    match attempt(invocation.terminal) {
+        Err(Stop::NeedsTerminal) => attempt(true).map_err(|stop| stop.refusal(who)),
+        other => other.map_err(|stop| stop.refusal(who)),
+    }
+}
+
+/// How this very process was called, with another word.
+fn own_command(path: &Path, word: &str, new_word: &str) -> Vec<String> {
+    let arguments = std::env::args_os().skip(1).map(|argument| {
+        if argument == OsString::from(word) { new_word.to_owned() } else { argument.to_string_lossy().into_owned() }
+    });
+    std::iter::once(path.to_string_lossy().into_owned()).chain(arguments).collect()
+}
+
+/// Why a dialogue ended early.
+enum Stop {
+    Refused(Refusal),
+    NeedsTerminal,
+}
+
+impl Stop {
+    fn refusal(self, who: &Become) -> Refusal {
+        match self {
+            Stop::Refused(refusal) => refusal,
+            Stop::NeedsTerminal => {
+                Refusal::new(format!("{} wants a terminal and does not accept the one it was given.", who.method))
+            }
+        }
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Stop {
+        Stop::Refused(refusal)
+    }
+}
+
+struct Dialogue<'a> {
+    who: &'a Become,
+    invocation: &'a Invocation,
+    terminal: bool,
+    child: Child,
+    input: File,
+    output: File,
+    errors: Option<File>,
+    /// What the method said on the stream it prompts on, since the last answer.
+    said: Vec<u8>,
+    /// Everything it said, for messages.
+    all: Vec<u8>,
+    received: Vec<u8>,
+    begin: Vec<u8>,
+    answered: bool,
+    output_ended: bool,
+    deadline: Instant,
+}
+
+impl<'a> Dialogue<'a> {
+    fn open(invocation: &'a Invocation, who: &'a Become, word: &str, terminal: bool) -> Result<Dialogue<'a>, Stop> {
+        let started = if terminal {
+            terminal::spawn(&invocation.words).and_then(|(child, control)| Ok((child, control.try_clone()?, control, None)))
+        } else {
+            piped(&invocation.words)
+        };
+        let (child, input, output, errors) = started.map_err(|error| {
+            let program = invocation.words.first().map(String::as_str).unwrap_or_default();
+            Refusal::new(format!("{program} could not be started to become {}: {}.", who.user, crate::process::reason(&error)))
+        })?;
+        let seconds = if who.timeout == 0 { USUAL_TIMEOUT } else { who.timeout };
+        Ok(Dialogue {
+            who,
+            invocation,
+            terminal,
+            child,
+            input,
+            output,
+            errors,
+            said: Vec::new(),
+            all: Vec::new(),
+            received: Vec::new(),
+            begin: format!("{BEGIN_MARKER}{word}\n").into_bytes(),
+            answered: false,
+            output_ended: false,
+            deadline: Instant::now() + Duration::from_secs(seconds),
+        })
+    }
+
+    /// Answers the prompt, at most once, until the executor greets.
+    fn hold(mut self) -> Result<Parts, Stop> {
+        let held = self.until_greeted();
+        match held {
+            Ok(decoder) => Ok(Parts {
+                child: self.child,
+                input: self.input,
+                output: self.output,
+                errors: self.errors,
+                decoder,
+            }),
+            Err(stop) => {
+                let _ = self.child.kill();
+                drop((self.input, self.output, self.errors));
+                let _ = self.child.wait();
+                Err(stop)
+            }
+        }
+    }
+
+    fn until_greeted(&mut self) -> Result<FrameDecoder, Stop> {
+        let mut decoder: Option<FrameDecoder> = None;
+        loop {
+            let open = self.read()?;
+            if let Some(decoder) = &mut decoder {
+                decoder.extend(&self.received);
+                self.received.clear();
+            } else if let Some(at) = position(&self.received, &self.begin) {
+                let mut fresh = FrameDecoder::default();
+                fresh.extend(self.received.get(at + self.begin.len()..).unwrap_or_default());
+                self.received.clear();
+                decoder = Some(fresh);
+            } else {
+                self.answer()?;
+            }
+            if let Some(mut waiting) = decoder.take() {
+                match waiting.next_frame::<Reply<Value>>() {
+                    Ok(Some((Reply::Hello(Hello { protocol: PROTOCOL_VERSION, .. }), _))) => return Ok(waiting),
+                    Ok(None) => decoder = Some(waiting),
+                    Ok(Some(_)) | Err(_) => {
+                        let user = &self.who.user;
+                        return Err(Refusal::new(format!("The executor of user {user} did not greet as expected.")).into());
+                    }
+                }
+            }
+            if !open {
+                return Err(self.ended());
+            }
+        }
+    }
+
+    /// Reads what there is; false at the end of the output.
+    fn read(&mut self) -> Result<bool, Stop> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(self.late());
+        }
+        // A stream that has ended is ready for ever, so it is watched no more.
+        let streams = [(!self.output_ended).then_some(&self.output), self.errors.as_ref()];
+        let mut polled: Vec<_> =
+            streams.iter().flatten().map(|file| PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)).collect();
+        let wait = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        if matches!(poll(&mut polled, Some(&wait)), Ok(0)) {
+            return Err(self.late());
+        }
+        let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
+        let [output_ready, errors_ready] = streams.map(|stream| stream.is_some() && ready.next().unwrap_or(false));
+        drop(polled);
+        let mut buffer = [0; 8192];
+        if errors_ready && let Some(errors) = &mut self.errors {
+            match errors.read(&mut buffer) {
+                Ok(count @ 1..) => {
+                    let bytes = buffer.get(..count).unwrap_or_default();
+                    self.said.extend_from_slice(bytes);
+                    self.all.extend_from_slice(bytes);
+                }
+                _ => self.errors = None,
+            }
+        }
+        if output_ready {
+            match self.output.read(&mut buffer) {
+                Ok(count @ 1..) => {
+                    let bytes = buffer.get(..count).unwrap_or_default();
+                    self.received.extend_from_slice(bytes);
+                    if self.terminal {
+                        self.said.extend_from_slice(bytes);
+                        self.all.extend_from_slice(bytes);
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                _ => self.output_ended = true,
+            }
+        }
+        Ok(!self.output_ended || self.errors.is_some())
+    }
+
+    /// Answers a prompt. A second prompt means that the first answer was wrong; it is never tried again.
+    fn answer(&mut self) -> Result<(), Stop> {
+        if !self.prompted() {
+            return Ok(());
+        }
+        let (method, user) = (&self.who.method, &self.who.user);
+        let Some(password) = &self.who.password else {
+            return Err(Refusal::new(format!(
+                "Missing {method} password: {method} asks for a password to become {user}. Give one with --ask-become-pass or \
+                 ansible_become_password."
+            ))
+            .into());
+        };
+        if self.answered {
+            return Err(self.wrong());
+        }
+        self.answered = true;
+        self.said.clear();
+        let answer = format!("{password}\n");
+        if self.input.write_all(answer.as_bytes()).and_then(|()| self.input.flush()).is_err() {
+            return Err(self.ended());
+        }
+        Ok(())
+    }
+
+    fn prompted(&self) -> bool {
+        match &self.invocation.prompt {
+            Some(mark) => position(&self.said, mark.as_bytes()).is_some(),
+            // The prompt may be in any language, but it ends with a colon and without a new line.
+            None => {
+                let text = String::from_utf8_lossy(&self.said);
+                let line = text.rsplit('\n').next().unwrap_or_default().trim_end();
+                line.ends_with(':') || line.ends_with('：')
+            }
+        }
+    }
+
+    fn wrong(&self) -> Stop {
+        let (method, user) = (&self.who.method, &self.who.user);
+        Refusal::last(format!(
+            "Incorrect {method} password: {method} did not accept the password to become {user}. It was tried once and will not be tried \
+             again, so that the account is not locked."
+        ))
+        .into()
+    }
+
+    fn late(&self) -> Stop {
+        let (method, user) = (&self.who.method, &self.who.user);
+        let tail = self.tail();
+        Refusal::new(format!("Timed out waiting for {method} to become {user}{tail}.")).into()
+    }
+
+    fn ended(&mut self) -> Stop {
+        let said = self.words();
+        if !self.terminal && !self.answered && said.to_lowercase().contains("tty") {
+            return Stop::NeedsTerminal;
+        }
+        if self.answered && self.who.method != "sudo" {
+            return self.wrong();
+        }
+        let (method, user) = (&self.who.method, &self.who.user);
+        let tail = self.tail();
+        if self.who.password.is_none() && said.to_lowercase().contains("password") {
+            return Refusal::new(format!(
+                "Missing {method} password: {method} refused to become {user} without one{tail}. Give one with --ask-become-pass or \
+                 ansible_become_password."
+            ))
+            .into();
+        }
+        let status = self.child.wait().map(|status| status.to_string()).unwrap_or_default();
+        Refusal::new(format!("{method} could not start the executor as {user} ({status}){tail}.")).into()
+    }
+
+    /// What the method said, without our mark.
+    fn words(&self) -> String {
+        let text = String::from_utf8_lossy(&self.all).into_owned();
+        let text = match &self.invocation.prompt {
+            Some(mark) => text.replace(mark.as_str(), ""),
+            None => text,
+        };
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn tail(&self) -> String {
+        let said = self.words();
+        if said.is_empty() { String::new() } else { format!("; it said: {}", said.trim_end_matches('.')) }
+    }
+}
+
+fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+type Started = (Child, File, File, Option<File>);
+
+fn piped(words: &[String]) -> std::io::Result<Started> {
+    let [program, arguments @ ..] = words else { return Err(std::io::ErrorKind::InvalidInput.into()) };
+    let mut command = Command::new(program);
+    command.args(arguments).process_group(0);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let missing = || std::io::Error::other("a pipe is missing");
+    let input = File::from(OwnedFd::from(child.stdin.take().ok_or_else(missing)?));
+    let output = File::from(OwnedFd::from(child.stdout.take().ok_or_else(missing)?));
+    let errors = child.stderr.take().map(|pipe| File::from(OwnedFd::from(pipe)));
+    Ok((child, input, output, errors))
+}

@@ -1,0 +1,478 @@
+//! Processes that modules start: in a group of their own, stoppable, with a bounded memory of their output.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ffi::OsString,
+    fs::File,
+    io::{self, ErrorKind, Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{
+            fs::PermissionsExt,
+            process::{CommandExt, ExitStatusExt},
+        },
+    },
+    path::{Path, PathBuf},
+    process::{Child, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
+};
+use windlass_protocol::Stream;
+
+use crate::{Failure, Host};
+
+/// How long a process has to end after SIGTERM before it gets SIGKILL.
+pub const GRACE: Duration = Duration::from_secs(3);
+/// How much of the beginning and of the end of each stream is kept.
+const KEEP: usize = 4 << 20;
+/// How long a background process may keep talking after the process it came from has ended.
+const BACKGROUND: Duration = Duration::from_secs(5);
+/// How often a waiting run looks whether it was cancelled.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// A process to run, with the task's environment.
+#[derive(Debug, Clone)]
+pub struct Command {
+    program: OsString,
+    arguments: Vec<OsString>,
+    directory: Option<PathBuf>,
+    environment: BTreeMap<OsString, OsString>,
+    input: Option<Vec<u8>>,
+    live: bool,
+}
+
+/// What a process that ran came to.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// The exit status; of a process that a signal ended, the signal's number negated.
+    pub rc: i32,
+    /// Standard output, in which the middle of a huge one is missing.
+    pub stdout: Vec<u8>,
+    /// Standard error, likewise.
+    pub stderr: Vec<u8>,
+    /// The middle of a stream is missing.
+    pub truncated: bool,
+}
+
+impl Command {
+    /// A program, looked up in `PATH` and the system's directories of administration programs unless it has a slash.
+    pub fn new(program: impl Into<OsString>) -> Command {
+        Command {
+            program: program.into(),
+            arguments: Vec::new(),
+            directory: None,
+            environment: BTreeMap::new(),
+            input: None,
+            live: false,
+        }
+    }
+
+    /// With one more argument.
+    pub fn arg(mut self, argument: impl Into<OsString>) -> Command {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// With more arguments.
+    pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Command {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// In this directory.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Command {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// With a variable that goes before the task's and the executor's.
+    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Command {
+        self.environment.insert(name.into(), value.into());
+        self
+    }
+
+    /// With messages in English and numbers without local forms, for programs whose output is read.
+    pub fn plain_locale(self) -> Command {
+        self.variable("LANG", "C").variable("LC_ALL", "C").variable("LC_MESSAGES", "C").variable("LANGUAGE", "C")
+    }
+
+    /// With this standard input; without it, there is none.
+    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Command {
+        self.input = Some(bytes.into());
+        self
+    }
+
+    /// Passes the output on while it comes, if the controller wants to see it.
+    pub fn live(mut self) -> Command {
+        self.live = true;
+        self
+    }
+
+    /// The words of the command, for messages and results.
+    pub fn words(&self) -> Vec<String> {
+        std::iter::once(&self.program).chain(&self.arguments).map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    /// Runs the process to its end. A program that cannot be started is a failure; one that fails is not.
+    pub fn run(self, host: &Host) -> Result<Output, Failure> {
+        host.check_cancelled()?;
+        let mut child = self.spawn(host)?;
+        let pipes = Pipes::of(&mut child, self.input)?;
+        let mut running = Running { group: Pid::from_child(&child), child, reaped: false };
+        let collected = pipes.pump(host, &mut running, self.live);
+        let (stdout, stderr) = match collected {
+            Ok(collected) => collected,
+            Err(failure) => {
+                running.stop();
+                return Err(failure);
+            }
+        };
+        let status = running.child.wait().map_err(|error| Failure::new(format!("The process could not be awaited: {error}.")))?;
+        running.reaped = true;
+        let truncated = stdout.truncated() || stderr.truncated();
+        Ok(Output { rc: code(status), stdout: stdout.bytes(), stderr: stderr.bytes(), truncated })
+    }
+
+    /// Runs the process and takes an exit status other than 0 as a failure.
+    pub fn check_run(self, host: &Host) -> Result<Output, Failure> {
+        let words = self.words();
+        let output = self.run(host)?;
+        if output.success() { Ok(output) } else { Err(output.failure(&words)) }
+    }
+
+    fn spawn(&self, host: &Host) -> Result<Child, Failure> {
+        let words = self.words();
+        let refuse = |error: &io::Error, reason: String| {
+            Failure::new(reason)
+                .with("rc", error.raw_os_error().unwrap_or(2))
+                .with("cmd", words.clone())
+                .with("stdout", "")
+                .with("stderr", "")
+        };
+        if let Some(directory) = &self.directory
+            && !directory.is_dir()
+        {
+            let error = io::Error::from(ErrorKind::NotFound);
+            return Err(refuse(&error, format!("The directory {} to run in does not exist.", directory.display())));
+        }
+        let found = find_os(host, &self.program);
+        let mut command = std::process::Command::new(found.as_deref().unwrap_or(Path::new(&self.program)));
+        command.arg0(&self.program).args(&self.arguments).process_group(0);
+        command.envs(host.environment()).envs(&self.environment);
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().map_err(|error| {
+            let shown = self.program.to_string_lossy();
+            refuse(&error, format!("Error executing command: {shown} could not be started: {}.", reason(&error)))
+        })
+    }
+}
+
+impl Output {
+    /// The exit status is 0.
+    pub fn success(&self) -> bool {
+        self.rc == 0
+    }
+
+    /// Standard output as text; bytes that are no UTF-8 are replaced.
+    pub fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard error as text; bytes that are no UTF-8 are replaced.
+    pub fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// The failure of a command that was expected to succeed.
+    pub fn failure(&self, words: &[String]) -> Failure {
+        let error = self.stderr_text();
+        let said = if error.trim().is_empty() { self.stdout_text() } else { error };
+        let command = words.join(" ");
+        let message = match said.trim() {
+            "" => format!("{command} failed with exit status {} and without a message.", self.rc),
+            said => format!("{command} failed with exit status {}: {said}", self.rc),
+        };
+        Failure::new(message)
+            .with("rc", self.rc)
+            .with("stdout", self.stdout_text())
+            .with("stderr", self.stderr_text())
+            .with("cmd", words.to_vec())
+    }
+}
+
+/// Where a program is: as it is given if it has a slash, else in `PATH` or the directories of administration programs.
+pub fn find(host: &Host, program: &str) -> Option<PathBuf> {
+    find_os(host, &OsString::from(program))
+}
+
+fn find_os(host: &Host, program: &OsString) -> Option<PathBuf> {
+    let given = Path::new(program);
+    if program.to_string_lossy().contains('/') {
+        return given.exists().then(|| given.to_owned());
+    }
+    let path = host.variable("PATH").unwrap_or_default();
+    let usual = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(usual).map(|directory| directory.join(given)).find(|candidate| {
+        candidate.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    })
+}
+
+/// An error of the system without Rust's number in parentheses.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| -signal)).unwrap_or(-1)
+}
+
+/// A child that is stopped with its whole group unless it was reaped.
+struct Running {
+    child: Child,
+    group: Pid,
+    reaped: bool,
+}
+
+impl Running {
+    fn ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(self.group), options), Ok(None))
+    }
+
+    /// TERM, a time of grace, KILL. The leader is reaped last: as long as it is not, its number belongs to this group only.
+    fn stop(&mut self) {
+        if self.reaped {
+            return;
+        }
+        let _ = kill_process_group(self.group, Signal::TERM);
+        let deadline = Instant::now() + GRACE;
+        while !self.ended() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = kill_process_group(self.group, Signal::KILL);
+        let _ = self.child.wait();
+        self.reaped = true;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Pipes {
+    input: Option<(File, Vec<u8>, usize)>,
+    stdout: Option<File>,
+    stderr: Option<File>,
+}
+
+impl Pipes {
+    fn of(child: &mut Child, input: Option<Vec<u8>>) -> Result<Pipes, Failure> {
+        let stdin = child.stdin.take().map(|pipe| non_blocking(pipe.into())).transpose()?;
+        Ok(Pipes {
+            input: stdin.zip(input).map(|(pipe, bytes)| (pipe, bytes, 0)),
+            stdout: child.stdout.take().map(|pipe| non_blocking(pipe.into())).transpose()?,
+            stderr: child.stderr.take().map(|pipe| non_blocking(pipe.into())).transpose()?,
+        })
+    }
+
+    /// Feeds and reads until the process has ended. A process that it leaves in the background may hold the pipes open: once the process
+    /// itself has ended and nothing more comes, they are given up.
+    fn pump(mut self, host: &Host, running: &mut Running, live: bool) -> Result<(Kept, Kept), Failure> {
+        let (mut out, mut err) = (Kept::default(), Kept::default());
+        let mut buffer = vec![0; 64 << 10];
+        let mut given_up: Option<Instant> = None;
+        loop {
+            host.check_cancelled()?;
+            let quiet = self.wait()?;
+            let ended = running.ended();
+            self.feed();
+            let mut read = |pipe: &mut Option<File>, kept: &mut Kept, stream| {
+                let Some(file) = pipe else { return };
+                match file.read(&mut buffer) {
+                    Ok(0) => *pipe = None,
+                    Ok(count) => {
+                        let bytes = buffer.get(..count).unwrap_or_default();
+                        kept.push(bytes);
+                        if live {
+                            host.output(stream, bytes);
+                        }
+                    }
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                    Err(_) => *pipe = None,
+                }
+            };
+            read(&mut self.stdout, &mut out, Stream::Stdout);
+            read(&mut self.stderr, &mut err, Stream::Stderr);
+            let closed = self.stdout.is_none() && self.stderr.is_none();
+            let deadline = ended.then(|| *given_up.get_or_insert_with(|| Instant::now() + BACKGROUND));
+            if ended && (closed || quiet || deadline.is_some_and(|deadline| Instant::now() > deadline)) {
+                return Ok((out, err));
+            }
+        }
+    }
+
+    /// Waits until a pipe is ready; true if none became so in one tick.
+    fn wait(&self) -> Result<bool, Failure> {
+        let pipes = [&self.stdout, &self.stderr];
+        let mut polled: Vec<_> =
+            pipes.into_iter().flatten().map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)).collect();
+        if let Some((pipe, ..)) = &self.input {
+            polled.push(PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::OUT));
+        }
+        if polled.is_empty() {
+            // Both streams are closed but the process runs on: it usually ends right now.
+            std::thread::sleep(Duration::from_millis(2));
+            return Ok(true);
+        }
+        match poll(&mut polled, Some(&TICK)) {
+            Ok(count) => Ok(count == 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(Failure::new(format!("The output of the process could not be read: {error}."))),
+        }
+    }
+
+    fn feed(&mut self) {
+        let Some((pipe, bytes, written)) = &mut self.input else { return };
+        match pipe.write(bytes.get(*written..).unwrap_or_default()) {
+            Ok(count) => *written += count,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
+            // The process does not read its input to the end; that is its own affair.
+            Err(_) => *written = bytes.len(),
+        }
+        if *written >= bytes.len() {
+            self.input = None;
+        }
+    }
+}
+
+fn non_blocking(descriptor: OwnedFd) -> Result<File, Failure> {
+    let flags = rustix::fs::fcntl_getfl(&descriptor).and_then(|flags| {
+        rustix::fs::fcntl_setfl(&descriptor, flags | rustix::fs::OFlags::NONBLOCK)
+    });
+    flags.map_err(|error| Failure::new(format!("A pipe to the process could not be set up: {error}.")))?;
+    Ok(File::from(descriptor))
+}
+
+/// The beginning and the end of a stream.
+#[derive(Default)]
+struct Kept {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    dropped: u64,
+}
+
+impl Kept {
+    fn push(&mut self, bytes: &[u8]) {
+        let room = KEEP.saturating_sub(self.head.len()).min(bytes.len());
+        let (first, rest) = bytes.split_at(room);
+        self.head.extend_from_slice(first);
+        self.tail.extend(rest);
+        let excess = self.tail.len().saturating_sub(KEEP);
+        self.tail.drain(..excess);
+        self.dropped += excess as u64;
+    }
+
+    fn truncated(&self) -> bool {
+        self.dropped > 0
+    }
+
+    fn bytes(mut self) -> Vec<u8> {
+        if self.dropped > 0 {
+            let notice = format!("\n[... {} bytes are left out here ...]\n", self.dropped);
+            self.head.extend_from_slice(notice.as_bytes());
+        }
+        self.head.extend(self.tail);
+        self.head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, atomic::Ordering};
+
+    use super::*;
+
+    fn shell(text: &str) -> Command {
+        Command::new("/bin/sh").args(["-c", text])
+    }
+
+    #[test]
+    fn streams_and_status_are_kept_apart() {
+        let output = shell("echo out; echo err >&2; exit 3").run(&Host::alone(false, false)).unwrap();
+        assert_eq!((output.rc, output.stdout_text(), output.stderr_text()), (3, "out\n".into(), "err\n".into()));
+    }
+
+    #[test]
+    fn input_larger_than_a_pipe_comes_back_whole() {
+        let bytes = vec![b'x'; 3 << 20];
+        let output = Command::new("cat").input(bytes.clone()).run(&Host::alone(false, false)).unwrap();
+        assert_eq!(output.stdout, bytes);
+        assert!(!output.truncated);
+    }
+
+    #[test]
+    fn a_process_that_ignores_its_input_is_no_error() {
+        let output = Command::new("true").input(vec![0; 1 << 20]).run(&Host::alone(false, false)).unwrap();
+        assert!(output.success());
+    }
+
+    #[test]
+    fn the_middle_of_huge_output_is_left_out() {
+        let output = shell("echo begin; head -c 20000000 /dev/zero; echo end").run(&Host::alone(false, false)).unwrap();
+        assert!(output.truncated);
+        assert!(output.stdout.starts_with(b"begin\n") && output.stdout.ends_with(b"end\n"));
+        assert!(output.stdout.len() < 3 * KEEP);
+    }
+
+    #[test]
+    fn a_background_process_is_not_waited_for() {
+        let started = Instant::now();
+        let output = shell("sleep 30 & echo started").run(&Host::alone(false, false)).unwrap();
+        assert_eq!(output.stdout_text(), "started\n");
+        assert!(started.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_signal_is_a_negative_status() {
+        assert_eq!(shell("kill -9 $$").run(&Host::alone(false, false)).unwrap().rc, -9);
+    }
+
+    #[test]
+    fn a_cancelled_run_ends_the_whole_group() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
+        let host = Host::alone(false, false);
+        let cancelled = Arc::clone(&host.cancelled);
+        let path = file.clone();
+        let canceller = std::thread::spawn(move || {
+            while std::fs::read_to_string(&path).unwrap_or_default().trim().is_empty() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            cancelled.store(true, Ordering::Relaxed);
+        });
+        let failure = shell(&format!("sleep 600 & echo $! > {}; wait", file.display())).run(&host).unwrap_err();
+        canceller.join().unwrap();
+        assert!(failure.message.contains("cancelled"), "{}", failure.message);
+        let pid: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z"), "the background process still runs: {state}");
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let failure = Command::new("no-such-program-here").run(&Host::alone(false, false)).unwrap_err();
+        assert!(failure.message.contains("no-such-program-here"), "{}", failure.message);
+        assert_eq!(failure.data.get("rc"), Some(&2.into()));
+    }
+}

@@ -1,0 +1,244 @@
+//! One request in this process: a thread that runs the module, and one that watches over it.
+
+use std::{
+    any::Any,
+    cell::RefCell,
+    collections::HashMap,
+    io::{self, Cursor, Read},
+    panic::{AssertUnwindSafe, PanicHookInfo},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use windlass_protocol::{Content, Delivery, Event, Request};
+
+use super::session::{Session, failed, lock};
+use crate::{Failure, Host, Sink, process::GRACE, registry};
+
+/// How many pieces of a content may wait for a slow module before the connection is held up.
+const PIECES: usize = 4;
+
+/// A request that runs in this process.
+pub(crate) struct Job {
+    cancelled: Arc<AtomicBool>,
+    signals: Sender<Signal>,
+    inline: Vec<Option<Vec<u8>>>,
+    arriving: Mutex<HashMap<usize, SyncSender<Vec<u8>>>>,
+}
+
+/// What the watching thread waits for.
+pub(crate) enum Signal {
+    Done(Value),
+    Cancel,
+}
+
+impl Job {
+    pub(crate) fn new(request: &Request<Value>, mut blob: Vec<u8>) -> (Arc<Job>, Receiver<Signal>) {
+        let (signals, receiver) = channel();
+        let inline = request.contents.iter().map(|content| inline(content, &mut blob)).collect();
+        let job = Job { cancelled: Arc::default(), signals, inline, arriving: Mutex::default() };
+        (Arc::new(job), receiver)
+    }
+
+    /// Hands a piece of a content to the module that waits for it. A module that no longer reads is not an error.
+    pub(crate) fn content(&self, index: usize, piece: Vec<u8>, last: bool) {
+        let sender = lock(&self.arriving).get(&index).cloned();
+        if let Some(sender) = sender
+            && !piece.is_empty()
+        {
+            let _ = sender.send(piece);
+        }
+        if last {
+            lock(&self.arriving).remove(&index);
+        }
+    }
+
+    pub(crate) fn cancel(&self) {
+        let _ = self.signals.send(Signal::Cancel);
+    }
+
+    /// Makes the module stop: its processes, its waits, its reading of contents.
+    fn stop(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        lock(&self.arriving).clear();
+    }
+}
+
+/// Takes the bytes of a content that travelled along from the front of the blob.
+fn inline(content: &Content, blob: &mut Vec<u8>) -> Option<Vec<u8>> {
+    if content.delivery == Delivery::OnDemand {
+        return None;
+    }
+    let size = usize::try_from(content.size).ok().filter(|size| *size <= blob.len())?;
+    let rest = blob.split_off(size);
+    Some(std::mem::replace(blob, rest))
+}
+
+/// Runs a request in threads of its own.
+pub(crate) fn start(session: Arc<Session>, job: Arc<Job>, signals: Receiver<Signal>, request: Request<Value>) {
+    let id = request.id;
+    let watcher = Arc::clone(&session);
+    let watch = move || watch(&watcher, &job, &signals, request);
+    if let Err(error) = thread::Builder::new().name(format!("request {id}")).spawn(watch) {
+        session.done(id, failed(format!("The executor could not start a thread for the module: {error}.")), &[]);
+    }
+}
+
+fn watch(session: &Arc<Session>, job: &Arc<Job>, signals: &Receiver<Signal>, request: Request<Value>) {
+    let (id, module, timeout) = (request.id, request.module.clone(), request.timeout);
+    let worker = { (Arc::clone(session), Arc::clone(job)) };
+    let started = thread::Builder::new().name(module.clone()).spawn(move || {
+        let (session, job) = worker;
+        let result = guarded(&session, &job, &request);
+        let _ = job.signals.send(Signal::Done(result));
+    });
+    if let Err(error) = started {
+        session.done(id, failed(format!("The executor could not start a thread for the module: {error}.")), &[]);
+        return;
+    }
+    let signal = match timeout {
+        0 => signals.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        seconds => signals.recv_timeout(Duration::from_secs(seconds)),
+    };
+    let result = match signal {
+        Ok(Signal::Done(result)) => result,
+        Ok(Signal::Cancel) | Err(RecvTimeoutError::Disconnected) => {
+            finish(job, signals);
+            failed(format!("The {module} action was cancelled."))
+        }
+        Err(RecvTimeoutError::Timeout) => {
+            finish(job, signals);
+            let mut result = failed(format!(
+                "The {module} action failed to execute in the expected time frame ({timeout}) and was terminated"
+            ));
+            if let Some(map) = result.as_object_mut() {
+                map.insert("timedout".into(), json!({ "period": timeout }));
+            }
+            result
+        }
+    };
+    session.done(id, result, &[]);
+}
+
+/// Stops a run and waits until it has; one that hangs in the system is left to itself.
+fn finish(job: &Job, signals: &Receiver<Signal>) {
+    job.stop();
+    while let Ok(Signal::Cancel) = signals.recv_timeout(GRACE + Duration::from_secs(1)) {}
+}
+
+fn guarded(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> Value {
+    ANSWER.with_borrow_mut(|answer| *answer = Some((request.module.clone(), job.signals.clone())));
+    let run = || execute(session, job, request);
+    std::panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| defect(&request.module, &text(&*panic)))
+}
+
+fn execute(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> Value {
+    let Some(module) = registry::find(&request.module) else {
+        return failed(format!("The executor has no module named {}.", request.module));
+    };
+    let connection = Connection { session: Arc::clone(session), job: Arc::clone(job), id: request.id };
+    let mut host = Host::new(Arc::new(connection), request.check, request.diff)
+        .with_environment(request.environment.clone())
+        .with_contents(request.contents.clone())
+        .with_stream(request.stream);
+    host.cancelled = Arc::clone(&job.cancelled);
+    crate::run(module, &request.args, &host)
+}
+
+fn defect(module: &str, what: &str) -> Value {
+    failed(format!("The module {module} stopped because of a defect in Windlass: {what}"))
+}
+
+fn text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "an unknown panic".to_owned())
+}
+
+thread_local! {
+    /// The module this thread runs and where its answer goes.
+    static ANSWER: RefCell<Option<(String, Sender<Signal>)>> = const { RefCell::new(None) };
+}
+
+/// Where panics abort the process, one module's defect would end every other request too: the thread answers and is then put to rest for
+/// ever, before the process would end.
+pub(crate) fn install_panic_hook() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
+        usual(info);
+        if cfg!(panic = "abort")
+            && let Some((module, signals)) = ANSWER.with_borrow_mut(Option::take)
+        {
+            let place = info.location().map(|at| format!(" ({at})")).unwrap_or_default();
+            let _ = signals.send(Signal::Done(defect(&module, &format!("{}{place}", text(info.payload())))));
+            loop {
+                thread::park();
+            }
+        }
+    }));
+}
+
+/// The controller as a module sees it.
+struct Connection {
+    session: Arc<Session>,
+    job: Arc<Job>,
+    id: u64,
+}
+
+impl Sink for Connection {
+    fn event(&self, event: Event, blob: &[u8]) {
+        // After a timeout the answer is out; what a straggler still says would belong to nobody.
+        if self.job.cancelled.load(Ordering::Relaxed) {
+            return;
+        }
+        if blob.is_empty() {
+            return self.session.event(self.id, event, blob);
+        }
+        for piece in blob.chunks(windlass_protocol::MAX_BLOB) {
+            self.session.event(self.id, event.clone(), piece);
+        }
+    }
+
+    fn content(&self, index: usize) -> Result<Box<dyn Read>, Failure> {
+        if let Some(Some(bytes)) = self.job.inline.get(index) {
+            return Ok(Box::new(Cursor::new(bytes.clone())));
+        }
+        if self.job.cancelled.load(Ordering::Relaxed) {
+            return Err(Failure::new("The run was cancelled."));
+        }
+        let (sender, pieces) = sync_channel(PIECES);
+        lock(&self.job.arriving).insert(index, sender);
+        self.session.event(self.id, Event::NeedContent { content: index }, &[]);
+        Ok(Box::new(Arriving { pieces, current: Cursor::default(), cancelled: Arc::clone(&self.job.cancelled) }))
+    }
+}
+
+/// A content that comes in pieces.
+struct Arriving {
+    pieces: Receiver<Vec<u8>>,
+    current: Cursor<Vec<u8>>,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl Read for Arriving {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.current.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            match self.pieces.recv() {
+                Ok(piece) => self.current = Cursor::new(piece),
+                Err(_) if self.cancelled.load(Ordering::Relaxed) => {
+                    return Err(io::Error::other("the run was cancelled"));
+                }
+                Err(_) => return Ok(0),
+            }
+        }
+    }
+}

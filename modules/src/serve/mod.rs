@@ -1,0 +1,92 @@
+//! The executor's session: requests come in on standard input, each runs in a thread of its own, replies go out on standard output.
+//!
+//! When standard input ends the controller is gone: what still runs is stopped, and nothing is left behind.
+
+mod job;
+mod session;
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Write},
+    os::fd::OwnedFd,
+    sync::Arc,
+};
+
+use rustix::io::fcntl_dupfd_cloexec;
+use serde_json::Value;
+use windlass_protocol::{BEGIN_MARKER, Hello, PROTOCOL_VERSION, Reply, ToExecutor, read_frame, write_frame};
+
+pub(crate) use session::{Route, Session, failed, lock};
+
+/// Why a session ended before the controller closed it.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The standard streams are not usable.
+    #[error("The executor's standard streams could not be set up: {0}.")]
+    Streams(#[source] io::Error),
+    /// The controller's frames cannot be read.
+    #[error("The controller's requests could not be read: {0}.")]
+    Frames(#[source] windlass_protocol::Error),
+    /// The greeting could not be sent.
+    #[error("The executor could not greet the controller: {0}.")]
+    Greeting(#[source] windlass_protocol::Error),
+}
+
+/// Serves the controller on standard input and output until it closes the connection. `word` is the controller's random word.
+///
+/// The process should do nothing else: its standard streams are taken away from everything that runs in it.
+pub fn serve(word: &str) -> Result<(), ServeError> {
+    let (input, mut output) = take_streams().map_err(ServeError::Streams)?;
+    leave_unreadable_directory();
+    job::install_panic_hook();
+    writeln!(output, "{BEGIN_MARKER}{word}").and_then(|()| output.flush()).map_err(ServeError::Streams)?;
+    write_frame(&mut output, &Reply::<Value>::Hello(hello()), &[]).map_err(ServeError::Greeting)?;
+    let session = Arc::new(Session::new(output, word));
+    let mut input = BufReader::with_capacity(128 << 10, input);
+    let ended = loop {
+        match read_frame::<ToExecutor<Value>>(&mut input) {
+            Ok(Some((message, blob))) => session.receive(message, blob),
+            Ok(None) => break Ok(()),
+            // Over a terminal the end of the connection is an error.
+            Err(windlass_protocol::Error::Io(_)) => break Ok(()),
+            Err(error) => break Err(ServeError::Frames(error)),
+        }
+    };
+    session.end();
+    ended
+}
+
+/// Takes the session's channel away from the standard streams, so that neither a module nor its processes can read or write it.
+fn take_streams() -> io::Result<(File, File)> {
+    let keep = |descriptor: io::Result<OwnedFd>| descriptor.map(File::from);
+    let input = keep(fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(io::Error::from))?;
+    let output = keep(fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3).map_err(io::Error::from))?;
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    Ok((input, output))
+}
+
+/// After `become` the working directory often belongs to someone else; processes that cannot read theirs misbehave.
+fn leave_unreadable_directory() {
+    if std::fs::read_dir(".").is_ok() {
+        return;
+    }
+    let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
+    let candidates = home.into_iter().chain(["/tmp".into(), "/".into()]);
+    for candidate in candidates {
+        if std::fs::read_dir(&candidate).is_ok() && std::env::set_current_dir(&candidate).is_ok() {
+            return;
+        }
+    }
+}
+
+fn hello() -> Hello {
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    Hello {
+        protocol: PROTOCOL_VERSION,
+        pid: std::process::id(),
+        uid: rustix::process::geteuid().as_raw(),
+        boot_id: boot_id.trim().to_owned(),
+    }
+}

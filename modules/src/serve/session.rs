@@ -1,0 +1,148 @@
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::Write,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use windlass_protocol::{Event, Reply, Request, ToExecutor, encode};
+
+use super::job::{self, Job};
+use crate::{
+    become_user::{Relay, Users},
+    process::GRACE,
+};
+
+/// What one connection to the controller shares between its requests.
+pub(crate) struct Session {
+    output: Mutex<File>,
+    routes: Mutex<HashMap<u64, Route>>,
+    idle: Condvar,
+    users: Users,
+}
+
+/// Where a request runs.
+pub(crate) enum Route {
+    /// In this process.
+    Here(Arc<Job>),
+    /// In another user's executor.
+    There(Arc<Relay>),
+}
+
+/// A lock that a panicking module left is as good as before: nothing is kept half done under these locks.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    pub(crate) fn new(output: File, word: &str) -> Session {
+        Session { output: Mutex::new(output), routes: Mutex::default(), idle: Condvar::new(), users: Users::new(word) }
+    }
+
+    /// Acts on a message of the controller without waiting for what it starts.
+    pub(crate) fn receive(self: &Arc<Session>, message: ToExecutor<Value>, blob: Vec<u8>) {
+        match message {
+            ToExecutor::Run(mut request) => match request.become_user.take() {
+                None => self.run_here(request, blob),
+                Some(become_user) => self.users.run(self, become_user, request, blob),
+            },
+            ToExecutor::Content { id, content, last } => match self.route(id) {
+                Some(Route::Here(job)) => job.content(content, blob, last),
+                Some(Route::There(relay)) => relay.send(&ToExecutor::Content { id, content, last }, &blob),
+                None => {}
+            },
+            ToExecutor::Cancel { id } => match self.route(id) {
+                Some(Route::Here(job)) => job.cancel(),
+                Some(Route::There(relay)) => relay.cancel(id),
+                None => {}
+            },
+        }
+    }
+
+    fn run_here(self: &Arc<Session>, request: Request<Value>, blob: Vec<u8>) {
+        let (job, signals) = Job::new(&request, blob);
+        let id = request.id;
+        self.enter(id, Route::Here(Arc::clone(&job)));
+        job::start(Arc::clone(self), job, signals, request);
+    }
+
+    fn route(&self, id: u64) -> Option<Route> {
+        lock(&self.routes).get(&id).map(|route| match route {
+            Route::Here(job) => Route::Here(Arc::clone(job)),
+            Route::There(relay) => Route::There(Arc::clone(relay)),
+        })
+    }
+
+    /// Notes that a request is under way.
+    pub(crate) fn enter(&self, id: u64, route: Route) {
+        lock(&self.routes).insert(id, route);
+    }
+
+    /// Sends an event of a request.
+    pub(crate) fn event(&self, id: u64, event: Event, blob: &[u8]) {
+        self.write(&Reply::<Value>::Event { id, event }, blob);
+    }
+
+    /// Sends the one answer to a request; a second one is not sent.
+    pub(crate) fn done(&self, id: u64, result: Value, blob: &[u8]) {
+        if lock(&self.routes).remove(&id).is_none() {
+            return;
+        }
+        let reply = Reply::Done { id, result };
+        if let Err(error) = self.try_write(&reply, blob) {
+            let result = failed(format!("The result of the module cannot be sent: {error}."));
+            self.write(&Reply::Done { id, result }, &[]);
+        }
+        self.idle.notify_all();
+    }
+
+    /// Passes a message of another user's executor on as it is.
+    pub(crate) fn forward(&self, reply: Reply<Value>, blob: &[u8]) {
+        match reply {
+            Reply::Done { id, result } => self.done(id, result, blob),
+            Reply::Event { id, event } => self.event(id, event, blob),
+            Reply::Hello(_) => {}
+        }
+    }
+
+    fn write(&self, reply: &Reply<Value>, blob: &[u8]) {
+        // An error here is a controller that is gone; the end of standard input tells the session.
+        let _ = self.try_write(reply, blob);
+    }
+
+    /// Fails only if the message cannot be encoded.
+    fn try_write(&self, reply: &Reply<Value>, blob: &[u8]) -> Result<(), windlass_protocol::Error> {
+        let frame = encode(reply, blob)?;
+        let mut output = lock(&self.output);
+        let _ = output.write_all(&frame).and_then(|()| output.flush());
+        Ok(())
+    }
+
+    /// Stops everything that still runs and waits for it, but not for ever.
+    pub(crate) fn end(&self) {
+        for route in lock(&self.routes).values() {
+            if let Route::Here(job) = route {
+                job.cancel();
+            }
+        }
+        self.users.end();
+        let deadline = Instant::now() + GRACE + Duration::from_secs(2);
+        let mut routes = lock(&self.routes);
+        while routes.values().any(|route| matches!(route, Route::Here(_))) {
+            let now = Instant::now();
+            if now >= deadline {
+                break;
+            }
+            routes = self.idle.wait_timeout(routes, deadline - now).map_or_else(|error| error.into_inner().0, |woken| woken.0);
+        }
+        drop(routes);
+        self.users.wait();
+    }
+}
+
+/// The result of a run that failed for this reason.
+pub(crate) fn failed(message: impl Into<String>) -> Value {
+    json!({ "changed": false, "failed": true, "msg": message.into() })
+}
