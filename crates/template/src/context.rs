@@ -1,56 +1,439 @@
 //! The evaluation context of one host and task.
 
+use std::collections::HashMap;
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use indexmap::IndexMap;
 use minijinja::{State, Value};
+use windlass_yaml::{Node, Span, Value as Yaml};
 
-use crate::engine::{Engine, TemplateOptions};
+use crate::compile::{self, Compiled, CompiledPart, Expression};
+use crate::engine::{Compat, Engine, TemplateOptions};
 use crate::error::{Error, ErrorKind};
-use crate::scope::Scope;
+use crate::lazy::{LazyDict, LazyList, is_lazy, scalar};
+use crate::mark;
+use crate::operators::shown;
+use crate::plain::{finish, plain};
+use crate::root::Root;
+use crate::scope::{Scope, Variable};
+use crate::suggest::closest;
+use crate::syntax::is_template;
+use crate::tracker::{self, Dependencies};
+use crate::{classic, is_omit};
 
 /// Evaluates templates over the variables of one host and task. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Context {
+///
+/// A variable is rendered when it is first used and then kept: a context sees its variables as they are at one moment.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+/// The variables of a context and what was rendered of them.
+pub(crate) struct Inner {
     engine: Engine,
     variables: Arc<dyn Scope>,
+    /// What was put on top of another context, and that context.
+    layer: Option<Layer>,
+    rendered: Mutex<HashMap<Arc<str>, Rendered>>,
+}
+
+struct Layer {
+    extra: IndexMap<Arc<str>, Variable>,
+    below: Arc<Inner>,
+}
+
+/// A rendered variable.
+#[derive(Clone)]
+struct Rendered {
+    value: Value,
+    dependencies: Arc<Dependencies>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("variables", &self.variables).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl From<Arc<Inner>> for Context {
+    fn from(inner: Arc<Inner>) -> Context {
+        Context(inner)
+    }
+}
+
+impl Inner {
+    fn rendered(&self) -> MutexGuard<'_, HashMap<Arc<str>, Rendered>> {
+        self.rendered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn compat(&self) -> Compat {
+        self.engine.options().compat
+    }
+
+    /// A variable before it is rendered.
+    pub(crate) fn raw(&self, name: &str) -> Option<Variable> {
+        let mut current = self;
+        while let Some(layer) = &current.layer {
+            if let Some(variable) = layer.extra.get(name) {
+                return Some(variable.clone());
+            }
+            current = &layer.below;
+        }
+        self.variables.get(name)
+    }
+
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        let mut names = self.variables.names();
+        let mut current = self;
+        while let Some(layer) = &current.layer {
+            for name in layer.extra.keys() {
+                if !names.contains(name) {
+                    names.push(name.clone());
+                }
+            }
+            current = &layer.below;
+        }
+        names
+    }
+
+    /// Whether a value with these dependencies is the same in the context below.
+    fn is_same_below(&self, name: &str, dependencies: &Dependencies) -> bool {
+        self.layer.as_ref().is_some_and(|layer| {
+            !layer.extra.contains_key(name) && !layer.extra.keys().any(|extra| dependencies.contains(extra))
+        })
+    }
+
+    fn find_rendered(&self, name: &str) -> Option<Rendered> {
+        if let Some(found) = self.rendered().get(name) {
+            return Some(found.clone());
+        }
+        let layer = self.layer.as_ref().filter(|layer| !layer.extra.contains_key(name))?;
+        let found = layer.below.find_rendered(name)?;
+        (!is_lazy(&found.value) && self.is_same_below(name, &found.dependencies)).then_some(found)
+    }
+
+    fn keep(&self, name: Arc<str>, rendered: Rendered) {
+        if !contains_lazy(&rendered.value)
+            && self.is_same_below(&name, &rendered.dependencies)
+            && let Some(layer) = &self.layer
+        {
+            return layer.below.keep(name, rendered);
+        }
+        self.rendered().insert(name, rendered);
+    }
+
+    /// A variable, rendered; a mark if its template fails.
+    pub(crate) fn value(self: &Arc<Self>, name: &str) -> Option<Value> {
+        tracker::touch(name);
+        if let Some(found) = self.find_rendered(name) {
+            tracker::depends_on(&found.dependencies);
+            return Some(found.value);
+        }
+        let node = match self.raw(name)? {
+            Variable::Data(value) => return Some(value),
+            Variable::Text(node) => node,
+        };
+        let name: Arc<str> = Arc::from(name);
+        let address = Arc::as_ptr(self).addr();
+        match tracker::render(address, &name, || self.lazy(&node)) {
+            Ok((result, dependencies)) => {
+                let value = result.unwrap_or_else(|error| {
+                    mark::failed(error.with_span(&node.span).while_rendering(&name))
+                });
+                tracker::depends_on(&dependencies);
+                self.keep(name, Rendered { value: value.clone(), dependencies });
+                Some(value)
+            }
+            Err(error) => Some(mark::failed(error.with_span(&node.span))),
+        }
+    }
+
+    /// A node as a value whose containers are rendered when they are used.
+    pub(crate) fn lazy(self: &Arc<Self>, node: &Node) -> Result<Value, Error> {
+        match &node.value {
+            Yaml::String(text) if is_template(text) => self.text(text),
+            Yaml::Vault(ciphertext) => self.engine.decrypt(ciphertext).map(Value::from),
+            Yaml::List(nodes) => Ok(LazyList::value(nodes.clone(), self)),
+            Yaml::Map(mapping) => Ok(LazyDict::value(mapping.clone(), self)),
+            other => Ok(scalar(other).unwrap_or_default()),
+        }
+    }
+
+    /// Renders a template of the project's text.
+    pub(crate) fn text(self: &Arc<Self>, text: &str) -> Result<Value, Error> {
+        let compiled = match text.strip_prefix("#jinja2:") {
+            Some(_) => {
+                let (body, options) = crate::file::header(text, &TemplateOptions::default())?;
+                compile::file(body, &options)?
+            }
+            None => compile::text(text)?,
+        };
+        let value = self.render(&compiled, None)?;
+        Ok(crate::file::restore_newlines(value, text, "\n"))
+    }
+
+    /// Renders what was compiled.
+    pub(crate) fn render(
+        self: &Arc<Self>,
+        compiled: &Compiled,
+        files: Option<&Arc<TemplateOptions>>,
+    ) -> Result<Value, Error> {
+        let value = match compiled {
+            Compiled::Text(value) => return Ok(value.clone()),
+            Compiled::Single(expression) => {
+                let value = self.expression(expression, files)?;
+                return match self.compat() {
+                    Compat::V2_19 => Ok(value),
+                    Compat::V2_18 => classic::single(&value, expression.name.is_some()),
+                };
+            }
+            Compiled::Parts(parts) => self.concatenate(parts, files)?,
+            Compiled::Template(template) => {
+                let root = Root::value(self, template.mutates, files);
+                let (text, single) = template.render(root)?;
+                match single {
+                    Some(value) => value,
+                    None if text.is_empty() => Value::from(()),
+                    None => Value::from(text),
+                }
+            }
+        };
+        match self.compat() {
+            Compat::V2_19 => Ok(value),
+            Compat::V2_18 => classic::single(&value, false),
+        }
+    }
+
+    fn concatenate(
+        self: &Arc<Self>,
+        parts: &[CompiledPart],
+        files: Option<&Arc<TemplateOptions>>,
+    ) -> Result<Value, Error> {
+        let mut values: Vec<Value> = Vec::with_capacity(parts.len());
+        for part in parts {
+            let value = match part {
+                CompiledPart::Text(text) => Value::from(text.as_str()),
+                CompiledPart::Expression(expression) => {
+                    let value = self.expression(expression, files)?;
+                    if !matches!(mark::mark(&value), Some(mark::Mark::Nothing)) {
+                        mark::check(&value).map_err(|error| error.with_expression(&expression.written))?;
+                    }
+                    value
+                }
+            };
+            if !value.is_none() && !is_omit(&value) {
+                values.push(value);
+            }
+        }
+        if let [single] = values.as_slice() {
+            return Ok(single.clone());
+        }
+        if values.is_empty() {
+            return Ok(Value::from(()));
+        }
+        let mut text = String::new();
+        for value in &values {
+            text.push_str(&shown(value)?);
+        }
+        Ok(Value::from(text))
+    }
+
+    /// Evaluates a compiled expression.
+    pub(crate) fn expression(
+        self: &Arc<Self>,
+        expression: &Expression,
+        files: Option<&Arc<TemplateOptions>>,
+    ) -> Result<Value, Error> {
+        if let Some(name) = &expression.name
+            && let Some(value) = self.value(name)
+        {
+            return Ok(value);
+        }
+        expression.evaluate(Root::value(self, expression.mutates, files))
+    }
+
+    /// Renders a template file: its output is text, whatever the line of behaviour.
+    pub(crate) fn render_file(
+        self: &Arc<Self>,
+        compiled: &Compiled,
+        options: &Arc<TemplateOptions>,
+    ) -> Result<Value, Error> {
+        match compiled {
+            Compiled::Text(value) => Ok(value.clone()),
+            Compiled::Single(expression) => self.expression(expression, Some(options)),
+            Compiled::Parts(parts) => self.concatenate(parts, Some(options)),
+            Compiled::Template(template) => {
+                let (text, _) = template.render(Root::value(self, template.mutates, Some(options)))?;
+                Ok(Value::from(text))
+            }
+        }
+    }
+
+    /// Adds the nearest name to an error about an undefined variable.
+    pub(crate) fn suggest(&self, error: Error) -> Error {
+        let ErrorKind::Undefined { name } = error.kind() else { return error };
+        if name.is_empty() || name.contains(['.', '[']) || error.hint().is_some() || self.raw(name).is_some() {
+            return error;
+        }
+        let names = self.names();
+        let hint = closest(name, names.iter().map(AsRef::as_ref));
+        error.with_hint(hint)
+    }
+}
+
+/// Whether a value belongs to the context it was rendered in.
+fn contains_lazy(value: &Value) -> bool {
+    match value.as_object() {
+        None => false,
+        // A list or dict the template made may hold lazy ones; looking is not worth it.
+        Some(_) => mark::mark(value).is_none(),
+    }
 }
 
 impl Context {
     pub(crate) fn new(engine: Engine, variables: Arc<dyn Scope>) -> Context {
-        Context { engine, variables }
+        Context(Arc::new(Inner { engine, variables, layer: None, rendered: Mutex::default() }))
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.0
     }
 
     /// The context in which a filter, test or function is being called.
     pub fn from_state(state: &State<'_, '_>) -> Option<Context> {
-        let _ = state;
-        None
+        Root::of(state).map(|root| Context(root.context.clone()))
     }
 
     /// The engine of this run.
     pub fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    /// The rendered value of a variable, if there is one of that name.
-    pub fn variable(&self, name: &str) -> Result<Option<Value>, Error> {
-        let _ = name;
-        Ok(None)
+        &self.0.engine
     }
 
     /// The names of all variables.
     pub fn names(&self) -> Vec<Arc<str>> {
-        self.variables.names()
+        self.0.names()
     }
 
     /// The directories in which lookups search; see [`Scope::search_paths`].
     pub fn search_paths(&self) -> Vec<PathBuf> {
-        self.variables.search_paths()
+        self.0.variables.search_paths()
     }
 
-    /// Renders the text of a template file.
-    pub fn template(&self, text: &str, name: &str, options: &TemplateOptions) -> Result<String, Error> {
-        let _ = (text, options);
-        Err(Error::new(ErrorKind::Syntax, format!("Template {name} could not be read.")))
+    /// A context with more variables on top. What was rendered below is used again where it cannot differ.
+    pub fn with(&self, extra: IndexMap<Arc<str>, Variable>) -> Context {
+        Context(Arc::new(Inner {
+            engine: self.0.engine.clone(),
+            variables: self.0.variables.clone(),
+            layer: Some(Layer { extra, below: self.0.clone() }),
+            rendered: Mutex::default(),
+        }))
+    }
+
+    /// Finishes an evaluation: plain data, or the error with all that is known about it.
+    fn complete(&self, result: Result<Value, Error>, text: Option<&str>, span: &Span) -> Result<Value, Error> {
+        result.and_then(|value| finish(&value)).map_err(|error| {
+            let error = match text {
+                Some(text) => error.with_expression(text),
+                None => error,
+            };
+            self.0.suggest(error.with_span(span))
+        })
+    }
+
+    /// Renders a node and all in it: lists, mappings (their keys too), templates with the types they evaluate to.
+    /// What is omitted in it is dropped; if all of it is, the error is [`ErrorKind::Omitted`].
+    pub fn render(&self, node: &Node) -> Result<Value, Error> {
+        match &node.value {
+            Yaml::List(nodes) => {
+                let mut items = Vec::with_capacity(nodes.len());
+                for node in nodes.iter() {
+                    match self.render(node) {
+                        Ok(value) => items.push(value),
+                        Err(error) if *error.kind() == ErrorKind::Omitted => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(Value::from(items))
+            }
+            Yaml::Map(mapping) => {
+                let mut entries: IndexMap<Value, Value> = IndexMap::with_capacity(mapping.len());
+                for (key, node) in mapping.iter() {
+                    let key = match &key.value {
+                        Yaml::String(text) if is_template(text) => self.render(&key.as_node())?,
+                        _ => crate::lazy::key_value(key),
+                    };
+                    match self.render(node) {
+                        Ok(value) => {
+                            entries.insert(key, value);
+                        }
+                        Err(error) if *error.kind() == ErrorKind::Omitted => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(Value::from_object(entries))
+            }
+            Yaml::String(text) if is_template(text) => self.complete(self.0.text(text), Some(text), &node.span),
+            _ => self.complete(self.0.lazy(node), None, &node.span),
+        }
+    }
+
+    /// Renders a node to text, as names and paths are.
+    pub fn render_to_string(&self, node: &Node) -> Result<String, Error> {
+        let value = self.render(node)?;
+        Ok(if value.is_none() && node.as_str().is_some() { String::new() } else { crate::text(&value) })
+    }
+
+    /// Renders a node to text as far as that is possible, as the names of tasks are: what fails stays as written.
+    pub fn render_tolerant(&self, node: &Node) -> String {
+        let Some(text) = node.as_str() else {
+            return self.render_to_string(node).unwrap_or_else(|_| node.scalar_text().unwrap_or_default());
+        };
+        if matches!(node.value, Yaml::Literal(_)) || !is_template(text) {
+            return text.to_owned();
+        }
+        let shown_or = |value: Result<Value, Error>, written: String| {
+            value.and_then(|value| plain(&value)).map_or(written, |value| {
+                if value.is_none() || is_omit(&value) { String::new() } else { crate::text(&value) }
+            })
+        };
+        match compile::text(text).as_deref() {
+            Ok(Compiled::Parts(parts)) => {
+                let mut out = String::new();
+                for part in parts {
+                    match part {
+                        CompiledPart::Text(text) => out.push_str(text),
+                        CompiledPart::Expression(expression) => {
+                            let written = format!("{{{{ {} }}}}", expression.written);
+                            out.push_str(&shown_or(self.0.expression(expression, None), written));
+                        }
+                    }
+                }
+                out
+            }
+            Ok(compiled) => shown_or(self.0.render(compiled, None), text.to_owned()),
+            Err(_) => text.to_owned(),
+        }
+    }
+
+    /// Evaluates an expression without delimiters, as it would stand between `{{` and `}}`.
+    pub fn evaluate(&self, expression: &str, span: &Span) -> Result<Value, Error> {
+        let result =
+            compile::expression(expression).and_then(|expression| self.0.expression(&expression, None));
+        self.complete(result, Some(expression), span)
+    }
+
+    /// The rendered value of a variable, if there is one of that name.
+    pub fn variable(&self, name: &str) -> Result<Option<Value>, Error> {
+        match self.0.value(name) {
+            Some(value) => self.complete(Ok(value), None, &Span::none()).map(Some),
+            None => Ok(None),
+        }
     }
 }

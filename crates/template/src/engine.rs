@@ -1,9 +1,15 @@
 //! One run's template engine.
 
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass_vault::Secrets;
 
 use crate::context::Context;
+use crate::error::{Error, ErrorKind};
 use crate::scope::Scope;
 
 /// Which line of Ansible's behaviour the types and conditionals follow.
@@ -23,6 +29,48 @@ pub struct Options {
     pub compat: Compat,
     /// The directory of the playbook.
     pub playbook_dir: PathBuf,
+    /// The passwords for vaulted values.
+    pub secrets: Secrets,
+    /// Where decrypted texts are reported, so that they can be masked in what is shown.
+    pub revealed: Revealed,
+}
+
+/// Every text that was decrypted during a run. Cheap to clone; the clones share the set.
+#[derive(Clone, Default)]
+pub struct Revealed(Arc<Set>);
+
+#[derive(Default)]
+struct Set {
+    texts: Mutex<HashSet<Arc<str>>>,
+    count: AtomicUsize,
+}
+
+impl Revealed {
+    /// Adds a text. Texts without content are not worth masking.
+    pub fn insert(&self, text: &str) {
+        if text.trim().is_empty() {
+            return;
+        }
+        let mut texts = self.0.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        texts.insert(Arc::from(text));
+        self.0.count.store(texts.len(), Ordering::Release);
+    }
+
+    /// How many there are: whoever masks needs a new copy only when this has grown.
+    pub fn count(&self) -> usize {
+        self.0.count.load(Ordering::Acquire)
+    }
+
+    /// All of them.
+    pub fn texts(&self) -> Vec<Arc<str>> {
+        self.0.texts.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}
+
+impl fmt::Debug for Revealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Revealed({} texts)", self.count())
+    }
 }
 
 /// How one template file is read.
@@ -40,6 +88,8 @@ pub struct TemplateOptions {
     pub variable: (String, String),
     /// `{#` and `#}`.
     pub comment: (String, String),
+    /// Directories in which templates that are included are searched before the scope's own.
+    pub search_paths: Vec<PathBuf>,
 }
 
 impl Default for TemplateOptions {
@@ -52,29 +102,72 @@ impl Default for TemplateOptions {
             block: pair("{%", "%}"),
             variable: pair("{{", "}}"),
             comment: pair("{#", "#}"),
+            search_paths: Vec::new(),
         }
     }
 }
 
+impl TemplateOptions {
+    /// What distinguishes a template read with these options from one read with others.
+    pub(crate) fn key(&self) -> String {
+        format!(
+            "{}{}{:?}{:?}{:?}{:?}",
+            self.trim_blocks, self.lstrip_blocks, self.newline_sequence, self.block, self.variable, self.comment
+        )
+    }
+}
+
 /// The template engine of one run. Cheap to clone; shared by all hosts and threads.
-#[derive(Clone, Debug)]
-pub struct Engine {
-    pub(crate) options: Arc<Options>,
+#[derive(Clone)]
+pub struct Engine(Arc<Shared>);
+
+struct Shared {
+    options: Options,
+    /// Ciphertext to plain text: deriving a key takes long, and every host asks for the same values.
+    decrypted: Mutex<HashMap<Arc<str>, Arc<str>>>,
 }
 
 impl Engine {
     /// Makes the engine of a run.
     pub fn new(options: Options) -> Engine {
-        Engine { options: Arc::new(options) }
+        Engine(Arc::new(Shared { options, decrypted: Mutex::default() }))
     }
 
     /// The options it was made with.
     pub fn options(&self) -> &Options {
-        &self.options
+        &self.0.options
+    }
+
+    /// The decrypted texts so far.
+    pub fn revealed(&self) -> &Revealed {
+        &self.0.options.revealed
     }
 
     /// Opens an evaluation context over the variables of one host and task.
     pub fn scope(&self, variables: Arc<dyn Scope>) -> Context {
         Context::new(self.clone(), variables)
+    }
+
+    /// The text of a vaulted value; it is reported to [`Revealed`].
+    pub fn decrypt(&self, ciphertext: &Arc<str>) -> Result<Arc<str>, Error> {
+        let lock = || self.0.decrypted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = lock().get(ciphertext) {
+            return Ok(text.clone());
+        }
+        let vault = |message: String| Error::new(ErrorKind::Vault, message);
+        let plain = windlass_vault::decrypt(ciphertext.as_bytes(), &self.0.options.secrets)
+            .map_err(|error| vault(error.to_string()))?;
+        let text: Arc<str> = String::from_utf8(plain)
+            .map_err(|_| vault("The vaulted value is not text: it is not UTF-8.".to_owned()))?
+            .into();
+        self.0.options.revealed.insert(&text);
+        lock().insert(ciphertext.clone(), text.clone());
+        Ok(text)
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("compat", &self.0.options.compat).finish_non_exhaustive()
     }
 }

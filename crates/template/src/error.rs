@@ -1,5 +1,10 @@
 //! What can go wrong when a template is evaluated.
 
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_yaml::Span;
+
 /// What kind of mistake it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -29,20 +34,39 @@ pub enum ErrorKind {
     Lookup,
     /// A vaulted value could not be decrypted.
     Vault,
+    /// The value as a whole is [`omit`](crate::omit): whoever asked decides what leaving it out means.
+    Omitted,
 }
 
-/// A template could not be evaluated.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct Error {
+/// A template could not be evaluated: what is wrong, where, and what was being evaluated.
+#[derive(Clone)]
+pub struct Error(Box<Details>);
+
+#[derive(Clone)]
+struct Details {
     kind: ErrorKind,
     message: String,
+    hint: Option<String>,
+    expression: Option<Arc<str>>,
+    span: Option<Span>,
+    /// The line of the template, counted from 1.
+    line: Option<u32>,
+    /// The variables whose templates were being rendered, innermost first.
+    variables: Vec<String>,
 }
 
 impl Error {
     /// An error of that kind; the message is a whole sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into() }
+        Error(Box::new(Details {
+            kind,
+            message: message.into(),
+            hint: None,
+            expression: None,
+            span: None,
+            line: None,
+            variables: Vec::new(),
+        }))
     }
 
     /// A filter, test, method or operator refused its arguments.
@@ -55,20 +79,172 @@ impl Error {
         Error::new(ErrorKind::Lookup, message)
     }
 
+    /// The text cannot be parsed.
+    pub(crate) fn syntax(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Syntax, message)
+    }
+
     /// What kind of mistake it is.
     pub fn kind(&self) -> &ErrorKind {
-        &self.kind
+        &self.0.kind
     }
 
     /// The sentence, without where it happened.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
+    }
+
+    /// What to do about it, when that is known.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// The template or expression that failed, as written.
+    pub fn expression(&self) -> Option<&str> {
+        self.0.expression.as_deref()
+    }
+
+    /// Where the text that failed was written.
+    pub fn span(&self) -> Option<&Span> {
+        self.0.span.as_ref()
+    }
+
+    /// The variables whose templates were being rendered, innermost first.
+    pub fn variables(&self) -> &[String] {
+        &self.0.variables
+    }
+
+    /// The line of the template that failed, counted from 1, as far as it is known.
+    pub(crate) fn line(&self) -> Option<u32> {
+        self.0.line
+    }
+
+    /// Adds the line of the template, unless one is known.
+    pub(crate) fn with_line(mut self, line: Option<usize>) -> Error {
+        self.0.line = self.0.line.or_else(|| line.and_then(|line| u32::try_from(line).ok()));
+        self
+    }
+
+    /// Whether something does not exist.
+    pub fn is_undefined(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Undefined { .. })
+    }
+
+    /// Whether something is not known yet, in check mode.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Unknown { .. })
+    }
+
+    /// Adds what to do about it, unless that was said already.
+    pub fn with_hint(mut self, hint: Option<String>) -> Error {
+        self.0.hint = self.0.hint.or(hint);
+        self
+    }
+
+    /// Adds the text that failed, unless an inner text was named already.
+    pub(crate) fn with_expression(mut self, expression: &str) -> Error {
+        if self.0.expression.is_none() {
+            self.0.expression = Some(Arc::from(expression));
+        }
+        self
+    }
+
+    /// Adds where the text was written, unless a place nearer to the mistake is known.
+    pub fn with_span(mut self, span: &Span) -> Error {
+        if self.0.span.is_none() && span.is_located() {
+            self.0.span = Some(span.clone());
+        }
+        self
+    }
+
+    /// Adds the next outer variable whose template was being rendered.
+    pub(crate) fn while_rendering(mut self, variable: &str) -> Error {
+        self.0.variables.push(variable.to_owned());
+        self
+    }
+
+    /// The whole story over several lines: the sentence, the place with its line, and what to do.
+    pub fn report(&self) -> String {
+        let mut text = self.to_string();
+        if let Some(span) = &self.0.span {
+            let excerpt = span.excerpt();
+            if !excerpt.is_empty() {
+                text.push('\n');
+                text.push_str(&excerpt);
+            }
+        }
+        text
     }
 }
 
-/// Lets filters and functions use `?` on our errors; the kind survives the way through minijinja.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        if let Some(hint) = &self.0.hint {
+            write!(f, " {hint}")?;
+        }
+        if let Some(expression) = &self.0.expression {
+            write!(f, " While evaluating `{}`", shorten(expression))?;
+            if !self.0.variables.is_empty() {
+                write!(f, " for `{}`", self.0.variables.join("` for `"))?;
+            }
+            if let Some(span) = &self.0.span {
+                write!(f, " at {span}")?;
+            }
+            f.write_str(".")?;
+        }
+        Ok(())
+    }
+}
+
+/// A template is shown as far as it helps to recognise it.
+fn shorten(text: &str) -> String {
+    const LIMIT: usize = 160;
+    let line = text.trim();
+    match line.char_indices().nth(LIMIT) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Lets filters and functions use `?` on our errors; all of it survives the way through minijinja.
 impl From<Error> for minijinja::Error {
     fn from(error: Error) -> minijinja::Error {
-        minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, error.message.clone()).with_source(error)
+        minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, error.0.message.clone()).with_source(error)
+    }
+}
+
+/// Takes our own error out of what minijinja reports, or puts minijinja's words into a sentence.
+impl From<minijinja::Error> for Error {
+    fn from(error: minijinja::Error) -> Error {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+        while let Some(current) = cause {
+            if let Some(ours) = current.downcast_ref::<Error>() {
+                return ours.clone().with_line(error.line());
+            }
+            cause = current.source();
+        }
+        let sentence = |text: String| {
+            let mut characters = text.trim_end_matches('.').chars();
+            let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+            format!("{first}{}.", characters.as_str())
+        };
+        let message = match error.detail() {
+            Some(detail) => detail.to_owned(),
+            None => error.kind().to_string(),
+        };
+        let kind = match error.kind() {
+            minijinja::ErrorKind::SyntaxError => ErrorKind::Syntax,
+            _ => ErrorKind::Filter,
+        };
+        Error::new(kind, sentence(message)).with_line(error.line())
     }
 }

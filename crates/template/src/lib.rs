@@ -11,18 +11,33 @@ pub mod filters;
 pub mod lookups;
 pub mod tests;
 
+mod classic;
+mod compile;
+mod condition;
 mod context;
+mod emission;
 mod engine;
 mod error;
+mod file;
+mod globals;
+mod lazy;
 mod mark;
+mod methods;
+mod mutable;
+mod operators;
+mod plain;
 mod python;
 mod registry;
+mod root;
 mod scope;
+mod suggest;
+mod syntax;
+mod tracker;
 
 pub use minijinja::Value;
 
 pub use crate::context::Context;
-pub use crate::engine::{Compat, Engine, Options, TemplateOptions};
+pub use crate::engine::{Compat, Engine, Options, Revealed, TemplateOptions};
 pub use crate::error::{Error, ErrorKind};
 pub use crate::mark::{is_omit, is_undefined, omit, undefined, unknown};
 pub use crate::python::{repr, text, truth, type_name};

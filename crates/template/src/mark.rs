@@ -1,16 +1,63 @@
-//! Values that stand for something else: undefined, not known yet, left out.
+//! Values that stand for something else: undefined, not known yet, failed, left out.
+//!
+//! A mark travels through a template until something needs the value: printing it, comparing it, iterating over it is
+//! the error the mark stands for. Attributes of a mark are the mark itself, and a filter or function that is given one
+//! answers with it, so that `missing.a.b | default(x)` works however long the chain is.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use minijinja::Value;
 use minijinja::value::{Object, ObjectRepr};
+use minijinja::{State, Value};
 
-/// Stands for a variable, key or attribute that does not exist, or whose value is not known yet.
-#[derive(Debug)]
-pub(crate) struct Mark {
-    pub(crate) name: String,
-    pub(crate) unknown: Option<String>,
+use crate::error::{Error, ErrorKind};
+
+/// What a value that cannot be used stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum Mark {
+    /// A variable, key or attribute that does not exist.
+    Undefined {
+        /// Its name as written.
+        name: String,
+        /// The sentence to fail with.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// A value that is not known yet.
+    Unknown(String),
+    /// A variable or element whose template failed.
+    Failed(Error),
+    /// The result of `x if condition` without an else: prints as nothing.
+    Nothing,
+}
+
+impl Mark {
+    /// The error that using the value is.
+    pub(crate) fn error(&self) -> Error {
+        match self {
+            Mark::Undefined { name, message, hint } => {
+                Error::new(ErrorKind::Undefined { name: name.clone() }, message.clone()).with_hint(hint.clone())
+            }
+            Mark::Unknown(reason) => {
+                Error::new(ErrorKind::Unknown { reason: reason.clone() }, format!("The value is not known yet: {reason}."))
+            }
+            Mark::Failed(error) => error.clone(),
+            Mark::Nothing => Error::new(
+                ErrorKind::Undefined { name: String::new() },
+                "The inline `if` has no `else`, and its condition is false, so that there is no value.",
+            ),
+        }
+    }
+
+    /// Whether it stands for something that does not exist, directly or because a template could not find it.
+    fn is_undefined(&self) -> bool {
+        match self {
+            Mark::Undefined { .. } | Mark::Nothing => true,
+            Mark::Unknown(_) => false,
+            Mark::Failed(error) => error.is_undefined(),
+        }
+    }
 }
 
 impl Object for Mark {
@@ -22,25 +69,84 @@ impl Object for Mark {
         Some(Value::from_dyn_object(self.clone()))
     }
 
+    fn get_value_by_str(self: &Arc<Self>, _key: &str) -> Option<Value> {
+        Some(Value::from_dyn_object(self.clone()))
+    }
+
+    fn call(self: &Arc<Self>, _state: &mut State<'_, '_>, _args: &[Value]) -> Result<Value, minijinja::Error> {
+        Ok(Value::from_dyn_object(self.clone()))
+    }
+
+    fn call_method(
+        self: &Arc<Self>,
+        _state: &mut State<'_, '_>,
+        _method: &str,
+        _args: &[Value],
+    ) -> Result<Value, minijinja::Error> {
+        Ok(Value::from_dyn_object(self.clone()))
+    }
+
     fn is_true(self: &Arc<Self>) -> bool {
         false
     }
+
+    fn render(self: &Arc<Self>, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+/// The mark a value is, if it is one.
+pub(crate) fn mark(value: &Value) -> Option<&Mark> {
+    value.downcast_object_ref::<Mark>()
+}
+
+/// Fails if the value is a mark.
+pub(crate) fn check(value: &Value) -> Result<(), Error> {
+    if value.is_undefined() {
+        return Err(nameless());
+    }
+    match mark(value) {
+        Some(mark) => Err(mark.error()),
+        None => Ok(()),
+    }
+}
+
+fn nameless() -> Error {
+    Error::new(ErrorKind::Undefined { name: String::new() }, "A parameter of the macro has no value.")
+}
+
+/// A value that fails with this error when it is used.
+pub(crate) fn failed(error: Error) -> Value {
+    Value::from_object(Mark::Failed(error))
+}
+
+/// An undefined value with its sentence.
+pub(crate) fn missing(name: impl Into<String>, message: String, hint: Option<String>) -> Value {
+    Value::from_object(Mark::Undefined { name: name.into(), message, hint })
+}
+
+/// The result of `x if condition` without an else.
+pub(crate) fn nothing() -> Value {
+    static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::from_object(Mark::Nothing));
+    NOTHING.clone()
 }
 
 /// An undefined value that remembers the name it was looked up by.
 pub fn undefined(name: impl Into<String>) -> Value {
-    Value::from_object(Mark { name: name.into(), unknown: None })
+    let name = name.into();
+    let message = format!("'{name}' is undefined.");
+    missing(name, message, None)
 }
 
 /// A value that is not known yet, for check mode: an expression that touches it fails with
 /// [`ErrorKind::Unknown`](crate::ErrorKind::Unknown).
 pub fn unknown(reason: impl Into<String>) -> Value {
-    Value::from_object(Mark { name: String::new(), unknown: Some(reason.into()) })
+    Value::from_object(Mark::Unknown(reason.into()))
 }
 
 /// Whether the value stands for something that does not exist. An unknown value exists.
 pub fn is_undefined(value: &Value) -> bool {
-    value.is_undefined() || value.downcast_object_ref::<Mark>().is_some_and(|mark| mark.unknown.is_none())
+    value.is_undefined() || mark(value).is_some_and(Mark::is_undefined)
 }
 
 #[derive(Debug)]
@@ -52,7 +158,7 @@ impl Object for Omit {
     }
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<omit>")
+        f.write_str("<<Omit>>")
     }
 }
 

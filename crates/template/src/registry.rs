@@ -4,19 +4,22 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use indexmap::IndexMap;
-use minijinja::State;
-use minijinja::value::Value;
+use minijinja::value::Kwargs;
+use minijinja::{State, Value};
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::filters::FILTERS;
 use crate::lookups::LOOKUPS;
+use crate::mark::{self, mark};
+use crate::plain::{settled, undefined_within};
+use crate::suggest::closest;
 use crate::tests::TESTS;
 
 /// One filter or test as the registries list it.
 ///
 /// The function behind it is a typed minijinja function (`Value::from_function`). Before it is called, its arguments
-/// are checked and made plain: an undefined or unknown argument is an error, lazily rendered containers are rendered.
+/// are checked and made plain: an undefined or unknown argument is the answer, lazily rendered containers are rendered.
 #[derive(Clone, Copy)]
 pub struct Function {
     /// Its names: plain ones for what Ansible and Jinja ship, dotted ones (`ansible.utils.ipaddr`) for collections.
@@ -58,42 +61,123 @@ pub fn call_filter(state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -
 
 /// Calls a test by name, as `select('name')` does.
 pub fn call_test(state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -> Result<bool, minijinja::Error> {
-    call(state, tests(), "test", name, arguments).map(|value| value.is_true())
+    let verdict = apply_test(state, name, arguments)?;
+    mark::check(&verdict)?;
+    Ok(verdict.is_true())
 }
+
+/// Applies a test in an expression; an undefined value is answered with itself.
+pub(crate) fn apply_test(
+    state: &mut State<'_, '_>,
+    name: &str,
+    arguments: &[Value],
+) -> Result<Value, minijinja::Error> {
+    call(state, tests(), "test", name, arguments)
+}
+
+/// Whether there is a filter of that name.
+pub(crate) fn has_filter(name: &str) -> bool {
+    filters().contains_key(name)
+}
+
+/// Whether there is a test of that name.
+pub(crate) fn has_test(name: &str) -> bool {
+    tests().contains_key(name)
+}
+
+type Table = HashMap<String, Callable>;
 
 fn call(
     state: &mut State<'_, '_>,
-    table: &HashMap<String, Callable>,
+    table: &Table,
     what: &str,
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, minijinja::Error> {
     match table.get(name) {
-        Some(callable) => callable.call(state, arguments),
-        None => Err(Error::new(ErrorKind::Filter, format!("There is no {what} `{name}`.")).into()),
+        Some(callable) => callable.call(state, name, arguments),
+        None => {
+            let hint = closest(name, table.keys().map(String::as_str));
+            Err(Error::new(ErrorKind::Syntax, format!("There is no {what} '{name}'.")).with_hint(hint).into())
+        }
     }
 }
 
 /// A function of the registry, ready to be called.
-pub(crate) struct Callable {
+struct Callable {
     function: Value,
-    #[expect(dead_code)]
     takes_undefined: bool,
 }
 
 impl Callable {
-    fn call(&self, state: &mut State<'_, '_>, arguments: &[Value]) -> Result<Value, minijinja::Error> {
-        self.function.call(state, arguments)
+    fn call(&self, state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -> Result<Value, minijinja::Error> {
+        if self.takes_undefined {
+            return answer(self.function.call(state, arguments));
+        }
+        let mut settled_arguments = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            if mark(argument).is_some() {
+                return Ok(argument.clone());
+            }
+            if argument.is_undefined() {
+                mark::check(argument)?;
+            }
+            let argument = if argument.is_kwargs() {
+                match keyword_arguments(argument)? {
+                    Ok(kwargs) => kwargs,
+                    Err(undefined) => return Ok(undefined),
+                }
+            } else {
+                settled(argument)
+            };
+            if !LOOKS_AT_NO_ITEM.contains(&name)
+                && let Some(undefined) = undefined_within(&argument)
+            {
+                return Ok(undefined);
+            }
+            settled_arguments.push(argument);
+        }
+        answer(self.function.call(state, &settled_arguments))
     }
 }
 
-fn table(functions: &[Function]) -> HashMap<String, Callable> {
+/// Filters and tests that do not need every item of what they are given: an undefined one among them may stay.
+const LOOKS_AT_NO_ITEM: [&str; 19] = [
+    "length", "count", "first", "last", "list", "map", "select", "reject", "selectattr", "rejectattr", "reverse",
+    "ternary", "type_debug", "mapping", "sequence", "iterable", "string", "number", "batch",
+];
+
+/// Makes the values plain; the inner error is an undefined one among them.
+fn keyword_arguments(argument: &Value) -> Result<Result<Value, Value>, minijinja::Error> {
+    let kwargs = Kwargs::try_from(argument.clone())?;
+    let mut plain = Vec::new();
+    for name in kwargs.args() {
+        let value: Value = kwargs.peek(name)?;
+        if mark(&value).is_some() {
+            return Ok(Err(value));
+        }
+        plain.push((name.to_owned(), settled(&value)));
+    }
+    Ok(Ok(plain.into_iter().collect::<Kwargs>().into()))
+}
+
+/// A function that ran into something undefined answers with an undefined value, so that `default` can follow it.
+pub(crate) fn answer(outcome: Result<Value, minijinja::Error>) -> Result<Value, minijinja::Error> {
+    match outcome.map_err(Error::from) {
+        Ok(value) => Ok(value),
+        Err(error) if error.is_undefined() => Ok(mark::failed(error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn table(functions: &[Function]) -> Table {
     let mut table = HashMap::new();
     for function in functions {
         for name in function.names {
             let callable = || Callable { function: (function.make)(), takes_undefined: function.takes_undefined };
             if !name.contains('.') {
                 table.insert(format!("ansible.builtin.{name}"), callable());
+                table.insert(format!("ansible.legacy.{name}"), callable());
             }
             table.insert((*name).to_owned(), callable());
         }
@@ -101,19 +185,21 @@ fn table(functions: &[Function]) -> HashMap<String, Callable> {
     table
 }
 
-pub(crate) fn filters() -> &'static HashMap<String, Callable> {
-    static TABLE: OnceLock<HashMap<String, Callable>> = OnceLock::new();
+fn filters() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| table(FILTERS))
 }
 
-pub(crate) fn tests() -> &'static HashMap<String, Callable> {
-    static TABLE: OnceLock<HashMap<String, Callable>> = OnceLock::new();
+fn tests() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| table(TESTS))
 }
 
 /// The lookup of that name.
-#[expect(dead_code)]
-pub(crate) fn lookup(name: &str) -> Option<&'static dyn Lookup> {
+pub(crate) fn lookup(name: &str) -> Result<&'static dyn Lookup, Error> {
     let plain = name.strip_prefix("ansible.builtin.").or_else(|| name.strip_prefix("ansible.legacy.")).unwrap_or(name);
-    LOOKUPS.iter().copied().find(|lookup| lookup.names().contains(&plain))
+    LOOKUPS.iter().copied().find(|lookup| lookup.names().contains(&plain)).ok_or_else(|| {
+        let known = LOOKUPS.iter().flat_map(|lookup| lookup.names()).copied();
+        Error::lookup(format!("There is no lookup '{name}'.")).with_hint(closest(plain, known))
+    })
 }

@@ -4,13 +4,17 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use minijinja::Value;
+use windlass_yaml::Node;
 
 /// A variable before it is used.
 #[derive(Clone, Debug)]
 pub enum Variable {
     /// Data: facts, results, lookups. Never a template.
     Data(Value),
+    /// Text of the project: its strings may be templates, rendered when the variable is used.
+    Text(Node),
 }
 
 /// The variables one host sees for one task.
@@ -25,5 +29,16 @@ pub trait Scope: Send + Sync + Debug {
     /// playbook's). Callers append `files`, `templates` or `vars` themselves.
     fn search_paths(&self) -> Vec<PathBuf> {
         Vec::new()
+    }
+}
+
+/// A plain table of variables.
+impl Scope for IndexMap<Arc<str>, Variable> {
+    fn get(&self, name: &str) -> Option<Variable> {
+        self.get(name).cloned()
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        self.keys().cloned().collect()
     }
 }

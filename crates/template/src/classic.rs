@@ -1,0 +1,184 @@
+//! The types of ansible-core 2.18: everything is text first, and text that looks like data becomes data.
+
+use indexmap::IndexMap;
+use minijinja::Value;
+use minijinja::value::{Tuple, ValueKind};
+
+use crate::error::Error;
+use crate::mark::{check, is_omit};
+use crate::plain::plain;
+use crate::python::{number, text};
+
+/// What a template evaluates to. Only the value of a variable that stands alone keeps its type.
+pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
+    if is_omit(value) {
+        return Ok(value.clone());
+    }
+    check(value)?;
+    Ok(match value.kind() {
+        ValueKind::None if !variable => Value::from(""),
+        ValueKind::None | ValueKind::Bool | ValueKind::Bytes => value.clone(),
+        ValueKind::Number if variable => value.clone(),
+        ValueKind::Number => Value::from(text(value)),
+        ValueKind::String => {
+            let string = value.as_str().unwrap_or_default();
+            literal(string).unwrap_or_else(|| value.clone())
+        }
+        _ if value.is_tuple() => Value::from(text(&plain(value)?)),
+        _ => value.clone(),
+    })
+}
+
+/// The data that text is, if it looks like a list, a dict or a boolean of Python or JSON.
+fn literal(text: &str) -> Option<Value> {
+    match text {
+        "True" => return Some(Value::from(true)),
+        "False" => return Some(Value::from(false)),
+        _ => {}
+    }
+    if !text.starts_with(['[', '{']) || text.starts_with("{{") {
+        return None;
+    }
+    let mut reader = Reader { rest: text, depth: 0 };
+    let value = reader.value()?;
+    reader.space();
+    reader.rest.is_empty().then_some(value)
+}
+
+/// Reads literals of Python, with JSON's `true`, `false` and `null`.
+struct Reader<'a> {
+    rest: &'a str,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn space(&mut self) {
+        self.rest = self.rest.trim_start();
+    }
+
+    fn accept(&mut self, token: &str) -> bool {
+        self.space();
+        match self.rest.strip_prefix(token) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn value(&mut self) -> Option<Value> {
+        self.depth += 1;
+        if self.depth > 100 {
+            return None;
+        }
+        self.space();
+        let value = match self.rest.chars().next()? {
+            '[' => Value::from(self.items("[", "]")?.0),
+            '(' => {
+                let (mut items, comma) = self.items("(", ")")?;
+                if items.len() == 1 && !comma { items.remove(0) } else { Value::from(Tuple::from(items)) }
+            }
+            '{' => self.entries()?,
+            '\'' | '"' => self.string()?,
+            'u' | 'b' if self.rest[1..].starts_with(['\'', '"']) => {
+                self.rest = &self.rest[1..];
+                self.string()?
+            }
+            '-' | '+' | '.' | '0'..='9' => self.number()?,
+            _ => self.word()?,
+        };
+        self.depth -= 1;
+        Some(value)
+    }
+
+    fn items(&mut self, open: &str, close: &str) -> Option<(Vec<Value>, bool)> {
+        self.accept(open);
+        let mut items = Vec::new();
+        let mut comma = false;
+        while !self.accept(close) {
+            if !items.is_empty() && !comma {
+                return None;
+            }
+            items.push(self.value()?);
+            comma = self.accept(",");
+        }
+        Some((items, comma))
+    }
+
+    fn entries(&mut self) -> Option<Value> {
+        self.accept("{");
+        let mut entries: IndexMap<Value, Value> = IndexMap::new();
+        let mut comma = true;
+        while !self.accept("}") {
+            if !comma {
+                return None;
+            }
+            let key = self.value()?;
+            if !self.accept(":") {
+                return None;
+            }
+            entries.insert(key, self.value()?);
+            comma = self.accept(",");
+        }
+        Some(Value::from_object(entries))
+    }
+
+    fn string(&mut self) -> Option<Value> {
+        let mut out = String::new();
+        loop {
+            let quote = self.rest.chars().next()?;
+            let mut characters = self.rest[1..].char_indices();
+            let end = loop {
+                let (index, character) = characters.next()?;
+                if character == '\\' {
+                    characters.next();
+                } else if character == quote {
+                    break index;
+                }
+            };
+            out.push_str(&crate::syntax::unescape(&self.rest[1..=end]));
+            self.rest = &self.rest[end + 2..];
+            // Strings one after the other are one.
+            self.space();
+            if !self.rest.starts_with(['\'', '"']) {
+                return Some(Value::from(out));
+            }
+        }
+    }
+
+    fn number(&mut self) -> Option<Value> {
+        let end = self
+            .rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '+' | '-' | '.' | '_'))
+            .unwrap_or(self.rest.len());
+        let digits = &self.rest[..end];
+        // Python does not read `0644`.
+        let unsigned = digits.trim_start_matches(['+', '-']);
+        if unsigned.len() > 1 && unsigned.starts_with('0') && unsigned.bytes().all(|digit| digit.is_ascii_digit()) {
+            return None;
+        }
+        let value = match digits.parse::<i128>() {
+            Ok(integer) => number::integer(integer),
+            Err(_) => Value::from(digits.parse::<f64>().ok()?),
+        };
+        self.rest = &self.rest[end..];
+        Some(value)
+    }
+
+    fn word(&mut self) -> Option<Value> {
+        for (word, value) in [
+            ("True", Value::from(true)),
+            ("true", Value::from(true)),
+            ("False", Value::from(false)),
+            ("false", Value::from(false)),
+            ("None", Value::from(())),
+            ("null", Value::from(())),
+        ] {
+            if self.accept(word) {
+                return Some(value);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,160 @@
+//! Conditions: `when`, `changed_when`, `failed_when`, `until`, `that`.
+
+use minijinja::Value;
+use windlass_yaml::{Node, Value as Yaml};
+
+use crate::compile::{self, Compiled};
+use crate::context::{Context, Inner};
+use crate::engine::Compat;
+use crate::error::{Error, ErrorKind};
+use crate::lazy::{LazyDict, LazyList};
+use crate::plain::finish;
+use crate::python::type_name;
+use crate::scope::Variable;
+use crate::syntax::is_template;
+
+use std::sync::Arc;
+
+/// How often a condition may stand for another one.
+const INDIRECTIONS: usize = 20;
+
+impl Context {
+    /// Evaluates a condition: a boolean, an expression, or a list of conditions that must all be true.
+    ///
+    /// An expression must give a boolean (with [`Compat::V2_18`], anything counts as Python's truth). Text that is
+    /// wholly a template may also name a variable that holds the expression, as long as that is the project's text.
+    pub fn condition(&self, node: &Node) -> Result<bool, Error> {
+        if let Yaml::List(nodes) = &node.value {
+            for node in nodes.iter() {
+                if !self.condition(node)? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        let written = node.scalar_text().unwrap_or_default();
+        self.inner()
+            .condition(node, 0)
+            .map_err(|error| self.inner().suggest(error.with_expression(&written).with_span(&node.span)))
+    }
+}
+
+impl Inner {
+    fn condition(self: &Arc<Self>, node: &Node, depth: usize) -> Result<bool, Error> {
+        let classic = self.compat() == Compat::V2_18;
+        let text = match &node.value {
+            Yaml::Bool(value) => return Ok(*value),
+            Yaml::String(text) => text.trim(),
+            Yaml::Null if classic => return Ok(true),
+            Yaml::Null => "",
+            Yaml::Literal(_) => {
+                return Err(Error::new(
+                    ErrorKind::Conditional,
+                    "The condition is marked as unsafe, so that it is never evaluated.",
+                ));
+            }
+            _ if classic => return Ok(finish(&self.lazy(node)?)?.is_true()),
+            _ => return Err(Error::new(ErrorKind::Conditional, "A condition is a string or a boolean.")),
+        };
+        if text.is_empty() {
+            return if classic {
+                Ok(true)
+            } else {
+                Err(Error::new(ErrorKind::Conditional, "The condition is empty, which is not allowed."))
+            };
+        }
+        if is_wholly_template(text) {
+            if depth < INDIRECTIONS
+                && let Some(inner) = self.indirection(text)
+            {
+                return self.condition(&inner, depth + 1);
+            }
+            let value = finish(&self.text(text)?)?;
+            return self.judge(&value, true);
+        }
+        if is_template(text) && text.starts_with('{') {
+            return Err(Error::syntax(
+                "Syntax error in the condition: template delimiters are not supported in expressions.",
+            ));
+        }
+        let expression = compile::condition(text)?;
+        let value = finish(&self.expression(&expression, None)?)?;
+        if classic
+            && expression.name.is_some()
+            && let Some(name) = &expression.name
+            && let Some(Variable::Text(inner)) = self.raw(name)
+            && matches!(&inner.value, Yaml::String(text) if is_template(text))
+            && value.as_str().is_some()
+            && depth < INDIRECTIONS
+        {
+            // The text a template gave is evaluated once more.
+            let again = Node::string(value.as_str().unwrap_or_default(), inner.span.clone());
+            return self.condition(&again, INDIRECTIONS);
+        }
+        self.judge(&value, false)
+    }
+
+    /// The project's text that a condition like `{{ name }}` or `{{ name.key }}` stands for.
+    fn indirection(self: &Arc<Self>, text: &str) -> Option<Node> {
+        let compiled = compile::text(text).ok()?;
+        let Compiled::Single(expression) = compiled.as_ref() else { return None };
+        let mut path = expression.written.split('.');
+        let first = path.next()?;
+        let mut node = match self.raw(first)? {
+            Variable::Text(node) => node,
+            Variable::Data(_) => return None,
+        };
+        for key in path {
+            if let Yaml::String(text) = &node.value
+                && is_template(text)
+            {
+                let value = self.text(text).ok()?;
+                let inner = match (value.downcast_object_ref::<LazyDict>(), value.downcast_object_ref::<LazyList>()) {
+                    (Some(dict), _) => dict.node(key),
+                    (_, Some(list)) => list.node(key.parse().ok()?),
+                    _ => None,
+                };
+                node = inner?.clone();
+            } else {
+                node = node.get(key)?.clone();
+            }
+        }
+        matches!(node.value, Yaml::String(_)).then_some(node)
+    }
+
+    fn judge(&self, value: &Value, template: bool) -> Result<bool, Error> {
+        use minijinja::value::ValueKind;
+        if value.kind() == ValueKind::Bool {
+            return Ok(value.is_true());
+        }
+        if self.compat() == Compat::V2_18 {
+            let word = value.as_str().filter(|_| template).map(str::trim);
+            return Ok(match word {
+                Some("False" | "false") => false,
+                _ => value.is_true(),
+            });
+        }
+        if template && value.as_str().is_some() {
+            return Err(Error::new(
+                ErrorKind::Conditional,
+                "The condition is a template that gives text, and text made by a template is not trusted as an expression.",
+            ));
+        }
+        let truth = if value.is_true() { "True" } else { "False" };
+        Err(Error::new(
+            ErrorKind::Conditional,
+            format!(
+                "Conditionals must have a boolean result, but this one gives a value of type '{}' (which would be {truth}).",
+                type_name(value)
+            ),
+        )
+        .with_hint(Some("Compare the value, or convert it with the filter `bool`.".to_owned())))
+    }
+}
+
+/// Whether text starts and ends with delimiters, so that it is a template as a whole.
+fn is_wholly_template(text: &str) -> bool {
+    text.starts_with("#jinja2:")
+        || (["{{", "{%", "{#"].iter().any(|start| text.starts_with(start))
+            && ["}}", "%}", "#}"].iter().any(|end| text.ends_with(end)))
+}

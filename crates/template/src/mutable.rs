@@ -1,0 +1,78 @@
+//! Lists and dictionaries that templates change in place: `{% set _ = list.append(x) %}`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indexmap::IndexMap;
+use minijinja::Value;
+use minijinja::value::{Enumerator, Object, ObjectRepr};
+
+/// A list that can be changed.
+#[derive(Debug)]
+pub(crate) struct MutableList(Mutex<Vec<Value>>);
+
+impl MutableList {
+    pub(crate) fn value(items: Vec<Value>) -> Value {
+        Value::from_object(MutableList(Mutex::new(items)))
+    }
+
+    /// Works on the items. The function must not reach back into the list.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Vec<Value>) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn snapshot(&self) -> Vec<Value> {
+        self.with(|items| items.clone())
+    }
+}
+
+impl Object for MutableList {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let index = key.as_usize()?;
+        self.with(|items| items.get(index).cloned())
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.snapshot())
+    }
+
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        Some(self.with(|items| items.len()))
+    }
+}
+
+/// A dictionary that can be changed.
+#[derive(Debug)]
+pub(crate) struct MutableDict(Mutex<IndexMap<Value, Value>>);
+
+impl MutableDict {
+    pub(crate) fn value(entries: impl IntoIterator<Item = (Value, Value)>) -> Value {
+        Value::from_object(MutableDict(Mutex::new(entries.into_iter().collect())))
+    }
+
+    /// Works on the entries. The function must not reach back into the dictionary.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut IndexMap<Value, Value>) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn snapshot(&self) -> Vec<(Value, Value)> {
+        self.with(|map| map.iter().map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+}
+
+impl Object for MutableDict {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.with(|map| map.get(key).cloned())
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.with(|map| map.keys().cloned().collect()))
+    }
+
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        Some(self.with(|map| map.len()))
+    }
+}

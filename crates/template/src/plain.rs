@@ -1,0 +1,200 @@
+//! From the values of a running template to plain data.
+//!
+//! Inside a template, containers may be rendered lazily, may be changed in place and may hold undefined values. Filters,
+//! comparisons and results want plain lists and dicts.
+
+use indexmap::IndexMap;
+use minijinja::Value;
+use minijinja::value::{ObjectRepr, Tuple};
+
+use crate::error::{Error, ErrorKind};
+use crate::lazy::{LazyDict, LazyList};
+use crate::mark::{self, is_omit, mark};
+use crate::mutable::{MutableDict, MutableList};
+use crate::python::{time, type_name};
+
+/// How deep data may nest.
+const DEPTH: usize = 500;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Undefined values stay where they are.
+    Argument,
+    /// Undefined values are errors.
+    Operand,
+    /// The same; tuples and iterables become lists, what is omitted is dropped.
+    Result,
+}
+
+/// Plain containers with undefined values still in them.
+pub(crate) fn settled(value: &Value) -> Value {
+    match walk(value, Purpose::Argument, 0) {
+        Ok(changed) => changed.unwrap_or_else(|| value.clone()),
+        Err(error) => mark::failed(error),
+    }
+}
+
+/// Plain containers; an undefined value in them is an error.
+pub(crate) fn plain(value: &Value) -> Result<Value, Error> {
+    Ok(walk(value, Purpose::Operand, 0)?.unwrap_or_else(|| value.clone()))
+}
+
+/// The final value of a template.
+pub(crate) fn finish(value: &Value) -> Result<Value, Error> {
+    if is_omit(value) {
+        return Err(Error::new(ErrorKind::Omitted, "The value as a whole is omitted."));
+    }
+    if value.is_undefined() {
+        mark::check(value)?;
+    }
+    Ok(walk(value, Purpose::Result, 0)?.unwrap_or_else(|| value.clone()))
+}
+
+/// The first undefined value in a plain container.
+pub(crate) fn undefined_within(value: &Value) -> Option<Value> {
+    if mark(value).is_some() {
+        return Some(value.clone());
+    }
+    if let Some(items) = value.downcast_object_ref::<Vec<Value>>() {
+        return items.iter().find_map(undefined_within);
+    }
+    if let Some(items) = value.downcast_object_ref::<Tuple>() {
+        return items.iter().find_map(undefined_within);
+    }
+    if let Some(map) = value.downcast_object_ref::<IndexMap<Value, Value>>() {
+        return map.values().find_map(undefined_within);
+    }
+    None
+}
+
+/// `None` when the value is already as wanted.
+fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, Error> {
+    let Some(object) = value.as_object() else { return Ok(None) };
+    if depth > DEPTH {
+        return Err(Error::filter("The data nests too deeply, or contains itself."));
+    }
+    if let Some(mark) = mark(value) {
+        return if purpose == Purpose::Argument { Ok(None) } else { Err(mark.error()) };
+    }
+    if let Some(items) = value.downcast_object_ref::<Vec<Value>>() {
+        return walk_items(items, purpose, depth, false);
+    }
+    if let Some(map) = value.downcast_object_ref::<IndexMap<Value, Value>>() {
+        let entries = map.iter().map(|(key, value)| (key, value));
+        return walk_entries(entries, purpose, depth, false);
+    }
+    if let Some(items) = value.downcast_object_ref::<Tuple>() {
+        let walked = walk_items(items, purpose, depth, purpose == Purpose::Result)?;
+        return Ok(match walked {
+            Some(items) if purpose != Purpose::Result => {
+                Some(Value::from(Tuple::from(items.try_iter()?.collect::<Vec<_>>())))
+            }
+            other => other,
+        });
+    }
+    if let Some(list) = value.downcast_object_ref::<LazyList>() {
+        return walk_items(&list.items(), purpose, depth, true);
+    }
+    if let Some(dict) = value.downcast_object_ref::<LazyDict>() {
+        let entries = dict.entries();
+        return walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true);
+    }
+    if let Some(list) = value.downcast_object_ref::<MutableList>() {
+        return walk_items(&list.snapshot(), purpose, depth, true);
+    }
+    if let Some(dict) = value.downcast_object_ref::<MutableDict>() {
+        let entries = dict.snapshot();
+        return walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true);
+    }
+    if purpose != Purpose::Result {
+        return Ok(None);
+    }
+    match object.repr() {
+        ObjectRepr::Seq | ObjectRepr::Iterable => {
+            let items: Vec<Value> = object.try_iter().into_iter().flatten().collect();
+            walk_items(&items, purpose, depth, true)
+        }
+        ObjectRepr::Map => {
+            let entries: Vec<(Value, Value)> = object.try_iter_pairs().into_iter().flatten().collect();
+            walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true)
+        }
+        _ if time::is_datetime(value) || time::is_timedelta(value) || is_omit(value) => Ok(None),
+        _ => Err(Error::filter(format!(
+            "A value of type '{}' cannot be kept: the template gives a function or macro instead of calling it.",
+            type_name(value)
+        ))),
+    }
+}
+
+/// Whether an item of a result is dropped.
+fn dropped(value: &Value, purpose: Purpose) -> bool {
+    purpose == Purpose::Result && is_omit(value)
+}
+
+fn walk_items(items: &[Value], purpose: Purpose, depth: usize, copy: bool) -> Result<Option<Value>, Error> {
+    let mut copied: Option<Vec<Value>> = copy.then(|| Vec::with_capacity(items.len()));
+    for (index, item) in items.iter().enumerate() {
+        let changed = walk(item, purpose, depth + 1)?;
+        if (changed.is_some() || dropped(item, purpose)) && copied.is_none() {
+            copied = Some(items[..index].to_vec());
+        }
+        if let Some(copied) = &mut copied
+            && !dropped(item, purpose)
+        {
+            copied.push(changed.unwrap_or_else(|| item.clone()));
+        }
+    }
+    Ok(copied.map(Value::from))
+}
+
+fn walk_entries<'a>(
+    entries: impl Iterator<Item = (&'a Value, &'a Value)> + Clone,
+    purpose: Purpose,
+    depth: usize,
+    copy: bool,
+) -> Result<Option<Value>, Error> {
+    let mut copied: Option<IndexMap<Value, Value>> = copy.then(IndexMap::new);
+    for (index, (key, item)) in entries.clone().enumerate() {
+        let changed = walk(item, purpose, depth + 1)?;
+        if (changed.is_some() || dropped(item, purpose)) && copied.is_none() {
+            copied = Some(entries.clone().take(index).map(|(key, value)| (key.clone(), value.clone())).collect());
+        }
+        if let Some(copied) = &mut copied
+            && !dropped(item, purpose)
+        {
+            copied.insert(key.clone(), changed.unwrap_or_else(|| item.clone()));
+        }
+    }
+    Ok(copied.map(Value::from_object))
+}
+
+/// A list or dict the template may change: its own, or a copy of what it was given.
+pub(crate) fn mutable(value: &Value) -> Value {
+    mutable_within(value, 0)
+}
+
+fn mutable_within(value: &Value, depth: usize) -> Value {
+    if depth > DEPTH || value.downcast_object_ref::<MutableList>().is_some() {
+        return value.clone();
+    }
+    if value.downcast_object_ref::<MutableDict>().is_some() || value.is_tuple() || mark(value).is_some() {
+        return value.clone();
+    }
+    let own = |items: &[Value]| MutableList::value(items.iter().map(|item| mutable_within(item, depth + 1)).collect());
+    if let Some(items) = value.downcast_object_ref::<Vec<Value>>() {
+        return own(items);
+    }
+    if let Some(list) = value.downcast_object_ref::<LazyList>() {
+        return own(&list.items());
+    }
+    let own = |entries: Vec<(Value, Value)>| {
+        MutableDict::value(entries.into_iter().map(|(key, value)| (key, mutable_within(&value, depth + 1))))
+    };
+    if let Some(map) = value.downcast_object_ref::<IndexMap<Value, Value>>() {
+        return own(map.iter().map(|(key, value)| (key.clone(), value.clone())).collect());
+    }
+    if let Some(dict) = value.downcast_object_ref::<LazyDict>() {
+        return own(dict.entries());
+    }
+    value.clone()
+}

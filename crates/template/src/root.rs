@@ -1,0 +1,141 @@
+//! What an evaluation sees as its variables, and how functions of templates get back to the context they run in.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use minijinja::value::{Enumerator, Object};
+use minijinja::{State, Value};
+
+use crate::compile;
+use crate::context::{Context, Inner};
+use crate::engine::TemplateOptions;
+use crate::error::{Error, ErrorKind};
+use crate::globals;
+use crate::mark;
+use crate::operators;
+use crate::plain;
+
+/// The name under which the root finds itself; no template can write it.
+const SELF: &str = "\u{1}root";
+
+/// The variables of one evaluation.
+pub(crate) struct Root {
+    pub(crate) context: Arc<Inner>,
+    /// The copies of lists and dicts that this evaluation may change, if it changes any.
+    owned: Option<Mutex<HashMap<String, Value>>>,
+    /// How the templates that are included are read and where they are searched.
+    pub(crate) files: Option<Arc<TemplateOptions>>,
+}
+
+impl Root {
+    /// The root of an evaluation.
+    pub(crate) fn value(context: &Arc<Inner>, mutates: bool, files: Option<&Arc<TemplateOptions>>) -> Value {
+        Value::from_object(Root {
+            context: context.clone(),
+            owned: mutates.then(Mutex::default),
+            files: files.cloned(),
+        })
+    }
+
+    /// The root of the evaluation that a function is called in.
+    pub(crate) fn of(state: &State<'_, '_>) -> Option<Arc<Root>> {
+        state.lookup(SELF)?.downcast_object()
+    }
+
+    fn variable(&self, name: &str) -> Option<Value> {
+        self.context.value(name)
+    }
+
+    fn owned(&self, name: &str) -> Option<Value> {
+        let Some(owned) = &self.owned else { return self.variable(name) };
+        if let Some(value) = owned.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
+            return Some(value.clone());
+        }
+        let value = plain::mutable(&self.variable(name)?);
+        owned.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), value.clone());
+        Some(value)
+    }
+}
+
+impl fmt::Debug for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the variables of the host")
+    }
+}
+
+impl Object for Root {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.get_value_by_str(key.as_str()?)
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
+        if key == SELF {
+            return Some(Value::from_dyn_object(self.clone()));
+        }
+        Some(
+            self.owned(key)
+                .or_else(|| globals::get(key, &self.context))
+                .unwrap_or_else(|| mark::undefined(key)),
+        )
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::NonEnumerable
+    }
+}
+
+/// Renders a string literal that is a template itself.
+pub(crate) fn nested_template(state: &mut State<'_, '_>, text: &Value) -> Result<Value, minijinja::Error> {
+    let context = operators::context(state)?;
+    Ok(context.inner().text(text.as_str().unwrap_or_default())?)
+}
+
+/// Finds a template to include; the answer is the name minijinja loads it by.
+pub(crate) fn include(
+    state: &mut State<'_, '_>,
+    name: &Value,
+    ignore_missing: bool,
+) -> Result<Value, minijinja::Error> {
+    mark::check(name)?;
+    let Some(root) = Root::of(state) else { return Err(Error::filter("There is nowhere to include from.").into()) };
+    let names: Vec<Value> = match name.as_str() {
+        Some(_) => vec![name.clone()],
+        None => name.try_iter()?.collect(),
+    };
+    let options = root.files.clone().unwrap_or_default();
+    let mut directories = options.search_paths.clone();
+    for directory in Context::from(root.context.clone()).search_paths() {
+        directories.push(directory.join("templates"));
+        directories.push(directory);
+    }
+    for name in &names {
+        let relative = name.as_str().ok_or_else(|| Error::filter("The name of a template to include is a string."))?;
+        if let Some(path) = find(relative, &directories) {
+            let text = std::fs::read_to_string(&path).map_err(|error| {
+                Error::new(ErrorKind::Lookup, format!("The template {} cannot be read: {error}.", path.display()))
+            })?;
+            let name = compile::included(&text, &options).map_err(|error| error.with_expression(relative))?;
+            return Ok(Value::from(name));
+        }
+    }
+    if ignore_missing {
+        return Ok(Value::from("missing"));
+    }
+    let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+    let searched: Vec<String> = directories.iter().map(|directory| directory.display().to_string()).collect();
+    Err(Error::new(
+        ErrorKind::Lookup,
+        format!("The template '{}' was not found in {}.", names.join("' or '"), searched.join(", ")),
+    )
+    .into())
+}
+
+fn find(name: &str, directories: &[PathBuf]) -> Option<PathBuf> {
+    let path = Path::new(name);
+    if path.is_absolute() {
+        return path.is_file().then(|| path.to_owned());
+    }
+    directories.iter().map(|directory| directory.join(path)).find(|path| path.is_file())
+}

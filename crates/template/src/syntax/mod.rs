@@ -1,0 +1,214 @@
+//! From the text of a template to what minijinja runs.
+//!
+//! The text is cut into pieces, its expressions are parsed, and both are written again in the form minijinja gets: every
+//! operator, attribute and subscript is a filter of [`operators`](crate::operators), so that they do what Python does
+//! and see undefined values; white space control and custom delimiters are already applied.
+
+mod expression;
+mod scan;
+mod statement;
+mod token;
+
+use std::fmt::Write as _;
+
+use scan::Piece;
+pub(crate) use token::{Escapes, unescape};
+
+use crate::engine::TemplateOptions;
+use crate::error::Error;
+use expression::Parser;
+
+/// How the string literals of expressions are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Dialect {
+    /// What a backslash in a string literal of `{{ }}` means.
+    pub(crate) escapes: Escapes,
+    /// String literals that are templates themselves are rendered everywhere, not only as terms of lookups.
+    pub(crate) nested_templates: bool,
+}
+
+/// What a text turned out to be.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// Nothing to evaluate.
+    Text(String),
+    /// Only `{{ }}` and text: one part for each.
+    Parts(Vec<Part>),
+    /// A template with blocks.
+    Template(Template),
+}
+
+/// A template in minijinja's terms.
+#[derive(Debug)]
+pub(crate) struct Template {
+    /// What minijinja compiles.
+    pub(crate) source: String,
+    /// Lists and dictionaries are changed in place.
+    pub(crate) mutates: bool,
+    /// Its output can be a single value: nothing in it captures output.
+    pub(crate) transparent: bool,
+}
+
+/// A part of a text without blocks.
+#[derive(Debug)]
+pub(crate) enum Part {
+    /// Literal text.
+    Text(String),
+    /// An expression.
+    Expression(Expression),
+}
+
+/// An expression in minijinja's terms.
+#[derive(Debug)]
+pub(crate) struct Expression {
+    /// What minijinja compiles.
+    pub(crate) code: String,
+    /// The text between the delimiters, trimmed, as written.
+    pub(crate) written: String,
+    /// The name, if the expression is a single variable.
+    pub(crate) name: Option<String>,
+    /// Lists and dictionaries are changed in place.
+    pub(crate) mutates: bool,
+}
+
+/// Whether the text can be anything else than literal text, with the usual delimiters.
+pub(crate) fn is_template(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    memchr_brace(bytes) || text.starts_with("#jinja2:")
+}
+
+fn memchr_brace(bytes: &[u8]) -> bool {
+    bytes.windows(2).any(|pair| pair[0] == b'{' && matches!(pair[1], b'{' | b'%' | b'#'))
+}
+
+/// Parses a single expression, as conditions are.
+pub(crate) fn parse_expression(text: &str, dialect: Dialect) -> Result<Expression, Error> {
+    let (tokens, _) = token::tokenize(text, 0, None, dialect.escapes)?;
+    expression(text, text, &tokens, dialect)
+}
+
+fn expression(text: &str, written: &str, tokens: &[token::Token<'_>], dialect: Dialect) -> Result<Expression, Error> {
+    let mutates = mutates(tokens);
+    let mut parser = Parser::new(text, tokens, dialect.nested_templates, mutates);
+    let code = parser.tuple()?;
+    parser.end()?;
+    let name = parser.single_name();
+    Ok(Expression { code, written: written.trim().to_owned(), name, mutates })
+}
+
+/// Whether a method that changes its object is called.
+fn mutates(tokens: &[token::Token<'_>]) -> bool {
+    tokens.windows(3).any(|window| {
+        window[0].is(".")
+            && window[2].is("(")
+            && matches!(
+                window[1].name(),
+                Some(
+                    "append" | "extend" | "insert" | "remove" | "pop" | "clear" | "sort" | "reverse" | "update"
+                        | "setdefault" | "popitem" | "__setitem__" | "__delitem__"
+                )
+            )
+    })
+}
+
+/// Parses the text of a template.
+pub(crate) fn parse(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Parsed, Error> {
+    let pieces = scan::scan(text, options, dialect.escapes)?;
+    if pieces.iter().all(|piece| matches!(piece, Piece::Text(_))) {
+        let text = pieces.into_iter().filter_map(|piece| if let Piece::Text(text) = piece { Some(text) } else { None });
+        return Ok(Parsed::Text(text.collect()));
+    }
+    if !pieces.iter().any(|piece| matches!(piece, Piece::Block { .. })) {
+        let mut parts = Vec::new();
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => parts.push(Part::Text(text)),
+                Piece::Variable { written, tokens, .. } => {
+                    parts.push(Part::Expression(expression(text, written, &tokens, dialect)?));
+                }
+                Piece::Block { .. } => {}
+            }
+        }
+        return Ok(Parsed::Parts(parts));
+    }
+    Ok(Parsed::Template(template(text, pieces, dialect)?))
+}
+
+/// Parses the text of a template that must become one, whatever it holds.
+pub(crate) fn parse_template(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Template, Error> {
+    template(text, scan::scan(text, options, dialect.escapes)?, dialect)
+}
+
+fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Template, Error> {
+    let mutates = pieces.iter().any(|piece| match piece {
+        Piece::Variable { tokens, .. } | Piece::Block { tokens, .. } => mutates(tokens),
+        Piece::Text(_) => false,
+    });
+    let mut source = String::with_capacity(text.len() * 2);
+    let mut transparent = true;
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => write_text(&text, &mut source),
+            Piece::Variable { tokens, written } => {
+                let mut parser = Parser::new(text, &tokens, dialect.nested_templates, mutates);
+                let code = parser.tuple()?;
+                parser.end()?;
+                let _ = write!(source, "{{{{ {code} {}}}}}", newlines(written));
+            }
+            Piece::Block { tokens, written } => {
+                let mut parser = Parser::new(text, &tokens, dialect.nested_templates, mutates);
+                let statement = statement::statement(&mut parser)?;
+                transparent &= !statement.captures;
+                let _ = write!(source, "{{% {} {}%}}", statement.code, newlines(written));
+            }
+        }
+    }
+    Ok(Template { source, mutates, transparent })
+}
+
+/// As many newlines as the tag spans, so that the lines of errors stay right.
+fn newlines(written: &str) -> String {
+    written.chars().filter(|character| *character == '\n').collect()
+}
+
+/// Writes text so that minijinja sees no tag in it, whatever follows.
+fn write_text(text: &str, source: &mut String) {
+    let mut rest = text;
+    while let Some(position) = rest.find('{') {
+        let after = rest[position + 1..].chars().next();
+        source.push_str(&rest[..position]);
+        if matches!(after, None | Some('{' | '%' | '#')) {
+            source.push_str("{% raw %}{{% endraw %}");
+        } else {
+            source.push('{');
+        }
+        rest = &rest[position + 1..];
+    }
+    source.push_str(rest);
+}
+
+/// A string as a literal of minijinja's.
+fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            _ => out.push(character),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A syntax error with its place in the text.
+pub(self) fn error_at(text: &str, offset: usize, message: impl Into<String>) -> Error {
+    let before = &text[..offset.min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let message: String = message.into();
+    Error::syntax(format!("Syntax error in the template at line {line}, column {column}: {message}."))
+}

@@ -1,0 +1,249 @@
+//! Parses the statements of `{% %}` and writes them for minijinja.
+
+use crate::error::Error;
+
+use super::expression::Parser;
+
+/// A statement for minijinja.
+pub(super) struct Statement {
+    pub(super) code: String,
+    /// It captures or produces output in a way that is not the template's own.
+    pub(super) captures: bool,
+}
+
+/// Parses the tokens of one tag.
+pub(super) fn statement(parser: &mut Parser<'_>) -> Result<Statement, Error> {
+    let word = parser.expect_name()?;
+    let mut captures = false;
+    let code = match word {
+        "if" | "elif" => format!("{word} ({}|__check)", parser.tuple()?),
+        "for" => for_loop(parser)?,
+        "set" => {
+            let (code, block) = set(parser)?;
+            captures = block;
+            code
+        }
+        "macro" => {
+            captures = true;
+            macro_(parser)?
+        }
+        "call" => {
+            captures = true;
+            call(parser)?
+        }
+        "filter" => {
+            captures = true;
+            filter_block(parser)?
+        }
+        "do" => format!("set __done = {}", parser.tuple()?),
+        "with" => with(parser)?,
+        "include" => {
+            captures = true;
+            include(parser)?
+        }
+        "import" => {
+            captures = true;
+            let template = parser.condition()?;
+            word_of(parser, "as")?;
+            let name = parser.expect_name()?;
+            context_words(parser);
+            format!("import ({template}|__include(false)) as {name}")
+        }
+        "from" => {
+            captures = true;
+            from_import(parser)?
+        }
+        "extends" => {
+            captures = true;
+            format!("extends ({}|__include(false))", parser.condition()?)
+        }
+        "block" => {
+            captures = true;
+            let name = parser.expect_name()?;
+            let mut code = format!("block {name}");
+            while let Some(flag) = parser.peek_name() {
+                if flag == "required" {
+                    code.push_str(" required");
+                }
+                parser.advance();
+            }
+            code
+        }
+        "autoescape" => format!("autoescape {}", parser.condition()?),
+        "endblock" | "endmacro" => {
+            // The name may be repeated here.
+            parser.advance();
+            word.to_owned()
+        }
+        "else" | "endif" | "endfor" | "endset" | "endcall" | "endfilter" | "endwith" | "endautoescape" | "break"
+        | "continue" => word.to_owned(),
+        _ => return Err(Error::syntax(format!("Jinja has no tag `{word}`."))),
+    };
+    if !parser.at_end() {
+        return Err(parser.unexpected("the end of the tag"));
+    }
+    Ok(Statement { code, captures })
+}
+
+fn word_of(parser: &mut Parser<'_>, word: &str) -> Result<(), Error> {
+    if parser.accept_word(word) { Ok(()) } else { Err(parser.unexpected(&format!("`{word}`"))) }
+}
+
+/// Names to assign to: `a`, `a, b`, `(a, b)`, `namespace.a`.
+fn target(parser: &mut Parser<'_>) -> Result<String, Error> {
+    let mut names = Vec::new();
+    let mut comma = false;
+    loop {
+        if parser.accept("(") {
+            names.push(format!("({})", target(parser)?));
+            parser.expect(")")?;
+        } else {
+            let mut name = parser.expect_name()?.to_owned();
+            while parser.accept(".") {
+                name.push('.');
+                name.push_str(parser.expect_name()?);
+            }
+            names.push(name);
+        }
+        if !parser.accept(",") {
+            break;
+        }
+        comma = true;
+        let ends = parser.peek().is_none_or(|token| token.is("=") || token.is(")")) || parser.peek_name() == Some("in");
+        if ends {
+            break;
+        }
+    }
+    Ok(if comma && names.len() == 1 { format!("{},", names.join("")) } else { names.join(", ") })
+}
+
+fn for_loop(parser: &mut Parser<'_>) -> Result<String, Error> {
+    let names = target(parser)?;
+    word_of(parser, "in")?;
+    let items = parser.tuple_without_condition()?;
+    let mut code = format!("for {names} in ({items}|__iter)");
+    if parser.accept_word("if") {
+        code.push_str(&format!(" if ({}|__check)", parser.condition()?));
+    }
+    if parser.accept_word("recursive") {
+        code.push_str(" recursive");
+    }
+    Ok(code)
+}
+
+/// The code, and whether it is the form that captures a block.
+fn set(parser: &mut Parser<'_>) -> Result<(String, bool), Error> {
+    let names = target(parser)?;
+    if parser.accept("=") {
+        let value = parser.tuple()?;
+        let value = if parser.mutates { format!("({value}|__own)") } else { value };
+        return Ok((format!("set {names} = {value}"), false));
+    }
+    let mut code = format!("set {names}");
+    while parser.accept("|") {
+        code.push_str(&bare_filter(parser)?);
+    }
+    Ok((code, true))
+}
+
+/// A filter that is applied to a captured block: ` | __filter("name", arguments)`.
+fn bare_filter(parser: &mut Parser<'_>) -> Result<String, Error> {
+    let applied = parser.filter("")?;
+    let inner = applied.strip_prefix('(').and_then(|code| code.strip_suffix(')')).unwrap_or(&applied);
+    Ok(format!(" {inner}"))
+}
+
+fn parameters(parser: &mut Parser<'_>) -> Result<String, Error> {
+    parser.expect("(")?;
+    let mut parameters: Vec<String> = Vec::new();
+    while !parser.accept(")") {
+        if !parameters.is_empty() {
+            parser.expect(",")?;
+        }
+        let name = parser.expect_name()?;
+        if parser.accept("=") {
+            parameters.push(format!("{name}={}", parser.condition()?));
+        } else {
+            parameters.push(name.to_owned());
+        }
+    }
+    Ok(parameters.join(", "))
+}
+
+fn macro_(parser: &mut Parser<'_>) -> Result<String, Error> {
+    let name = parser.expect_name()?;
+    let parameters = parameters(parser)?;
+    Ok(format!("macro {name}({parameters})"))
+}
+
+fn call(parser: &mut Parser<'_>) -> Result<String, Error> {
+    let parameters =
+        if parser.peek().is_some_and(|token| token.is("(")) { format!("({})", parameters(parser)?) } else { String::new() };
+    Ok(format!("call{parameters} {}", parser.condition()?))
+}
+
+fn filter_block(parser: &mut Parser<'_>) -> Result<String, Error> {
+    let first = bare_filter(parser)?;
+    let mut code = format!("filter{}", first.replacen(" |", " ", 1));
+    while parser.accept("|") {
+        code.push_str(&bare_filter(parser)?);
+    }
+    Ok(code)
+}
+
+fn with(parser: &mut Parser<'_>) -> Result<String, Error> {
+    let mut code = String::from("with");
+    let mut first = true;
+    while !parser.at_end() {
+        if !first {
+            parser.expect(",")?;
+            code.push(',');
+        }
+        first = false;
+        let name = parser.expect_name()?;
+        parser.expect("=")?;
+        code.push_str(&format!(" {name} = {}", parser.condition()?));
+    }
+    Ok(code)
+}
+
+/// `with context` and `without context`: minijinja always gives the context.
+fn context_words(parser: &mut Parser<'_>) {
+    if matches!(parser.peek_name(), Some("with" | "without")) {
+        parser.advance();
+        parser.accept_word("context");
+    }
+}
+
+fn include(parser: &mut Parser<'_>) -> Result<String, Error> {
+    let template = parser.condition()?;
+    let ignore = parser.accept_word("ignore");
+    if ignore {
+        word_of(parser, "missing")?;
+    }
+    context_words(parser);
+    let suffix = if ignore { " ignore missing" } else { "" };
+    Ok(format!("include ({template}|__include({ignore})){suffix}"))
+}
+
+fn from_import(parser: &mut Parser<'_>) -> Result<String, Error> {
+    let template = parser.condition()?;
+    word_of(parser, "import")?;
+    let mut names: Vec<String> = Vec::new();
+    while let Some(name) = parser.peek_name() {
+        if matches!(name, "with" | "without") && !names.is_empty() {
+            break;
+        }
+        parser.advance();
+        if parser.accept_word("as") {
+            names.push(format!("{name} as {}", parser.expect_name()?));
+        } else {
+            names.push(name.to_owned());
+        }
+        if !parser.accept(",") {
+            break;
+        }
+    }
+    context_words(parser);
+    Ok(format!("from ({template}|__include(false)) import {}", names.join(", ")))
+}

@@ -1,0 +1,97 @@
+//! What is being rendered on this thread: which variables a value depends on, and whether one refers to itself.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind};
+
+/// The names of the variables a value was made from.
+pub(crate) type Dependencies = HashSet<Arc<str>>;
+
+/// How many variables may be rendered within each other.
+const DEPTH: usize = 150;
+
+struct Frame {
+    /// The variable that is being rendered and the context it is rendered in; none for an item of a container.
+    variable: Option<(usize, Arc<str>)>,
+    dependencies: Dependencies,
+}
+
+thread_local! {
+    static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Notes that a variable was asked for.
+pub(crate) fn touch(name: &str) {
+    FRAMES.with_borrow_mut(|frames| {
+        if let Some(frame) = frames.last_mut()
+            && !frame.dependencies.contains(name)
+        {
+            frame.dependencies.insert(Arc::from(name));
+        }
+    });
+}
+
+/// Notes that a value with these dependencies was used.
+pub(crate) fn depends_on(dependencies: &Dependencies) {
+    FRAMES.with_borrow_mut(|frames| {
+        if let Some(frame) = frames.last_mut() {
+            for name in dependencies {
+                if !frame.dependencies.contains(name) {
+                    frame.dependencies.insert(name.clone());
+                }
+            }
+        }
+    });
+}
+
+/// Does something and collects what it depends on.
+pub(crate) fn collect<T>(work: impl FnOnce() -> T) -> (T, Arc<Dependencies>) {
+    within(None, work)
+}
+
+/// Renders a variable, unless it is being rendered already.
+pub(crate) fn render<T>(
+    context: usize,
+    name: &Arc<str>,
+    work: impl FnOnce() -> T,
+) -> Result<(T, Arc<Dependencies>), Error> {
+    let chain = FRAMES.with_borrow(|frames| {
+        let variables: Vec<&(usize, Arc<str>)> = frames.iter().filter_map(|frame| frame.variable.as_ref()).collect();
+        let start = variables.iter().position(|(own, other)| *own == context && other == name);
+        let start = start.or_else(|| (variables.len() >= DEPTH).then(|| variables.len() - 10));
+        start.map(|start| {
+            let mut chain: Vec<String> = variables[start..].iter().map(|(_, name)| name.to_string()).collect();
+            chain.push(name.to_string());
+            chain
+        })
+    });
+    match chain {
+        Some(chain) => {
+            let message = format!("Recursive loop detected: the variable refers to itself: {}.", chain.join(" -> "));
+            Err(Error::new(ErrorKind::Recursion { chain }, message))
+        }
+        None => Ok(within(Some((context, name.clone())), work)),
+    }
+}
+
+/// Takes the frame away again, however the work ends.
+struct Guard;
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        FRAMES.with_borrow_mut(Vec::pop);
+    }
+}
+
+fn within<T>(variable: Option<(usize, Arc<str>)>, work: impl FnOnce() -> T) -> (T, Arc<Dependencies>) {
+    FRAMES.with_borrow_mut(|frames| frames.push(Frame { variable, dependencies: Dependencies::new() }));
+    let guard = Guard;
+    let result = work();
+    let dependencies = FRAMES.with_borrow_mut(|frames| {
+        frames.last_mut().map(|frame| std::mem::take(&mut frame.dependencies)).unwrap_or_default()
+    });
+    drop(guard);
+    (result, Arc::new(dependencies))
+}
