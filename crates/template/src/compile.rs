@@ -114,11 +114,7 @@ fn register(source: String) -> String {
 
 type Cache<T> = RwLock<HashMap<Box<str>, Result<Arc<T>, Error>>>;
 
-fn cached<T>(
-    cache: &'static Cache<T>,
-    text: &str,
-    make: impl FnOnce() -> Result<T, Error>,
-) -> Result<Arc<T>, Error> {
+fn cached<T>(cache: &'static Cache<T>, text: &str, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
     if let Some(found) = cache.read().unwrap_or_else(PoisonError::into_inner).get(text) {
         return found.clone();
     }

@@ -144,9 +144,8 @@ impl Inner {
         let address = Arc::as_ptr(self).addr();
         match tracker::render(address, &name, || self.lazy(&node)) {
             Ok((result, dependencies)) => {
-                let value = result.unwrap_or_else(|error| {
-                    mark::failed(error.with_span(&node.span).while_rendering(&name))
-                });
+                let value =
+                    result.unwrap_or_else(|error| mark::failed(error.with_span(&node.span).while_rendering(&name)));
                 tracker::depends_on(&dependencies);
                 self.keep(name, Rendered { value: value.clone(), dependencies });
                 Some(value)
@@ -424,8 +423,7 @@ impl Context {
 
     /// Evaluates an expression without delimiters, as it would stand between `{{` and `}}`.
     pub fn evaluate(&self, expression: &str, span: &Span) -> Result<Value, Error> {
-        let result =
-            compile::expression(expression).and_then(|expression| self.0.expression(&expression, None));
+        let result = compile::expression(expression).and_then(|expression| self.0.expression(&expression, None));
         self.complete(result, Some(expression), span)
     }
 

@@ -43,7 +43,10 @@ pub(crate) fn header<'a>(text: &'a str, options: &TemplateOptions) -> Result<(&'
     };
     for pair in line.split(',') {
         let Some((key, value)) = pair.split_once(':') else {
-            return Err(Error::syntax(format!("`{}` in the line `{HEADER}` is not of the form `option: value`.", pair.trim())));
+            return Err(Error::syntax(format!(
+                "`{}` in the line `{HEADER}` is not of the form `option: value`.",
+                pair.trim()
+            )));
         };
         apply(&mut options, key.trim(), value.trim())?;
     }
@@ -51,7 +54,8 @@ pub(crate) fn header<'a>(text: &'a str, options: &TemplateOptions) -> Result<(&'
 }
 
 fn apply(options: &mut TemplateOptions, key: &str, value: &str) -> Result<(), Error> {
-    let wrong = |what: &str| Error::syntax(format!("The option `{key}` in the line `{HEADER}` needs {what}, not `{value}`."));
+    let wrong =
+        |what: &str| Error::syntax(format!("The option `{key}` in the line `{HEADER}` needs {what}, not `{value}`."));
     let flag = || match value {
         "True" | "true" | "1" => Ok(true),
         "False" | "false" | "0" => Ok(false),

@@ -280,17 +280,10 @@ fn joiner(separator: Option<&Value>) -> Value {
 
 impl Context {
     /// Runs a lookup as `query()` does: always a list. This is what `with_NAME` loops call.
-    pub fn lookup(
-        &self,
-        name: &str,
-        terms: &[Value],
-        options: &registry::LookupOptions,
-    ) -> Result<Vec<Value>, Error> {
+    pub fn lookup(&self, name: &str, terms: &[Value], options: &registry::LookupOptions) -> Result<Vec<Value>, Error> {
         let lookup = registry::lookup(name)?;
         lookup.run(self, terms, options).map_err(|error| match error.kind() {
-            ErrorKind::Filter => {
-                Error::lookup(format!("The lookup '{name}' failed. {error}"))
-            }
+            ErrorKind::Filter => Error::lookup(format!("The lookup '{name}' failed. {error}")),
             _ => error,
         })
     }

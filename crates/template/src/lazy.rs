@@ -40,9 +40,8 @@ impl Cache {
         let Some(context) = context.upgrade() else {
             return mark::failed(Error::new(ErrorKind::Filter, "The variable outlived the task it was read for."));
         };
-        let (value, dependencies) = tracker::collect(|| {
-            context.lazy(node).unwrap_or_else(|error| mark::failed(error.with_span(&node.span)))
-        });
+        let (value, dependencies) =
+            tracker::collect(|| context.lazy(node).unwrap_or_else(|error| mark::failed(error.with_span(&node.span))));
         tracker::depends_on(&dependencies);
         // Another thread may have been faster; both values are the same.
         self.lock().entry(address).or_insert((value, dependencies)).0.clone()

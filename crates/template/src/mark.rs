@@ -39,9 +39,10 @@ impl Mark {
             Mark::Undefined { name, message, hint } => {
                 Error::new(ErrorKind::Undefined { name: name.clone() }, message.clone()).with_hint(hint.clone())
             }
-            Mark::Unknown(reason) => {
-                Error::new(ErrorKind::Unknown { reason: reason.clone() }, format!("The value is not known yet: {reason}."))
-            }
+            Mark::Unknown(reason) => Error::new(
+                ErrorKind::Unknown { reason: reason.clone() },
+                format!("The value is not known yet: {reason}."),
+            ),
             Mark::Failed(error) => error.clone(),
             Mark::Nothing => Error::new(
                 ErrorKind::Undefined { name: String::new() },

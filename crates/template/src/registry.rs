@@ -75,17 +75,7 @@ pub(crate) fn apply_test(
     call(state, tests(), "test", name, arguments)
 }
 
-/// Whether there is a filter of that name.
-pub(crate) fn has_filter(name: &str) -> bool {
-    filters().contains_key(name)
-}
-
-/// Whether there is a test of that name.
-pub(crate) fn has_test(name: &str) -> bool {
-    tests().contains_key(name)
-}
-
-type Table = HashMap<String, Callable>;
+pub(crate) type Table = HashMap<String, Callable>;
 
 fn call(
     state: &mut State<'_, '_>,
@@ -104,7 +94,7 @@ fn call(
 }
 
 /// A function of the registry, ready to be called.
-struct Callable {
+pub(crate) struct Callable {
     function: Value,
     takes_undefined: bool,
 }
@@ -112,6 +102,13 @@ struct Callable {
 impl Callable {
     fn call(&self, state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -> Result<Value, minijinja::Error> {
         if self.takes_undefined {
+            // What failed or is not known yet is not merely undefined: no default can stand in for it.
+            if let Some(value) = arguments.first()
+                && mark(value).is_some()
+                && !mark::is_undefined(value)
+            {
+                return Ok(value.clone());
+            }
             return answer(self.function.call(state, arguments));
         }
         let mut settled_arguments = Vec::with_capacity(arguments.len());
@@ -143,8 +140,25 @@ impl Callable {
 
 /// Filters and tests that do not need every item of what they are given: an undefined one among them may stay.
 const LOOKS_AT_NO_ITEM: [&str; 19] = [
-    "length", "count", "first", "last", "list", "map", "select", "reject", "selectattr", "rejectattr", "reverse",
-    "ternary", "type_debug", "mapping", "sequence", "iterable", "string", "number", "batch",
+    "length",
+    "count",
+    "first",
+    "last",
+    "list",
+    "map",
+    "select",
+    "reject",
+    "selectattr",
+    "rejectattr",
+    "reverse",
+    "ternary",
+    "type_debug",
+    "mapping",
+    "sequence",
+    "iterable",
+    "string",
+    "number",
+    "batch",
 ];
 
 /// Makes the values plain; the inner error is an undefined one among them.
@@ -185,12 +199,14 @@ fn table(functions: &[Function]) -> Table {
     table
 }
 
-fn filters() -> &'static Table {
+/// All filters by name.
+pub(crate) fn filters() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| table(FILTERS))
 }
 
-fn tests() -> &'static Table {
+/// All tests by name.
+pub(crate) fn tests() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| table(TESTS))
 }

@@ -74,11 +74,7 @@ impl Object for Root {
         if key == SELF {
             return Some(Value::from_dyn_object(self.clone()));
         }
-        Some(
-            self.owned(key)
-                .or_else(|| globals::get(key, &self.context))
-                .unwrap_or_else(|| mark::undefined(key)),
-        )
+        Some(self.owned(key).or_else(|| globals::get(key, &self.context)).unwrap_or_else(|| mark::undefined(key)))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {

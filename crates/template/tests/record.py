@@ -58,13 +58,12 @@ def record(case, variables):
     except BaseException as error:
         case.pop("result", None)
         case.pop("type", None)
-        chain, undefined, seen = [], False, set()
+        undefined, seen = False, set()
         while error is not None and id(error) not in seen:
             seen.add(id(error))
-            chain.append(str(getattr(error, "_original_message", None) or error).split("\n")[0])
             undefined = undefined or isinstance(error, AnsibleUndefinedVariable)
             error = error.__cause__ or error.__context__
-        case["error"] = {"undefined": undefined, "messages": chain}
+        case["error"] = {"undefined": undefined}
     return case
 
 

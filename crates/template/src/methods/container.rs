@@ -39,7 +39,9 @@ pub(super) fn list(value: &Value, name: &str, arguments: &Arguments<'_>) -> Resu
 }
 
 fn change_list(value: &Value, name: &str, arguments: &Arguments<'_>) -> Result<Option<Value>, Error> {
-    if !matches!(name, "append" | "extend" | "insert" | "remove" | "pop" | "clear" | "sort" | "reverse") || value.is_tuple() {
+    if !matches!(name, "append" | "extend" | "insert" | "remove" | "pop" | "clear" | "sort" | "reverse")
+        || value.is_tuple()
+    {
         return Ok(None);
     }
     let Some(list) = value.downcast_object_ref::<MutableList>() else {
@@ -106,7 +108,8 @@ fn change_list(value: &Value, name: &str, arguments: &Arguments<'_>) -> Result<O
                 return Err(arguments.error("has no argument 'key' here"));
             }
             let reverse = reverse.is_some_and(|reverse| reverse.is_true());
-            list.with(|items| order::sort(items, reverse, |item| item)).map_err(|sentence| arguments.error(&sentence))?;
+            list.with(|items| order::sort(items, reverse, |item| item))
+                .map_err(|sentence| arguments.error(&sentence))?;
             none
         }
     };
@@ -227,9 +230,7 @@ pub(super) fn number(value: &Value, name: &str, arguments: &Arguments<'_>) -> Re
         arguments.integer_or(other.as_ref(), 0)
     };
     Ok(match (name, integer) {
-        ("is_integer", _) => {
-            Some(Value::from(number::as_float(value).is_some_and(|number| number.fract() == 0.0)))
-        }
+        ("is_integer", _) => Some(Value::from(number::as_float(value).is_some_and(|number| number.fract() == 0.0))),
         ("bit_length", Some(integer)) => Some(Value::from(128 - integer.unsigned_abs().leading_zeros())),
         ("__and__", Some(integer)) => Some(number::integer(integer & operand()?)),
         ("__or__", Some(integer)) => Some(number::integer(integer | operand()?)),

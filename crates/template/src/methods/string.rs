@@ -63,7 +63,11 @@ pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<
         "find" | "rfind" | "index" | "rindex" => find(text, name, arguments)?,
         "count" => {
             let (part, inside, _) = within(text, arguments)?;
-            Value::from(if part.is_empty() { inside.chars().count() + 1 } else { inside.matches(part.as_str()).count() })
+            Value::from(if part.is_empty() {
+                inside.chars().count() + 1
+            } else {
+                inside.matches(part.as_str()).count()
+            })
         }
         "join" => {
             let [items] = arguments.bind(["iterable"], 1)?;
@@ -117,7 +121,11 @@ pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<
 fn swapcase(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
-        if character.is_uppercase() { out.extend(character.to_lowercase()) } else { out.extend(character.to_uppercase()) }
+        if character.is_uppercase() {
+            out.extend(character.to_lowercase())
+        } else {
+            out.extend(character.to_uppercase())
+        }
     }
     out
 }
@@ -126,7 +134,11 @@ fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut inside = false;
     for character in text.chars() {
-        if inside { out.extend(character.to_lowercase()) } else { out.extend(character.to_uppercase()) }
+        if inside {
+            out.extend(character.to_lowercase())
+        } else {
+            out.extend(character.to_uppercase())
+        }
         inside = character.is_alphabetic();
     }
     out
@@ -188,9 +200,9 @@ fn split_space(text: &str, most: usize, from_end: bool) -> Vec<&str> {
             break;
         }
         if from_end {
-            let start = rest.rfind(char::is_whitespace).map_or(0, |space| {
-                space + rest[space..].chars().next().map_or(1, char::len_utf8)
-            });
+            let start = rest
+                .rfind(char::is_whitespace)
+                .map_or(0, |space| space + rest[space..].chars().next().map_or(1, char::len_utf8));
             parts.push(&rest[start..]);
             rest = rest[..start].trim_end();
         } else {
@@ -208,12 +220,14 @@ fn splitlines(text: &str, arguments: &Arguments<'_>) -> Result<Value, Error> {
     let mut lines = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let end = rest.find(['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}']);
+        let end =
+            rest.find(['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}']);
         let Some(end) = end else {
             lines.push(Value::from(rest));
             break;
         };
-        let width = if rest[end..].starts_with("\r\n") { 2 } else { rest[end..].chars().next().map_or(1, char::len_utf8) };
+        let width =
+            if rest[end..].starts_with("\r\n") { 2 } else { rest[end..].chars().next().map_or(1, char::len_utf8) };
         lines.push(Value::from(&rest[..if keep { end + width } else { end }]));
         rest = &rest[end + width..];
     }

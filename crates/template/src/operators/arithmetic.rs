@@ -193,8 +193,5 @@ pub(super) fn positive(value: &Value) -> Result<Value, Error> {
 }
 
 fn sign(sign: &str, value: &Value) -> Error {
-    Error::filter(format!(
-        "The sign `{sign}` does not work on a value of type '{}'.",
-        crate::python::type_name(value)
-    ))
+    Error::filter(format!("The sign `{sign}` does not work on a value of type '{}'.", crate::python::type_name(value)))
 }

@@ -75,16 +75,14 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
     environment.add_filter(
         "__filter",
         |state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, arguments: Rest<ValueOrKwargs>| -> Outcome {
-            let arguments: Vec<Value> =
-                std::iter::once(value.into_value()).chain(arguments.into_values()).collect();
+            let arguments: Vec<Value> = std::iter::once(value.into_value()).chain(arguments.into_values()).collect();
             registry::call_filter(state, name.as_str().unwrap_or_default(), &arguments)
         },
     );
     environment.add_filter(
         "__is",
         |state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, arguments: Rest<ValueOrKwargs>| -> Outcome {
-            let arguments: Vec<Value> =
-                std::iter::once(value.into_value()).chain(arguments.into_values()).collect();
+            let arguments: Vec<Value> = std::iter::once(value.into_value()).chain(arguments.into_values()).collect();
             registry::apply_test(state, name.as_str().unwrap_or_default(), &arguments)
         },
     );
@@ -105,7 +103,10 @@ fn equality(left: &Value, right: &Value, wanted: bool) -> Outcome {
 /// Python's `==`.
 pub(crate) fn equal(left: &Value, right: &Value) -> Result<bool, Error> {
     match (left.kind(), right.kind()) {
-        (ValueKind::Map | ValueKind::Seq | ValueKind::Iterable, ValueKind::Map | ValueKind::Seq | ValueKind::Iterable) => {
+        (
+            ValueKind::Map | ValueKind::Seq | ValueKind::Iterable,
+            ValueKind::Map | ValueKind::Seq | ValueKind::Iterable,
+        ) => {
             let (left, right) = (plain(left)?, plain(right)?);
             Ok(left == right)
         }

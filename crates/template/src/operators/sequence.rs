@@ -73,7 +73,9 @@ fn missing(object: &Value, key: &Value, path: Option<&str>) -> Value {
     let shown = repr(key);
     let name = path.map_or_else(|| text(key), str::to_owned);
     let message = match path {
-        Some(path) => format!("'{path}' is undefined: object of type '{}' has no attribute {shown}.", type_name(object)),
+        Some(path) => {
+            format!("'{path}' is undefined: object of type '{}' has no attribute {shown}.", type_name(object))
+        }
         None => format!("An object of type '{}' has no attribute {shown}.", type_name(object)),
     };
     let hint = match (object.kind(), key.as_str()) {
@@ -130,7 +132,8 @@ fn indices(start: Option<i128>, stop: Option<i128>, step: i128, length: usize) -
         Some(bound) if bound < 0 => (bound + length).max(low),
         Some(bound) => bound.min(high),
     };
-    let (first, end) = if step > 0 { (clamp(start, low), clamp(stop, high)) } else { (clamp(start, high), clamp(stop, low)) };
+    let (first, end) =
+        if step > 0 { (clamp(start, low), clamp(stop, high)) } else { (clamp(start, high), clamp(stop, low)) };
     let mut current = first;
     std::iter::from_fn(move || {
         let more = if step > 0 { current < end } else { current > end };
@@ -146,7 +149,12 @@ pub(super) fn iterate(object: &Value) -> Result<Value, Error> {
     match object.kind() {
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map | ValueKind::String => Ok(object.clone()),
         ValueKind::Bytes => Ok(Value::from(
-            object.as_bytes().unwrap_or_default().iter().map(|byte| number::integer(i128::from(*byte))).collect::<Vec<_>>(),
+            object
+                .as_bytes()
+                .unwrap_or_default()
+                .iter()
+                .map(|byte| number::integer(i128::from(*byte)))
+                .collect::<Vec<_>>(),
         )),
         _ if object.try_iter().is_ok() && !object.is_none() => Ok(object.clone()),
         _ => Err(Error::filter(format!("A value of type '{}' cannot be iterated over.", type_name(object)))),

@@ -148,7 +148,8 @@ impl<'a> Parser<'a> {
         }
         let mut items = vec![first];
         while self.accept(",") {
-            let closes = self.peek().is_none_or(|token| token.is(")") || token.is("=")) || self.peek_name() == Some("recursive");
+            let closes =
+                self.peek().is_none_or(|token| token.is(")") || token.is("=")) || self.peek_name() == Some("recursive");
             if closes {
                 break;
             }
@@ -180,11 +181,7 @@ impl<'a> Parser<'a> {
         self.boolean("and", Self::not)
     }
 
-    fn boolean(
-        &mut self,
-        word: &str,
-        operand: impl Fn(&mut Self) -> Result<Code, Error>,
-    ) -> Result<Code, Error> {
+    fn boolean(&mut self, word: &str, operand: impl Fn(&mut Self) -> Result<Code, Error>) -> Result<Code, Error> {
         let first = operand(self)?;
         if self.peek_name() != Some(word) {
             return Ok(first);
@@ -219,9 +216,7 @@ impl<'a> Parser<'a> {
                     Kind::Operator(">") => "__gt",
                     Kind::Operator(">=") => "__ge",
                     Kind::Name("in") => "__in",
-                    Kind::Name("not")
-                        if self.tokens.get(self.position + 1).and_then(Token::name) == Some("in") =>
-                    {
+                    Kind::Name("not") if self.tokens.get(self.position + 1).and_then(Token::name) == Some("in") => {
                         self.position += 1;
                         "__not_in"
                     }
@@ -536,7 +531,9 @@ impl<'a> Parser<'a> {
             self.arguments()?
         } else {
             let starts = match self.peek().map(|token| &token.kind) {
-                Some(Kind::Name(name)) => !matches!(*name, "else" | "or" | "and" | "is" | "if" | "in" | "not" | "recursive"),
+                Some(Kind::Name(name)) => {
+                    !matches!(*name, "else" | "or" | "and" | "is" | "if" | "in" | "not" | "recursive")
+                }
                 Some(Kind::String(_) | Kind::Integer(_) | Kind::Float(_)) => true,
                 Some(Kind::Operator(operator)) => matches!(*operator, "(" | "[" | "{"),
                 None => false,

@@ -104,8 +104,19 @@ fn mutates(tokens: &[token::Token<'_>]) -> bool {
             && matches!(
                 window[1].name(),
                 Some(
-                    "append" | "extend" | "insert" | "remove" | "pop" | "clear" | "sort" | "reverse" | "update"
-                        | "setdefault" | "popitem" | "__setitem__" | "__delitem__"
+                    "append"
+                        | "extend"
+                        | "insert"
+                        | "remove"
+                        | "pop"
+                        | "clear"
+                        | "sort"
+                        | "reverse"
+                        | "update"
+                        | "setdefault"
+                        | "popitem"
+                        | "__setitem__"
+                        | "__delitem__"
                 )
             )
     })

@@ -177,8 +177,11 @@ fn macro_(parser: &mut Parser<'_>) -> Result<String, Error> {
 }
 
 fn call(parser: &mut Parser<'_>) -> Result<String, Error> {
-    let parameters =
-        if parser.peek().is_some_and(|token| token.is("(")) { format!("({})", parameters(parser)?) } else { String::new() };
+    let parameters = if parser.peek().is_some_and(|token| token.is("(")) {
+        format!("({})", parameters(parser)?)
+    } else {
+        String::new()
+    };
     Ok(format!("call{parameters} {}", parser.condition()?))
 }
 

@@ -90,7 +90,9 @@ pub(crate) fn tokenize<'a>(
         let Some(first) = rest.chars().next() else {
             return match (open.pop(), delimiter) {
                 (Some(bracket), _) => Err(error_at(text, start, format!("`{bracket}` is never closed"))),
-                (None, Some(delimiter)) => Err(error_at(text, start, format!("the tag is never closed with `{delimiter}`"))),
+                (None, Some(delimiter)) => {
+                    Err(error_at(text, start, format!("the tag is never closed with `{delimiter}`")))
+                }
                 (None, None) => Ok((tokens, None)),
             };
         };
