@@ -49,6 +49,6 @@ upstream_image() {
     say "pulling ${!#}"
     mkdir -p "$IMAGES"
     rm -f "$file.new"
-    skopeo --override-os linux --override-arch amd64 copy --quiet "${tags[@]}" "docker://${!#}" "docker-archive:$file.new:${!#}"
+    skopeo --insecure-policy --override-os linux --override-arch amd64 copy --quiet "${tags[@]}" "docker://${!#}" "docker-archive:$file.new:${!#}"
     mv "$file.new" "$file"
 }
