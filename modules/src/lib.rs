@@ -17,6 +17,7 @@ mod run;
 mod serve;
 mod spec;
 
+pub mod facts;
 pub mod ping;
 
 pub use args::Args;

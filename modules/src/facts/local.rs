@@ -1,0 +1,119 @@
+use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
+
+use serde_json::Value;
+
+use super::{Facts, probe};
+use crate::{Host, Map};
+
+/// `local`: what the files `*.fact` of a folder say, or, of those that are executable, print.
+pub(crate) fn collect(folder: &str, limit: Duration, host: &Host, facts: &mut Facts) {
+    let mut local = Map::new();
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    files.sort();
+    for path in files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "fact")) {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let value = match text_of(path, limit).and_then(|text| parse(&text, path)) {
+            Ok(value) => value,
+            Err(problem) => {
+                host.warn(&problem);
+                problem.into()
+            }
+        };
+        local.insert(name, value);
+    }
+    facts.set("local", local);
+}
+
+fn text_of(path: &Path, limit: Duration) -> Result<String, String> {
+    let shown = path.display();
+    let metadata =
+        std::fs::metadata(path).map_err(|error| format!("error loading fact - could not read {shown}: {error}"))?;
+    if metadata.permissions().mode() & 0o111 == 0 {
+        let bytes =
+            std::fs::read(path).map_err(|error| format!("error loading fact - could not read {shown}: {error}"))?;
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    match probe::ask(&path.to_string_lossy(), &[], limit) {
+        Some(answer) if answer.rc == 0 => Ok(answer.stdout),
+        Some(answer) => {
+            Err(format!("Failure executing fact script ({shown}), rc: {}, err: {}", answer.rc, answer.stderr.trim()))
+        }
+        None => Err(format!(
+            "error loading fact - {shown} could not be run, or did not end within {} seconds",
+            limit.as_secs()
+        )),
+    }
+}
+
+fn parse(text: &str, path: &Path) -> Result<Value, String> {
+    if let Ok(value) = serde_json::from_str(text) {
+        return Ok(value);
+    }
+    ini(text)
+        .map(Value::from)
+        .ok_or_else(|| format!("error loading facts as JSON or ini - please check content: {}", path.display()))
+}
+
+/// Sections of an INI file; names of options are lower case.
+fn ini(text: &str) -> Option<Map> {
+    let mut sections = Map::new();
+    let mut current: Option<(String, Map)> = None;
+    let mut last: Option<String> = None;
+    for line in text.lines() {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            if let Some((name, section)) = current.replace((name.to_owned(), Map::new())) {
+                sections.insert(name, section.into());
+            }
+            last = None;
+            continue;
+        }
+        let (_, section) = current.as_mut()?;
+        // An indented line goes on with the value above.
+        if line.starts_with([' ', '\t'])
+            && let Some(Value::String(value)) = last.as_ref().and_then(|key| section.get_mut(key))
+        {
+            value.push('\n');
+            value.push_str(trimmed);
+            continue;
+        }
+        let at = trimmed.find(['=', ':'])?;
+        let (key, value) = trimmed.split_at(at);
+        let key = key.trim().to_lowercase();
+        section.insert(key.clone(), value.get(1..)?.trim().into());
+        last = Some(key);
+    }
+    if let Some((name, section)) = current {
+        sections.insert(name, section.into());
+    }
+    (!sections.is_empty() || text.trim().is_empty()).then_some(sections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_come_from_json_ini_and_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("site.fact"), r#"{"rack": 7}"#).unwrap();
+        std::fs::write(folder.path().join("old.fact"), "[general]\nColor = blue\nsize: 3\n").unwrap();
+        std::fs::write(folder.path().join("bad.fact"), "no section\n").unwrap();
+        let program = folder.path().join("run.fact");
+        std::fs::write(&program, "#!/bin/sh\necho '[1, 2]'\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut facts = Facts::default();
+        let host = Host::alone(false, false);
+        collect(&folder.path().to_string_lossy(), Duration::from_secs(10), &host, &mut facts);
+        let local = facts.value("local").unwrap();
+        assert_eq!(local["site"]["rack"], 7);
+        assert_eq!(local["old"]["general"]["color"], "blue");
+        assert_eq!(local["run"], serde_json::json!([1, 2]));
+        assert!(local["bad"].as_str().unwrap().contains("please check content"));
+    }
+}

@@ -1,0 +1,218 @@
+//! Questions to the kernel's routing socket: addresses and routes, without a process.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
+
+const GET_ADDRESSES: u16 = 22;
+const GET_ROUTES: u16 = 26;
+const REQUEST: u16 = 1;
+const DUMP: u16 = 0x300;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+const HEADER: usize = 16;
+/// Both the family header of an address message and that of a route message are padded to four bytes.
+const ADDRESS_HEADER: usize = 8;
+const ROUTE_HEADER: usize = 12;
+const LOCAL_TABLE: u8 = 255;
+const LOCAL_TYPE: u8 = 2;
+
+/// An address of an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// The interface's number.
+    pub(crate) interface: u32,
+    /// The address itself.
+    pub(crate) address: IpAddr,
+    /// The other end of a point-to-point link.
+    pub(crate) peer: bool,
+    /// Length of the network part.
+    pub(crate) prefix: u8,
+    /// The broadcast address, if there is one.
+    pub(crate) broadcast: Option<IpAddr>,
+    /// Where it is valid: `global`, `site`, `link` or `host`.
+    pub(crate) scope: &'static str,
+    /// Not the first of its network on this interface.
+    pub(crate) secondary: bool,
+    /// The name it was given, usually the interface's.
+    pub(crate) label: Option<String>,
+}
+
+/// The way a packet would take.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The number of the interface it leaves by.
+    pub(crate) interface: Option<u32>,
+    /// The address it leaves with.
+    pub(crate) source: Option<IpAddr>,
+    /// The next hop.
+    pub(crate) gateway: Option<IpAddr>,
+}
+
+/// Every address of the host, in the kernel's order.
+pub(crate) fn addresses() -> Option<Vec<Address>> {
+    let messages = ask(GET_ADDRESSES, DUMP, &[0; ADDRESS_HEADER])?;
+    Some(messages.iter().filter_map(|message| address(message)).collect())
+}
+
+/// The way to a destination.
+pub(crate) fn way_to(destination: IpAddr) -> Option<Way> {
+    let (family, bytes): (u8, Vec<u8>) = match destination {
+        IpAddr::V4(address) => (2, address.octets().to_vec()),
+        IpAddr::V6(address) => (10, address.octets().to_vec()),
+    };
+    let mut body = vec![0u8; ROUTE_HEADER];
+    body.splice(0..2, [family, u8::try_from(bytes.len() * 8).unwrap_or(0)]);
+    body.extend(u16::try_from(bytes.len() + 4).unwrap_or(0).to_ne_bytes());
+    body.extend(1u16.to_ne_bytes());
+    body.extend(&bytes);
+    let messages = ask(GET_ROUTES, 0, &body)?;
+    messages.iter().find_map(|message| way(message))
+}
+
+/// Addresses and networks that this host answers for itself, as the local table has them.
+pub(crate) fn locally_reachable(six: bool) -> Option<Vec<String>> {
+    let mut body = [0u8; ROUTE_HEADER];
+    body[0] = if six { 10 } else { 2 };
+    let messages = ask(GET_ROUTES, DUMP, &body)?;
+    let mut found: Vec<String> = Vec::new();
+    for message in &messages {
+        let (Some(&[family, length, _, _, table, _, _, kind]), Some(attributes)) =
+            (message.get(..8).and_then(|head| head.first_chunk()), message.get(ROUTE_HEADER..))
+        else {
+            continue;
+        };
+        if table != LOCAL_TABLE || kind != LOCAL_TYPE || family != body[0] {
+            continue;
+        }
+        let Some(destination) = Attributes(attributes).find(|(kind, _)| *kind == 1).and_then(|(_, bytes)| ip(bytes))
+        else {
+            continue;
+        };
+        let whole = length == if six { 128 } else { 32 };
+        let text = if whole { destination.to_string() } else { format!("{destination}/{length}") };
+        if !found.contains(&text) {
+            found.push(text);
+        }
+    }
+    Some(found)
+}
+
+/// Sends one request and collects the bodies of the answers.
+fn ask(kind: u16, flags: u16, body: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let socket = socket(AddressFamily::NETLINK, SocketType::RAW, None).ok()?;
+    let mut request = Vec::with_capacity(HEADER + body.len());
+    request.extend(u32::try_from(HEADER + body.len()).ok()?.to_ne_bytes());
+    request.extend(kind.to_ne_bytes());
+    request.extend((REQUEST | flags).to_ne_bytes());
+    request.extend(1u32.to_ne_bytes());
+    request.extend(0u32.to_ne_bytes());
+    request.extend(body);
+    send(&socket, &request, SendFlags::empty()).ok()?;
+    let mut answers = Vec::new();
+    let mut buffer = vec![0u8; 64 << 10];
+    loop {
+        let (length, _) = recv(&socket, &mut buffer[..], RecvFlags::empty()).ok()?;
+        let mut rest = buffer.get(..length)?;
+        if rest.is_empty() {
+            return None;
+        }
+        while let Some(header) = rest.get(..HEADER) {
+            let size = u32::from_ne_bytes(header.get(..4)?.try_into().ok()?) as usize;
+            let answer = u16::from_ne_bytes(header.get(4..6)?.try_into().ok()?);
+            match answer {
+                DONE => return Some(answers),
+                ERROR => return None,
+                _ => answers.push(rest.get(HEADER..size)?.to_vec()),
+            }
+            rest = rest.get(size.next_multiple_of(4)..).unwrap_or_default();
+        }
+        if flags & DUMP == 0 {
+            return Some(answers);
+        }
+    }
+}
+
+/// The attributes at the end of a message: their kinds and bytes.
+struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let length = u16::from_ne_bytes(self.0.get(..2)?.try_into().ok()?) as usize;
+        let kind = u16::from_ne_bytes(self.0.get(2..4)?.try_into().ok()?);
+        let bytes = self.0.get(4..length)?;
+        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, bytes))
+    }
+}
+
+fn ip(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into()),
+        16 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into()),
+        _ => None,
+    }
+}
+
+fn address(message: &[u8]) -> Option<Address> {
+    let &[_, prefix, flags, scope, ..] = message else { return None };
+    let interface = u32::from_ne_bytes(message.get(4..8)?.try_into().ok()?);
+    let (mut own, mut other, mut broadcast, mut label) = (None, None, None, None);
+    for (kind, bytes) in Attributes(message.get(ADDRESS_HEADER..)?) {
+        match kind {
+            1 => other = ip(bytes),
+            2 => own = ip(bytes),
+            3 => label = Some(String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()),
+            4 => broadcast = ip(bytes),
+            _ => {}
+        }
+    }
+    Some(Address {
+        interface,
+        address: own.or(other)?,
+        peer: own.is_some() && other.is_some() && own != other,
+        prefix,
+        broadcast,
+        scope: match scope {
+            200 => "site",
+            253 => "link",
+            254 => "host",
+            _ => "global",
+        },
+        secondary: flags & 1 != 0,
+        label,
+    })
+}
+
+fn way(message: &[u8]) -> Option<Way> {
+    let mut way = Way::default();
+    for (kind, bytes) in Attributes(message.get(ROUTE_HEADER..)?) {
+        match kind {
+            4 => way.interface = bytes.try_into().ok().map(u32::from_ne_bytes),
+            5 => way.gateway = ip(bytes),
+            7 => way.source = ip(bytes),
+            // An IPv4 destination behind an IPv6 next hop: family, then the address.
+            18 => way.gateway = bytes.get(2..).and_then(ip),
+            _ => {}
+        }
+    }
+    way.interface.map(|_| way)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_address_is_among_the_hosts() {
+        let addresses = addresses().unwrap();
+        let loopback = addresses.iter().find(|address| address.address == IpAddr::from([127, 0, 0, 1])).unwrap();
+        assert_eq!(loopback.prefix, 8);
+        assert_eq!(loopback.scope, "host");
+        assert_eq!(loopback.label.as_deref(), Some("lo"));
+        assert!(locally_reachable(false).unwrap().contains(&"127.0.0.0/8".to_owned()));
+        assert_eq!(way_to(IpAddr::from([127, 0, 0, 1])).unwrap().source, Some(IpAddr::from([127, 0, 0, 1])));
+    }
+}

@@ -1,0 +1,176 @@
+//! `setup`: facts about the host.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{
+    Facts, Root, account, clock, distribution, hardware, local, manager, network, platform, security, storage, subset,
+    virtualization,
+};
+use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
+
+/// The `setup` module.
+pub struct Setup;
+
+static SPEC: Spec = Spec {
+    name: "setup",
+    summary: "Gather facts about a host",
+    description: &[
+        "Reads what a host is: its names, distribution, hardware, addresses, managers and environment. Plays call it at their start unless \
+         `gather_facts` is false.",
+        "Nothing is installed for it and, apart from facts of your own, next to no process is started: the facts come from files and from \
+         the kernel.",
+    ],
+    options: &[
+        Opt::new(
+            "gather_subset",
+            Kind::List(&Kind::Str),
+            "Groups of facts, or single facts whose group is meant: `all`, `min`, `hardware`, `network`, `virtual` and others. A `!` in \
+             front leaves a group out; `min` always comes along unless `!min` is there.",
+        )
+        .default("[\"all\"]"),
+        Opt::new("filter", Kind::List(&Kind::Str), "Only facts whose names match one of these shell patterns.").default("[]"),
+        Opt::new("fact_path", Kind::Path, "A folder with facts of your own: `*.fact`, as JSON, as INI or executable.")
+            .default("\"/etc/ansible/facts.d\""),
+        Opt::new("gather_timeout", Kind::Int, "Seconds to wait for a single answer, such as that of a dead file server.").default("10"),
+    ],
+    examples: "- name: All facts\n  ansible.builtin.setup:\n\n- name: Addresses only\n  ansible.builtin.setup:\n    gather_subset:\n      - '!all'\n      - network\n    filter:\n      - ansible_*_ipv4*\n",
+    returns: &[Return { name: "ansible_facts", kind: "dict", when: "success", doc: "The facts, with `ansible_` before their names." }],
+    ..Spec::EMPTY
+};
+
+impl Module for Setup {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let wanted = args.list("gather_subset");
+        let limit = Duration::from_secs(
+            args.int("gather_timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(10).max(1),
+        );
+        let facts = gather(&wanted, args.str("fact_path").unwrap_or_default(), limit, host)?;
+        let mut named = facts.prefixed();
+        named.insert("gather_subset".into(), wanted.into());
+        named.insert("module_setup".into(), true.into());
+        let filter = args.list("filter");
+        let named = if filter.is_empty() || filter.contains(&"*") { named } else { filtered(named, &filter)? };
+        Ok(Plan::unchanged().with("ansible_facts", named))
+    }
+}
+
+fn gather(wanted: &[&str], fact_path: &str, limit: Duration, host: &Host) -> Result<Facts, Failure> {
+    let root = Root::host();
+    let mut facts = Facts::default();
+    for subset in subset::select(wanted)? {
+        if host.cancelled() {
+            return Err(Failure::new("Gathering facts was cancelled."));
+        }
+        match subset.name {
+            "platform" => platform::collect(&root, &mut facts),
+            "distribution" => distribution::collect(&root, &mut facts),
+            "apparmor" => security::apparmor(&root, &mut facts),
+            "caps" => security::capabilities(&root, &mut facts),
+            "chroot" => security::chroot(&root, &mut facts),
+            "cmdline" => platform::command_line(&root, &mut facts),
+            "date_time" => clock::collect(&mut facts),
+            "dns" => platform::dns(&root, &mut facts),
+            "env" => account::environment(host, &mut facts),
+            "fibre_channel_wwn" => facts.set("fibre_channel_wwn", fibre_channel(&root)),
+            "fips" => security::fips(&root, &mut facts),
+            "iscsi" => facts.set("iscsi_iqn", initiator(&root)),
+            "nvme" => facts.set("hostnqn", root.line("/etc/nvme/hostnqn").unwrap_or_default()),
+            "loadavg" => clock::load_average(&mut facts),
+            "local" => local::collect(fact_path, limit, host, &mut facts),
+            "lsb" => distribution::lsb(&root, &mut facts),
+            "pkg_mgr" => manager::package_manager(&root, &mut facts),
+            "selinux" => security::selinux(&root, &mut facts),
+            "service_mgr" => manager::service_manager(&root, &mut facts),
+            "ssh_pub_keys" => platform::ssh_host_keys(&root, &mut facts),
+            "systemd" => manager::systemd(&root, &mut facts),
+            "user" => account::collect(&root, host, &mut facts),
+            "hardware" => {
+                hardware::collect(&root, &mut facts);
+                storage::collect(&root, limit, &mut facts);
+            }
+            "network" => network::collect(&root, &mut facts),
+            "virtual" => virtualization::collect(&root, &mut facts),
+            // There is no Python on a host as far as we are concerned, and facter and ohai are other people's programs.
+            _ => {}
+        }
+    }
+    Ok(facts)
+}
+
+fn fibre_channel(root: &Root) -> Vec<String> {
+    let hosts = root.names("/sys/class/fc_host");
+    hosts
+        .iter()
+        .filter_map(|name| root.line(&format!("/sys/class/fc_host/{name}/port_name")))
+        .map(|name| name.trim_start_matches("0x").to_owned())
+        .collect()
+}
+
+fn initiator(root: &Root) -> String {
+    let text = root.read("/etc/iscsi/initiatorname.iscsi").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.trim().strip_prefix("InitiatorName="));
+    name.unwrap_or_default().to_owned()
+}
+
+/// The facts whose names match, with or without `ansible_` before the pattern.
+fn filtered(facts: Map, patterns: &[&str]) -> Result<Map, Failure> {
+    let mut matchers = Vec::new();
+    for pattern in patterns {
+        let glob = globset::Glob::new(pattern)
+            .map_err(|error| Failure::new(format!("The filter {pattern:?} is not a shell pattern: {error}.")))?;
+        matchers.push((glob.compile_matcher(), pattern.starts_with("ansible_")));
+    }
+    let keeps = |name: &str| {
+        matchers.iter().any(|(matcher, prefixed)| {
+            matcher.is_match(name)
+                || (!prefixed && name.strip_prefix("ansible_").is_some_and(|short| matcher.is_match(short)))
+        })
+    };
+    Ok(facts.into_iter().filter(|(name, _): &(String, Value)| keeps(name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn facts(arguments: Value) -> Value {
+        crate::run(&Setup, &arguments, &Host::alone(false, false))["ansible_facts"].take()
+    }
+
+    #[test]
+    fn facts_describe_this_machine() {
+        let facts = facts(json!({}));
+        assert_eq!(facts["ansible_system"], "Linux");
+        assert_eq!(
+            facts["ansible_kernel"].as_str().unwrap(),
+            std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().trim()
+        );
+        assert!(facts["ansible_memtotal_mb"].as_u64().unwrap() > 0);
+        assert!(facts["ansible_interfaces"].as_array().unwrap().contains(&json!("lo")));
+        assert_eq!(facts["ansible_lo"]["ipv4"]["address"], "127.0.0.1");
+        assert!(!facts["ansible_distribution"].as_str().unwrap().is_empty());
+        assert!(!facts["ansible_mounts"].as_array().unwrap().is_empty());
+        assert_eq!(facts["module_setup"], true);
+        assert_eq!(facts.get("ansible_python"), None);
+    }
+
+    #[test]
+    fn a_filter_takes_names_with_and_without_the_prefix() {
+        let facts = facts(json!({ "gather_subset": ["!all", "hardware"], "filter": ["*total_mb", "ansible_user_id"] }));
+        let names: Vec<_> = facts.as_object().unwrap().keys().map(String::as_str).collect();
+        assert!(
+            names.contains(&"ansible_memtotal_mb")
+                && names.contains(&"ansible_swaptotal_mb")
+                && names.contains(&"ansible_user_id")
+        );
+        assert_eq!(names.len(), 3);
+    }
+}

@@ -1,0 +1,204 @@
+use std::collections::BTreeSet;
+
+use crate::Failure;
+
+/// A group of facts that is gathered together.
+#[derive(Debug)]
+pub(crate) struct Subset {
+    /// What it is called in `gather_subset`.
+    pub(crate) name: &'static str,
+    /// Facts of it by which it can be asked for too.
+    pub(crate) also: &'static [&'static str],
+    /// Other groups it builds on.
+    pub(crate) needs: &'static [&'static str],
+    /// Whether it belongs to `min`.
+    pub(crate) minimal: bool,
+}
+
+const fn subset(
+    name: &'static str,
+    minimal: bool,
+    also: &'static [&'static str],
+    needs: &'static [&'static str],
+) -> Subset {
+    Subset { name, also, needs, minimal }
+}
+
+/// All groups, in the order they are gathered.
+pub(crate) const SUBSETS: &[Subset] = &[
+    subset(
+        "platform",
+        true,
+        &["system", "kernel", "kernel_version", "machine", "python_version", "architecture", "machine_id"],
+        &[],
+    ),
+    subset(
+        "distribution",
+        true,
+        &["distribution_version", "distribution_release", "distribution_major_version", "os_family"],
+        &[],
+    ),
+    subset("apparmor", true, &[], &[]),
+    subset("caps", true, &["system_capabilities", "system_capabilities_enforced"], &[]),
+    subset("chroot", false, &["is_chroot"], &[]),
+    subset("cmdline", true, &[], &[]),
+    subset("date_time", true, &[], &[]),
+    subset("dns", true, &[], &[]),
+    subset("env", true, &[], &[]),
+    subset("fibre_channel_wwn", false, &[], &[]),
+    subset("fips", true, &[], &[]),
+    subset("iscsi", false, &[], &[]),
+    subset("nvme", false, &[], &[]),
+    subset("loadavg", false, &[], &[]),
+    subset("local", true, &[], &[]),
+    subset("lsb", true, &[], &[]),
+    subset("pkg_mgr", true, &[], &["distribution"]),
+    subset("python", true, &[], &[]),
+    subset("selinux", true, &[], &[]),
+    subset("service_mgr", true, &[], &["platform", "distribution"]),
+    subset(
+        "ssh_pub_keys",
+        true,
+        &[
+            "ssh_host_pub_keys",
+            "ssh_host_key_dsa_public",
+            "ssh_host_key_rsa_public",
+            "ssh_host_key_ecdsa_public",
+            "ssh_host_key_ed25519_public",
+        ],
+        &[],
+    ),
+    subset("systemd", false, &[], &[]),
+    subset(
+        "user",
+        true,
+        &[
+            "user_id",
+            "user_uid",
+            "user_gid",
+            "user_gecos",
+            "user_dir",
+            "user_shell",
+            "real_user_id",
+            "effective_user_id",
+            "effective_group_ids",
+        ],
+        &[],
+    ),
+    subset("hardware", false, &["processor", "processor_cores", "processor_count", "mounts", "devices"], &["platform"]),
+    subset(
+        "network",
+        false,
+        &["interfaces", "default_ipv4", "default_ipv6", "all_ipv4_addresses", "all_ipv6_addresses"],
+        &["distribution", "platform"],
+    ),
+    subset(
+        "virtual",
+        false,
+        &["virtualization_type", "virtualization_role", "virtualization_tech_guest", "virtualization_tech_host"],
+        &[],
+    ),
+    subset("facter", false, &[], &[]),
+    subset("ohai", false, &[], &[]),
+];
+
+/// The groups that a `gather_subset` asks for, in the order they are gathered.
+pub(crate) fn select(wanted: &[&str]) -> Result<Vec<&'static Subset>, Failure> {
+    let wanted: Vec<&str> = if wanted.is_empty() { vec!["all"] } else { wanted.to_vec() };
+    let mut add: BTreeSet<&str> = BTreeSet::new();
+    let mut drop: BTreeSet<&str> = BTreeSet::new();
+    let minimal = SUBSETS.iter().filter(|subset| subset.minimal).map(|subset| subset.name);
+    let all = SUBSETS.iter().map(|subset| subset.name);
+    let mut keep_minimal = true;
+    let mut named: BTreeSet<&str> = BTreeSet::new();
+    for word in &wanted {
+        let (excluded, name) = word.strip_prefix('!').map_or((false, *word), |name| (true, name));
+        match (name, excluded) {
+            ("all", false) => add.extend(all.clone()),
+            ("min", false) => add.extend(minimal.clone()),
+            ("all", true) => drop.extend(all.clone().filter(|name| !minimal.clone().any(|minimal| minimal == *name))),
+            ("min", true) => keep_minimal = false,
+            (name, excluded) => {
+                let Some(subset) = SUBSETS.iter().find(|subset| subset.name == name || subset.also.contains(&name))
+                else {
+                    return Err(unknown(name));
+                };
+                if excluded {
+                    drop.insert(subset.name);
+                } else {
+                    named.insert(subset.name);
+                }
+            }
+        }
+    }
+    let only_exclusions = wanted.iter().all(|word| word.starts_with('!'));
+    if only_exclusions {
+        add.extend(all);
+    }
+    if keep_minimal {
+        add.extend(minimal.filter(|name| !drop.contains(name)));
+    } else {
+        drop.extend(minimal.clone());
+    }
+    let mut chosen: BTreeSet<&str> = add.difference(&drop).copied().collect();
+    // A group that is asked for by name stays, whatever is excluded with `!all` or `!min`.
+    chosen.extend(named.iter().filter(|name| !wanted.contains(&format!("!{name}").as_str())));
+    let needed: Vec<&str> = SUBSETS
+        .iter()
+        .filter(|subset| chosen.contains(subset.name))
+        .flat_map(|subset| subset.needs.iter().copied())
+        .collect();
+    chosen.extend(needed);
+    Ok(SUBSETS.iter().filter(|subset| chosen.contains(subset.name)).collect())
+}
+
+fn unknown(name: &str) -> Failure {
+    let mut allowed: BTreeSet<&str> =
+        SUBSETS.iter().flat_map(|subset| subset.also.iter().copied().chain([subset.name])).collect();
+    allowed.extend(["all", "min"]);
+    let allowed: Vec<&str> = allowed.into_iter().collect();
+    Failure::new(format!("Bad subset '{name}' given to Ansible. gather_subset options allowed: {}", allowed.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(wanted: &[&str]) -> Vec<&'static str> {
+        select(wanted).unwrap().into_iter().map(|subset| subset.name).collect()
+    }
+
+    #[test]
+    fn all_but_a_group_leaves_the_group_out() {
+        assert_eq!(names(&[]).len(), SUBSETS.len());
+        assert!(!names(&["!hardware"]).contains(&"hardware"));
+        assert!(names(&["!hardware"]).contains(&"network"));
+        assert!(!names(&["all", "!network"]).contains(&"network"));
+    }
+
+    #[test]
+    fn the_minimum_comes_along_unless_it_is_refused() {
+        assert!(
+            names(&["!all"]).iter().all(|name| SUBSETS.iter().any(|subset| subset.name == *name && subset.minimal))
+        );
+        assert!(names(&["!all", "network"]).contains(&"distribution"));
+        assert!(names(&["network"]).contains(&"user"));
+        assert!(!names(&["network"]).contains(&"hardware"));
+        assert!(names(&["!all", "!min"]).is_empty());
+    }
+
+    #[test]
+    fn a_single_fact_brings_its_group_and_what_it_builds_on() {
+        assert_eq!(names(&["!all", "!min", "pkg_mgr"]), ["distribution", "pkg_mgr"]);
+        assert_eq!(names(&["!all", "!min", "default_ipv4"]), ["platform", "distribution", "network"]);
+        assert_eq!(names(&["!all", "!min", "mounts"]), ["platform", "hardware"]);
+    }
+
+    #[test]
+    fn a_misspelt_group_is_refused_with_the_list() {
+        let failure = select(&["hardwear"]).unwrap_err();
+        assert!(
+            failure.message.starts_with("Bad subset 'hardwear' given to Ansible. gather_subset options allowed: all, ")
+        );
+    }
+}
