@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_yaml::emit::{DumpOptions, Item, dump};
 use windlass_yaml::{Key, Mapping, Node, Span, Value, python_float, python_str, python_timestamp};
 
-use crate::{Error, Group, Host, HostName, Inventory, Layer};
+use crate::{Error, Group, Host, HostName, Inventory, Layer, LayerOrigin};
 
 /// Which variables are shown where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -224,10 +224,27 @@ fn veiled(node: &Node) -> Node {
 
 fn host_variables(inventory: &Inventory, host: &Host, variables: Variables) -> Result<Mapping, Error> {
     let mut layers = inventory.layers(host)?;
+    for layer in &mut layers {
+        // Hosts of one range share their variables here, but not in Ansible, and aliases in YAML would show it.
+        if layer.origin == LayerOrigin::HostInventory {
+            layer.vars = Arc::new(layer.vars.iter().map(|(key, value)| (key.clone(), unshared(value))).collect());
+        }
+    }
     if variables == Variables::Own {
         layers.retain(Layer::is_of_host);
     }
     Ok(merge(&layers))
+}
+
+fn unshared(node: &Node) -> Node {
+    let value = match &node.value {
+        Value::List(items) => Value::List(items.iter().map(unshared).collect()),
+        Value::Map(mapping) => {
+            Value::Map(Arc::new(mapping.iter().map(|(key, value)| (key.clone(), unshared(value))).collect()))
+        }
+        _ => return node.clone(),
+    };
+    Node::new(value, node.span.clone())
 }
 
 fn group_variables(inventory: &Inventory, group: &Group) -> Result<Mapping, Error> {

@@ -226,7 +226,7 @@ impl Loader<'_> {
         };
         let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned()).unwrap_or_default();
         match extension.as_str() {
-            "yml" | "yaml" | "json" => self.yaml(&source).map_err(|error| reasons.push(error)).ok(),
+            "yml" | "yaml" | "json" => self.yaml_or_ini(&source, reasons, false),
             "toml" => {
                 let span = Span::new(source, 1, 1);
                 reasons.push(
@@ -235,23 +235,28 @@ impl Loader<'_> {
                 );
                 None
             }
-            "" => self.yaml_or_ini(&source, reasons),
+            "" => self.yaml_or_ini(&source, reasons, true),
             _ => self.ini(&source).map_err(|error| reasons.push(error)).ok(),
         }
     }
 
-    /// A name without an extension says nothing: what is no YAML mapping is INI.
-    fn yaml_or_ini(&mut self, source: &Arc<Source>, reasons: &mut Vec<Error>) -> Option<Statements> {
-        let looks_like_ini = source.text.lines().any(|line| line.trim_start().starts_with('['));
-        let as_yaml = self.yaml(source);
-        if let Ok(statements) = as_yaml {
-            return Some(statements);
+    /// What is no YAML inventory may be INI: a name without an extension says nothing, and sections tell more than a
+    /// name.
+    fn yaml_or_ini(&mut self, source: &Arc<Source>, reasons: &mut Vec<Error>, any_text: bool) -> Option<Statements> {
+        let as_yaml = match self.yaml(source) {
+            Ok(statements) => return Some(statements),
+            Err(error) => error,
+        };
+        let has_sections = source.text.lines().any(|line| line.starts_with('[') && line.trim_end().ends_with(']'));
+        if !any_text && !has_sections {
+            reasons.push(as_yaml);
+            return None;
         }
         match self.ini(source) {
             Ok(statements) => Some(statements),
-            Err(error) => {
+            Err(as_ini) => {
                 // Only the error of what the file seems to be is of use.
-                reasons.push(if looks_like_ini { error } else { as_yaml.err().unwrap_or(error) });
+                reasons.push(if has_sections { as_ini } else { as_yaml });
                 None
             }
         }
