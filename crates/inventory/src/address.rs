@@ -5,14 +5,15 @@ use std::net::Ipv6Addr;
 use crate::range;
 
 /// The names a host pattern of an inventory stands for, and its port.
-pub(crate) fn expand(pattern: &str) -> Result<(Vec<String>, Option<u16>), String> {
+pub(crate) fn expand(pattern: &str) -> Result<(Vec<String>, Option<u32>), String> {
     let (host, port) = parse(pattern).unwrap_or((pattern, None));
     Ok((range::expand(host)?, port))
 }
 
 /// Splits `host:port`; `None` when the text is not a name or address of a host, with or without ranges.
-pub(crate) fn parse(text: &str) -> Option<(&str, Option<u16>)> {
-    let (host, port) = split_port(text).map_or((text, None), |(host, port)| (host, Some(port)));
+pub(crate) fn parse(text: &str) -> Option<(&str, Option<u32>)> {
+    let (host, port) =
+        split_port(text).map_or((text, None), |(host, port)| (host, Some(port).filter(|port| *port > 0)));
     (is_name(host) || is_ipv6(host)).then_some((host, port))
 }
 
@@ -22,7 +23,7 @@ pub(crate) fn is_ip(text: &str) -> bool {
 }
 
 /// `[host]:port`, or `host:port` where the host has no colon outside brackets.
-fn split_port(text: &str) -> Option<(&str, u16)> {
+fn split_port(text: &str) -> Option<(&str, u32)> {
     let (host, digits) = text.rsplit_once(':')?;
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -119,6 +119,7 @@ impl Inventory {
         let priority = match &value.value {
             Value::Int(number) => Some(*number),
             Value::Bool(flag) => Some(i64::from(*flag)),
+            Value::Float(number) => Some(*number as i64),
             _ => value.as_str().and_then(|text| text.trim().parse().ok()),
         };
         group.priority = priority.ok_or_else(|| {

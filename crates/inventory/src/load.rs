@@ -256,7 +256,11 @@ impl Loader<'_> {
             Ok(statements) => Some(statements),
             Err(as_ini) => {
                 // Only the error of what the file seems to be is of use.
-                reasons.push(if has_sections { as_ini } else { as_yaml });
+                let looks_like_yaml = !has_sections
+                    && source.text.lines().map(str::trim).any(|line| {
+                        line == "---" || line.starts_with("- ") || line.ends_with(':') || line.contains(": ")
+                    });
+                reasons.push(if looks_like_yaml { as_yaml } else { as_ini });
                 None
             }
         }
