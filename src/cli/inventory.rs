@@ -1,0 +1,125 @@
+//! `windlass inventory`: what an inventory says, as `ansible-inventory` shows it.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
+use windlass_inventory::Inventory;
+use windlass_inventory::export::{self, Variables};
+
+/// Show the hosts, groups and variables of an inventory.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("action").required(true).args(["list", "host", "graph"])))]
+pub struct InventoryArguments {
+    /// All hosts and groups, as an inventory script would print them
+    #[arg(long)]
+    list: bool,
+    /// The variables of one host; the limit does not count
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// The groups and their hosts as a tree
+    #[arg(long)]
+    graph: bool,
+    /// The group the tree begins with
+    #[arg(value_name = "GROUP", default_value = "all")]
+    group: String,
+    /// Print YAML instead of JSON
+    #[arg(long, short)]
+    yaml: bool,
+    /// Add the variables to the tree
+    #[arg(long)]
+    vars: bool,
+    /// Keep variables with the groups they belong to, so that the result is an inventory again
+    #[arg(long)]
+    export: bool,
+    /// Write to a file instead of the standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Why the inventory could not be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The inventory does not answer.
+    #[error(transparent)]
+    Inventory(#[from] windlass_inventory::Error),
+    /// The result could not be written to the file.
+    #[error("The inventory could not be written to {}: {source}.", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The result could not be written to the standard output.
+    #[error("The inventory could not be written to the standard output: {0}.")]
+    Output(io::Error),
+}
+
+/// Shows an inventory on `output`, or in the file that the arguments name.
+pub fn run(arguments: &InventoryArguments, inventory: &Inventory, output: &mut dyn Write) -> Result<(), Error> {
+    let text = show(arguments, inventory)?;
+    match &arguments.output {
+        Some(path) => std::fs::write(path, text).map_err(|source| Error::File { path: path.clone(), source }),
+        None => output
+            .write_all(text.trim_end_matches('\n').as_bytes())
+            .and_then(|()| output.write_all(b"\n"))
+            .map_err(Error::Output),
+    }
+}
+
+fn show(arguments: &InventoryArguments, inventory: &Inventory) -> Result<String, windlass_inventory::Error> {
+    let variables = if arguments.export { Variables::Own } else { Variables::Merged };
+    if arguments.graph {
+        return export::graph(inventory, &arguments.group, arguments.vars.then_some(variables));
+    }
+    let shown = match &arguments.host {
+        Some(host) => export::host(inventory, host, variables)?,
+        None if arguments.yaml => export::nested_list(inventory, variables)?,
+        None => export::list(inventory, variables)?,
+    };
+    if arguments.yaml { export::to_yaml(&shown) } else { Ok(export::to_json(&shown)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: InventoryArguments,
+    }
+
+    fn shown(words: &[&str]) -> String {
+        let command = Command::try_parse_from(std::iter::once(&"inventory").chain(words)).unwrap();
+        let (inventory, _) =
+            Inventory::load(&["a,b,".to_owned()], &windlass_inventory::LoadOptions::default()).unwrap();
+        let mut output = Vec::new();
+        run(&command.arguments, &inventory, &mut output).unwrap();
+        String::from_utf8(output).unwrap()
+    }
+
+    #[test]
+    fn each_action_has_its_form() {
+        assert_eq!(shown(&["--graph"]), "@all:\n  |--@ungrouped:\n  |  |--a\n  |  |--b\n");
+        assert_eq!(shown(&["--host", "a"]), "{}\n");
+        assert_eq!(
+            shown(&["--list", "-y"]),
+            "all:\n  children:\n    ungrouped:\n      hosts:\n        a: {}\n        b: {}\n"
+        );
+        assert!(shown(&["--list"]).contains("\"profile\": \"inventory_legacy\""));
+        assert!(Command::try_parse_from(["inventory", "--list", "--graph"]).is_err());
+        assert!(Command::try_parse_from(["inventory"]).is_err());
+    }
+
+    #[test]
+    fn the_result_may_go_to_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tree");
+        assert_eq!(shown(&["--graph", "ungrouped", "--output", &path.display().to_string()]), "");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "@ungrouped:\n  |--a\n  |--b");
+    }
+}
