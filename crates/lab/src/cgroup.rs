@@ -16,6 +16,9 @@ use crate::wait::Deadline;
 /// The group all labs of this machine live in.
 const ROOT: &str = "windlass-lab";
 
+/// The controllers of version 2 that a host needs.
+const DELEGATED: &[&str] = &["cpu", "cpuset", "io", "memory", "pids"];
+
 /// How long processes may take to die and groups to empty.
 const SECONDS_TO_DIE: u64 = 30;
 
@@ -204,10 +207,10 @@ fn inherit_cpuset(parent: &Path, group: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Passes on every controller that can be: inside a container some cannot, and only a limit on that one would miss it.
+/// Passes on what a kubelet wants, as far as it can be: inside a container some cannot, and only a limit on that one would miss it.
 fn delegate_controllers(group: &Path) {
     let controllers = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
-    for controller in controllers.split_whitespace() {
+    for controller in controllers.split_whitespace().filter(|name| DELEGATED.contains(name)) {
         let _ = fs::write(group.join("cgroup.subtree_control"), format!("+{controller}"));
     }
 }

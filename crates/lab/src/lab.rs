@@ -44,6 +44,9 @@ pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error>
     if !missing.is_empty() {
         return Err(Error::Requirements(missing));
     }
+    if let Some(warning) = requirements::warning(options.nodes) {
+        report(&warning);
+    }
     fs::create_dir_all(&options.directory).map_err(Error::io("create", &options.directory))?;
     let _lock = lock_lab(&options.directory)?;
     match State::read(&options.directory)? {

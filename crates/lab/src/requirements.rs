@@ -40,6 +40,9 @@ const BUILD_PROGRAMS: &[(&str, &str)] = &[("mmdebstrap", "mmdebstrap")];
 /// The keys that Debian's archive is verified with.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
+/// How many inotify instances the services of one Kubernetes host keep (measured: systemd 5, kubelet 5, others one each).
+const INOTIFY_INSTANCES: usize = 16;
+
 /// Everything this machine lacks; empty when the lab can start. `build` says whether a base has to be built.
 #[must_use]
 pub fn missing(build: bool) -> Vec<Missing> {
@@ -65,6 +68,19 @@ pub fn missing(build: bool) -> Vec<Missing> {
         });
     }
     missing
+}
+
+/// A warning where the machine is likely too small for something, though the lab itself starts.
+pub(crate) fn warning(nodes: usize) -> Option<String> {
+    let path = "/proc/sys/fs/inotify/max_user_instances";
+    let limit: usize = read(path).trim().parse().ok()?;
+    (nodes * INOTIFY_INSTANCES > limit).then(|| {
+        format!(
+            "warning: {nodes} hosts that run Kubernetes need about {} inotify instances, this machine allows {limit}; \
+             `sysctl fs.inotify.max_user_instances=1024` raises that",
+            nodes * INOTIFY_INSTANCES
+        )
+    })
 }
 
 fn missing_file_systems(known: &str) -> Option<Missing> {
@@ -107,6 +123,12 @@ mod tests {
             ["The program no-such-program-anywhere is not on PATH. \
               On Debian and Ubuntu, run `apt-get install --no-install-recommends some-package`."]
         );
+    }
+
+    #[test]
+    fn a_few_hosts_bring_no_warning_and_a_million_do() {
+        assert_eq!(warning(0), None);
+        assert!(warning(1_000_000).unwrap().contains("16000000 inotify instances"));
     }
 
     #[test]
