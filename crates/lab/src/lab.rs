@@ -47,7 +47,6 @@ pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error>
     if let Some(warning) = requirements::warning(options.nodes) {
         report(&warning);
     }
-    fs::create_dir_all(&options.directory).map_err(Error::io("create", &options.directory))?;
     let _lock = lock_lab(&options.directory)?;
     match State::read(&options.directory)? {
         Some(state) if state.phase == Phase::Ready => return resume(state, options, report),
@@ -58,7 +57,10 @@ pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error>
         }
         None => {}
     }
-    network::check(&options.bridge, options.network)?;
+    if let Err(error) = network::check(&options.bridge, options.network) {
+        State::remove_directory(&options.directory)?;
+        return Err(error);
+    }
     let mut state = State::new(options, base);
     state.write()?;
     base::build(&mut state, report)?;
@@ -159,7 +161,7 @@ impl Lab {
 
     /// Cuts the power of a host. Its disks stay as they are.
     pub fn kill(&self, name: &str) -> Result<(), Error> {
-        let _lock = lock_lab(&self.state.options.directory)?;
+        let _lock = self.lock()?;
         let node = self.node(name)?;
         if !node::is_running(&self.state, node)? {
             return Err(Error::Already { node: node.name.clone(), state: "stopped" });
@@ -169,13 +171,24 @@ impl Lab {
 
     /// Boots a host again, with the disks and the address it had, and waits until it is up.
     pub fn start(&self, name: &str, report: &mut dyn FnMut(&str)) -> Result<(), Error> {
-        let _lock = lock_lab(&self.state.options.directory)?;
+        let _lock = self.lock()?;
         let node = self.node(name)?;
         if node::is_running(&self.state, node)? {
             return Err(Error::Already { node: node.name.clone(), state: "running" });
         }
         network::create(&self.state.options.bridge, self.state.options.network)?;
         boot(&self.state, std::slice::from_ref(node), Expect::Reachable, report)
+    }
+
+    /// Keeps other commands away, and makes sure that none of them has removed the lab meanwhile.
+    fn lock(&self) -> Result<fs::File, Error> {
+        let directory = &self.state.options.directory;
+        let lock = lock_lab(directory)?;
+        if State::read(directory)?.is_some() {
+            return Ok(lock);
+        }
+        State::remove_directory(directory)?;
+        Err(Error::NoLab(directory.clone()))
     }
 
     fn node(&self, name: &str) -> Result<&Node, Error> {

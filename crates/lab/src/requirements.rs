@@ -34,6 +34,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("chroot", "coreutils"),
 ];
 
+/// Where system programs are, although not every user's PATH leads there.
+const SYSTEM_DIRECTORIES: &[&str] = &["/usr/sbin", "/sbin"];
+
 /// Programs needed only to build a base.
 const BUILD_PROGRAMS: &[(&str, &str)] = &[("mmdebstrap", "mmdebstrap")];
 
@@ -93,11 +96,16 @@ fn missing_file_systems(known: &str) -> Option<Missing> {
 
 fn missing_programs(programs: &[(&str, &str)]) -> Vec<Missing> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    programs
-        .iter()
-        .filter(|(program, _)| !std::env::split_paths(&path).any(|directory| directory.join(program).is_file()))
-        .map(|(program, debian)| package(&format!("The program {program} is not on PATH"), debian))
-        .collect()
+    let found = |program: &str| std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
+    let elsewhere = |program: &str| SYSTEM_DIRECTORIES.iter().find(|name| Path::new(name).join(program).is_file());
+    let missing = |(program, debian): &(&str, &str)| match elsewhere(program) {
+        Some(directory) => Missing {
+            what: format!("The program {program} is in {directory}, which is not on PATH"),
+            remedy: format!("Run `export PATH=\"$PATH:{directory}\"`"),
+        },
+        None => package(&format!("The program {program} is not on PATH"), debian),
+    };
+    programs.iter().filter(|(program, _)| !found(program)).map(missing).collect()
 }
 
 fn package(what: &str, debian: &str) -> Missing {

@@ -37,11 +37,21 @@ impl Deadline {
     }
 }
 
-/// Holds the lock file at `path` until the answer is dropped or the process ends, however it ends.
+/// Holds the lock file at `path` until the answer is dropped or the process ends, however it ends. Makes its directory.
 pub(crate) fn lock(path: &Path, what: &str, seconds: u64) -> Result<File, Error> {
     let deadline = Deadline::new(format!("{what} to finish (it holds {})", path.display()), seconds);
     loop {
-        let file = File::create(path).map_err(Error::io("create the lock", path))?;
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory).map_err(Error::io("create", directory))?;
+        }
+        let file = match File::create(path) {
+            // Whoever held the lock has just removed the directory with the lab.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                deadline.pause(String::new)?;
+                continue;
+            }
+            created => created.map_err(Error::io("create the lock", path))?,
+        };
         match file.try_lock() {
             Ok(()) => {
                 let held = file.metadata().map_err(Error::io("look at the lock", path))?;
