@@ -10,6 +10,15 @@ pub(crate) fn explain(error: &libyaml_safer::Error, source: &Arc<Source>) -> Err
         return unreadable_character(source)
             .unwrap_or_else(|| Error::new(ErrorKind::Syntax, sentence(error.problem()), place(source, 0, 0)));
     };
+    // The reader notices a line without a colon only where the next one begins.
+    if error.problem().contains("could not find expected ':'")
+        && let Some(context) = error.context_mark()
+    {
+        let message = "This line is neither `key: value` nor a list item nor the continuation of a text.";
+        let advice = "Put a colon behind the key, or indent the line as deep as the text it belongs to.";
+        return Error::new(ErrorKind::Syntax, message, place(source, context.line, context.column))
+            .with_hint(Some(advice.to_owned()));
+    }
     let span = place(source, mark.line, mark.column);
     let mut message = match error.context() {
         Some(context) => sentence(&format!("{context}, {}", error.problem())),
@@ -59,7 +68,9 @@ fn unreadable_character(source: &Arc<Source>) -> Option<Error> {
 /// Advice on a collection where a key should be: nearly always a template without quotes.
 pub(crate) fn for_collection_key(span: &Span) -> Option<String> {
     let line = span.source.line(span.line).filter(|_| !span.source.is_secret())?;
+    let before: String = line.chars().take(span.column.saturating_sub(1) as usize).collect();
     unquoted_template(line)
+        .or_else(|| before.ends_with('{').then(|| "A template must be in quotes, here too: \"{{ ... }}\".".to_owned()))
 }
 
 fn advice(problem: &str, span: &Span, context: Option<Span>) -> Option<String> {
@@ -74,7 +85,8 @@ fn advice(problem: &str, span: &Span, context: Option<Span>) -> Option<String> {
         .or_else(|| previous_line_lacks_space(span))
         .or_else(|| colon_in_value(line))
         .or_else(|| special_start(problem, line))
-        .or_else(|| unclosed_quote(problem))
+        .or_else(|| unknown_escape(problem))
+        .or_else(|| unclosed(problem))
         .or_else(|| indentation(problem))
 }
 
@@ -118,6 +130,9 @@ fn broken_quotes(line: &str) -> Option<String> {
     let after = inner.get(end + 1..)?.trim();
     if after.is_empty() || after.starts_with([':', '#', ',', '}', ']', quote]) {
         return None;
+    }
+    if value.len() > 1 && value.ends_with(quote) && quote == '\'' && !after.contains(' ') {
+        return Some("The value is in single quotes, and a single quote inside it must be doubled: ''.".to_owned());
     }
     let other = if quote == '"' { '\'' } else { '"' };
     let fix = if value.contains(other) {
@@ -165,8 +180,17 @@ fn special_start(problem: &str, line: &str) -> Option<String> {
     matches!(first, '%' | '@' | '`').then(|| format!("A value cannot begin with `{first}` unless it is in quotes."))
 }
 
-fn unclosed_quote(problem: &str) -> Option<String> {
-    problem.contains("unexpected end of stream").then(|| "A quote or bracket is opened but never closed.".to_owned())
+fn unknown_escape(problem: &str) -> Option<String> {
+    problem.contains("unknown escape character").then(|| {
+        "In double quotes a backslash begins an escape. Double it, or use single quotes, where it stands for itself."
+            .to_owned()
+    })
+}
+
+fn unclosed(problem: &str) -> Option<String> {
+    let brackets = problem.contains("expected ',' or ']'") || problem.contains("expected ',' or '}'");
+    (brackets || problem.contains("unexpected end of stream"))
+        .then(|| "A quote or bracket is opened but never closed.".to_owned())
 }
 
 fn indentation(problem: &str) -> Option<String> {

@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod compose;
 pub mod emit;
 mod error;
 mod hint;

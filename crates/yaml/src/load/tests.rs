@@ -1,4 +1,5 @@
 use super::*;
+use crate::Value;
 
 fn load(text: &str) -> Node {
     load_one(Source::new("test.yml", text), &Options::default()).unwrap_or_else(|error| panic!("{error}"))
@@ -138,6 +139,11 @@ fn classic_mistakes_get_advice() {
         ("a: 'x\nb: c\n", "test.yml:3:1", "never closed"),
         ("a: @x\n", "test.yml:1:4", "cannot begin with `@`"),
         ("a:\n  - b\n c: d\n", "test.yml:3:2", "indentation"),
+        ("a: b\nc d\n", "test.yml:2:1: This line is neither", "colon"),
+        ("a: \"x\\d\"\n", "test.yml:1:6", "single quotes"),
+        ("a: [1, 2\nb: 3\n", "test.yml:2:2", "never closed"),
+        ("a: {b: {{ c }} }\n", "test.yml:1:9", "must be in quotes"),
+        ("a: 'it's'\n", "test.yml:1:8", "doubled"),
     ] {
         let shown = error(text).to_string();
         assert!(shown.starts_with(place) && shown.contains(advice), "{text:?}:\n{shown}");
