@@ -254,7 +254,7 @@ impl Inventory {
         warnings
     }
 
-    fn forget_layers(&mut self) {
+    pub(crate) fn forget_layers(&mut self) {
         self.group_layers.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
     }
 }

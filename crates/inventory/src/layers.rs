@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 use windlass_yaml::Mapping;
 
 use crate::files::Kind;
+use crate::load::canonical;
 use crate::model::{ALL, GroupId, Inventory};
 use crate::{Error, Host, Warning};
 
@@ -87,6 +88,12 @@ impl Inventory {
         self.push_files(&mut layers, Place::Inventory, &[group])?;
         self.push_files(&mut layers, Place::Playbook, &[group])?;
         Ok(layers)
+    }
+
+    /// Sets the directory of the playbook, whose `group_vars` and `host_vars` count from then on.
+    pub fn set_playbook_dir(&mut self, directory: Option<&Path>) {
+        self.playbook_directory = directory.map(canonical);
+        self.forget_layers();
     }
 
     /// What was remarked while files of variables were read, since this was last asked.

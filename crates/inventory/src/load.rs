@@ -105,7 +105,7 @@ fn variables_directory(source: &str) -> Option<PathBuf> {
     Some(canonical(if path.is_dir() { &path } else { path.parent()? }))
 }
 
-fn canonical(path: &Path) -> PathBuf {
+pub(crate) fn canonical(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 

@@ -72,19 +72,35 @@ fn effect(term: &str) -> (Effect, &str) {
 impl Inventory {
     /// The hosts that match a pattern and the limit, if one is set.
     pub fn matching(&self, pattern: &str) -> Result<Matches, Error> {
-        let mut matches = self.matching_without_limit(pattern)?;
+        let matches = self.matching_without_limit(pattern)?;
+        self.limited(matches)
+    }
+
+    /// The hosts that match a list of patterns, as `hosts:` of a play may be, and the limit, if one is set. Each
+    /// pattern is split by itself; what they add, keep and remove counts for all of them together.
+    pub fn matching_list(&self, patterns: &[impl AsRef<str>]) -> Result<Matches, Error> {
+        let terms: Vec<String> = patterns.iter().flat_map(|pattern| split_pattern(pattern.as_ref())).collect();
+        let matches = self.matching_terms(&terms)?;
+        self.limited(matches)
+    }
+
+    /// The hosts that match a pattern, whatever the limit.
+    pub fn matching_without_limit(&self, pattern: &str) -> Result<Matches, Error> {
+        self.matching_terms(&split_pattern(pattern))
+    }
+
+    fn matching_terms(&self, terms: &[String]) -> Result<Matches, Error> {
+        let mut warnings = Vec::new();
+        let hosts = self.evaluate(terms, &mut warnings)?.into_iter().collect();
+        Ok(Matches { hosts, warnings })
+    }
+
+    fn limited(&self, mut matches: Matches) -> Result<Matches, Error> {
         if let Some(limit) = &self.limit {
             let allowed: IndexSet<HostName> = self.evaluate(limit, &mut matches.warnings)?;
             matches.hosts.retain(|host| allowed.contains(host));
         }
         Ok(matches)
-    }
-
-    /// The hosts that match a pattern, whatever the limit.
-    pub fn matching_without_limit(&self, pattern: &str) -> Result<Matches, Error> {
-        let mut warnings = Vec::new();
-        let hosts = self.evaluate(&split_pattern(pattern), &mut warnings)?.into_iter().collect();
-        Ok(Matches { hosts, warnings })
     }
 
     /// Sets the limit (`--limit`): a pattern whose terms may be `@file`, a file with a pattern in each line. `None`,

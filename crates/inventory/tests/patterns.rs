@@ -58,6 +58,12 @@ fn patterns_match_what_they_match_in_ansible() {
 }
 
 #[test]
+fn the_patterns_of_a_list_count_together() {
+    let matches = inventory().matching_list(&["web:db", "!old", "&eu"]).unwrap();
+    assert_eq!(matches.hosts.join(" "), "web1 db1");
+}
+
+#[test]
 fn what_matches_nothing_is_a_warning() {
     let matches = inventory().matching("nosuch:web1").unwrap();
     assert_eq!(matches.hosts.len(), 1);

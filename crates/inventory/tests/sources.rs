@@ -91,6 +91,9 @@ fn layers_come_in_order_of_precedence() {
         matches!(&layers[3].origin, LayerOrigin::GroupFile { group, place: Place::Playbook, .. } if &**group == "all")
     );
     assert_eq!(layers[6].origin, LayerOrigin::HostInventory);
+    let mut other = inventory.clone();
+    other.set_playbook_dir(None);
+    assert_eq!(shown(&other, "w1", "v"), "host file");
     // The implicit localhost gets what is for all, but is in no group.
     let localhost = inventory.host("localhost").unwrap();
     assert!(localhost.is_implicit() && inventory.groups_of(localhost).is_empty());
