@@ -157,17 +157,19 @@ pub(crate) fn condition(text: &str) -> Result<Arc<Expression>, Error> {
     cached(CACHE.get_or_init(Cache::default), text, || Expression::new(syntax::parse_expression(text, dialect)?))
 }
 
-/// Compiles an expression as it stands between `{{` and `}}`.
+/// Compiles an expression; its strings are never templates.
 pub(crate) fn expression(text: &str) -> Result<Arc<Expression>, Error> {
     static CACHE: OnceLock<Cache<Expression>> = OnceLock::new();
-    let dialect = Dialect { escapes: syntax::Escapes::Literal, nested_templates: false };
+    let dialect = Dialect { escapes: syntax::Escapes::Decoded, nested_templates: false };
     cached(CACHE.get_or_init(Cache::default), text, || Expression::new(syntax::parse_expression(text, dialect)?))
 }
 
 fn compile(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Compiled, Error> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     Ok(match syntax::parse(text, options, dialect)? {
-        Parsed::Text(text) => Compiled::Text(Value::from(text)),
+        // Only comments: no value at all.
+        Parsed::Text(rendered) if rendered.is_empty() && !text.is_empty() => Compiled::Text(Value::from(())),
+        Parsed::Text(rendered) => Compiled::Text(Value::from(rendered)),
         Parsed::Parts(mut parts) => {
             if let [Part::Expression(_)] = parts.as_slice()
                 && let Some(Part::Expression(expression)) = parts.pop()

@@ -39,6 +39,14 @@ pub(crate) fn plain(value: &Value) -> Result<Value, Error> {
     Ok(walk(value, Purpose::Operand, 0)?.unwrap_or_else(|| value.clone()))
 }
 
+/// What is printed as part of a longer text: as in a result, there are no tuples within it.
+pub(crate) fn printed(value: &Value) -> Result<Value, Error> {
+    match value.as_object().map(|object| object.repr()) {
+        Some(ObjectRepr::Plain) | None => Ok(value.clone()),
+        Some(_) => finish(value),
+    }
+}
+
 /// The final value of a template.
 pub(crate) fn finish(value: &Value) -> Result<Value, Error> {
     if is_omit(value) {
@@ -80,8 +88,7 @@ fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, 
         return walk_items(items, purpose, depth, false);
     }
     if let Some(map) = value.downcast_object_ref::<IndexMap<Value, Value>>() {
-        let entries = map.iter().map(|(key, value)| (key, value));
-        return walk_entries(entries, purpose, depth, false);
+        return walk_entries(map.iter(), purpose, depth, false);
     }
     if let Some(items) = value.downcast_object_ref::<Tuple>() {
         let walked = walk_items(items, purpose, depth, purpose == Purpose::Result)?;
@@ -168,16 +175,18 @@ fn walk_entries<'a>(
     Ok(copied.map(Value::from_object))
 }
 
+/// Whether the template can change the list or dict in place.
+pub(crate) fn is_mutable(value: &Value) -> bool {
+    value.downcast_object_ref::<MutableList>().is_some() || value.downcast_object_ref::<MutableDict>().is_some()
+}
+
 /// A list or dict the template may change: its own, or a copy of what it was given.
 pub(crate) fn mutable(value: &Value) -> Value {
     mutable_within(value, 0)
 }
 
 fn mutable_within(value: &Value, depth: usize) -> Value {
-    if depth > DEPTH || value.downcast_object_ref::<MutableList>().is_some() {
-        return value.clone();
-    }
-    if value.downcast_object_ref::<MutableDict>().is_some() || value.is_tuple() || mark(value).is_some() {
+    if depth > DEPTH || is_mutable(value) || value.is_tuple() || mark(value).is_some() {
         return value.clone();
     }
     let own = |items: &[Value]| MutableList::value(items.iter().map(|item| mutable_within(item, depth + 1)).collect());

@@ -56,6 +56,19 @@ pub trait Lookup: Sync {
 
 /// Calls a filter by name, as `map('name')` does.
 pub fn call_filter(state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -> Result<Value, minijinja::Error> {
+    let value = apply_filter(state, name, arguments)?;
+    match mark(&value) {
+        Some(failed) if !mark::is_undefined(&value) => Err(failed.error().into()),
+        _ => Ok(value),
+    }
+}
+
+/// Applies a filter in an expression; what fails is answered with a value that fails where it is used.
+pub(crate) fn apply_filter(
+    state: &mut State<'_, '_>,
+    name: &str,
+    arguments: &[Value],
+) -> Result<Value, minijinja::Error> {
     call(state, filters(), "filter", name, arguments)
 }
 
@@ -109,7 +122,7 @@ impl Callable {
             {
                 return Ok(value.clone());
             }
-            return answer(self.function.call(state, arguments));
+            return Ok(answer(self.function.call(state, arguments)));
         }
         let mut settled_arguments = Vec::with_capacity(arguments.len());
         for argument in arguments {
@@ -134,7 +147,7 @@ impl Callable {
             }
             settled_arguments.push(argument);
         }
-        answer(self.function.call(state, &settled_arguments))
+        Ok(answer(self.function.call(state, &settled_arguments)))
     }
 }
 
@@ -175,13 +188,10 @@ fn keyword_arguments(argument: &Value) -> Result<Result<Value, Value>, minijinja
     Ok(Ok(plain.into_iter().collect::<Kwargs>().into()))
 }
 
-/// A function that ran into something undefined answers with an undefined value, so that `default` can follow it.
-pub(crate) fn answer(outcome: Result<Value, minijinja::Error>) -> Result<Value, minijinja::Error> {
-    match outcome.map_err(Error::from) {
-        Ok(value) => Ok(value),
-        Err(error) if error.is_undefined() => Ok(mark::failed(error)),
-        Err(error) => Err(error.into()),
-    }
+/// A function that fails answers with a value that is the error where it is used: if it ran into something undefined,
+/// `default` can follow it, and a result nobody uses does no harm.
+fn answer(outcome: Result<Value, minijinja::Error>) -> Value {
+    outcome.unwrap_or_else(|error| mark::failed(error.into()))
 }
 
 fn table(functions: &[Function]) -> Table {

@@ -8,7 +8,7 @@ use minijinja::{State, Value};
 
 use crate::error::Error;
 use crate::mark::{self, mark};
-use crate::plain::plain;
+use crate::plain;
 use crate::python::type_name;
 
 /// Calls a method: the callback of the environment for what the value itself does not know.
@@ -18,34 +18,42 @@ pub(crate) fn call(
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, minijinja::Error> {
-    if value.is_undefined() {
-        return Err(mark::check(value).err().unwrap_or_else(|| Error::filter("There is no value.")).into());
-    }
+    mark::check(value)?;
     // As a filter does, a method that is given an undefined value answers with it.
     if let Some(undefined) = arguments.iter().find(|argument| mark(argument).is_some()) {
         return Ok(undefined.clone());
     }
-    let arguments = Arguments::new(name, arguments)?;
-    let result = match value.kind() {
-        ValueKind::String => string::call(value.as_str().unwrap_or_default(), name, &arguments)?,
-        ValueKind::Seq | ValueKind::Iterable => container::list(value, name, &arguments)?,
-        ValueKind::Map => container::dict(value, name, &arguments)?,
-        ValueKind::Number | ValueKind::Bool => container::number(value, name, &arguments)?,
-        ValueKind::Bytes => container::bytes(value, name, &arguments)?,
-        _ => None,
-    };
-    match result {
-        Some(result) => Ok(result),
+    match find(value, name, arguments) {
+        Ok(Some(result)) => Ok(result),
         // A callable under that key, or nothing at all.
-        None if value.as_object().is_some_and(|object| object.get_value(&Value::from(name)).is_some()) => {
+        Ok(None) if value.as_object().is_some_and(|object| object.get_value(&Value::from(name)).is_some()) => {
             Err(minijinja::Error::from(minijinja::ErrorKind::UnknownMethod))
         }
-        None => Ok(mark::missing(
+        Ok(None) => Ok(mark::missing(
             name,
             format!("'{name}' is undefined: object of type '{}' has no attribute '{name}'.", type_name(value)),
             None,
         )),
+        // What fails is an error where its result is used, if it is used.
+        Err(error) => Ok(mark::failed(error)),
     }
+}
+
+fn find(value: &Value, name: &str, arguments: &[Value]) -> Result<Option<Value>, Error> {
+    let arguments = Arguments::new(name, arguments)?;
+    match value.kind() {
+        ValueKind::String => string::call(value.as_str().unwrap_or_default(), name, &arguments),
+        ValueKind::Seq | ValueKind::Iterable => container::list(value, name, &arguments),
+        ValueKind::Map => container::dict(value, name, &arguments),
+        ValueKind::Number | ValueKind::Bool => container::number(value, name, &arguments),
+        ValueKind::Bytes => container::bytes(value, name, &arguments),
+        _ => Ok(None),
+    }
+}
+
+/// An argument as plain data; lists and dicts the template can change stay themselves.
+fn kept(argument: &Value) -> Result<Value, Error> {
+    if plain::is_mutable(argument) { Ok(argument.clone()) } else { plain::plain(argument) }
 }
 
 /// What a value has besides its keys: `.real` of numbers, the parts of dates.
@@ -71,10 +79,10 @@ impl<'a> Arguments<'a> {
             if argument.is_kwargs() {
                 let kwargs = Kwargs::try_from(argument.clone())?;
                 for name in kwargs.args() {
-                    split.named.push((name.to_owned(), plain(&kwargs.peek::<Value>(name)?)?));
+                    split.named.push((name.to_owned(), kept(&kwargs.peek::<Value>(name)?)?));
                 }
             } else {
-                split.positional.push(plain(argument)?);
+                split.positional.push(kept(argument)?);
             }
         }
         Ok(split)

@@ -76,7 +76,7 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
         "__filter",
         |state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, arguments: Rest<ValueOrKwargs>| -> Outcome {
             let arguments: Vec<Value> = std::iter::once(value.into_value()).chain(arguments.into_values()).collect();
-            registry::call_filter(state, name.as_str().unwrap_or_default(), &arguments)
+            registry::apply_filter(state, name.as_str().unwrap_or_default(), &arguments)
         },
     );
     environment.add_filter(
@@ -170,7 +170,10 @@ pub(crate) fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
 fn tilde(items: &Value) -> Result<Value, Error> {
     let mut text = String::new();
     for item in items.try_iter()? {
-        text.push_str(&shown(&item)?);
+        match mark(&item) {
+            Some(mark::Mark::Nothing) => {}
+            _ => text.push_str(&crate::python::text(&plain(&item)?)),
+        }
     }
     Ok(Value::from(text))
 }
@@ -184,7 +187,7 @@ pub(crate) fn shown(value: &Value) -> Result<String, Error> {
         return Ok(String::new());
     }
     check(value)?;
-    Ok(crate::python::text(&plain(value)?))
+    Ok(crate::python::text(&plain::printed(value)?))
 }
 
 /// `text[start:stop]`, for methods that take bounds.

@@ -206,23 +206,20 @@ impl<'a> Parser<'a> {
         let first = self.sum()?;
         let mut links: Vec<String> = Vec::new();
         let mut left = first.text.clone();
-        loop {
-            let filter = match self.peek() {
-                Some(token) => match &token.kind {
-                    Kind::Operator("==") => "__eq",
-                    Kind::Operator("!=") => "__ne",
-                    Kind::Operator("<") => "__lt",
-                    Kind::Operator("<=") => "__le",
-                    Kind::Operator(">") => "__gt",
-                    Kind::Operator(">=") => "__ge",
-                    Kind::Name("in") => "__in",
-                    Kind::Name("not") if self.tokens.get(self.position + 1).and_then(Token::name) == Some("in") => {
-                        self.position += 1;
-                        "__not_in"
-                    }
-                    _ => break,
-                },
-                None => break,
+        while let Some(token) = self.peek() {
+            let filter = match &token.kind {
+                Kind::Operator("==") => "__eq",
+                Kind::Operator("!=") => "__ne",
+                Kind::Operator("<") => "__lt",
+                Kind::Operator("<=") => "__le",
+                Kind::Operator(">") => "__gt",
+                Kind::Operator(">=") => "__ge",
+                Kind::Name("in") => "__in",
+                Kind::Name("not") if self.tokens.get(self.position + 1).and_then(Token::name) == Some("in") => {
+                    self.position += 1;
+                    "__not_in"
+                }
+                _ => break,
             };
             self.position += 1;
             let right = self.sum()?.text;

@@ -216,7 +216,7 @@ fn quote(text: &str) -> String {
 }
 
 /// A syntax error with its place in the text.
-pub(self) fn error_at(text: &str, offset: usize, message: impl Into<String>) -> Error {
+fn error_at(text: &str, offset: usize, message: impl Into<String>) -> Error {
     let before = &text[..offset.min(text.len())];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
