@@ -9,7 +9,7 @@ use crate::inventory::{self, Format};
 use crate::options::Options;
 use crate::state::{Node, Phase, State};
 use crate::wait::lock;
-use crate::{Error, base, network, node, requirements, ssh};
+use crate::{Error, base, network, node, requirements, ssh, sysctl};
 
 /// How long another command on the same lab may take.
 const SECONDS_FOR_OTHERS: u64 = 600;
@@ -71,6 +71,7 @@ pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error>
     let inventory = state.file("inventory.ini");
     fs::write(&inventory, inventory::write(&state, Format::Ini)).map_err(Error::io("write", &inventory))?;
     boot(&state, &state.nodes, Expect::Running, report)?;
+    check_bridge(&state)?;
     state.phase = Phase::Ready;
     state.write()?;
     Ok(Lab { state })
@@ -250,6 +251,21 @@ fn boot(state: &State, nodes: &[Node], expect: Expect, report: &mut dyn FnMut(&s
     })
 }
 
+/// Packets between hosts pass this machine's packet filter if it looks at bridges: then it may drop them.
+fn check_bridge(state: &State) -> Result<(), Error> {
+    let (Some(first), Some(last)) = (state.nodes.first(), state.nodes.last()) else { return Ok(()) };
+    let refusal = ssh::reaches(state, last, first.address)?;
+    if refusal.is_empty() {
+        return Ok(());
+    }
+    let bridge = &state.options.bridge;
+    Err(Error::Invalid(format!(
+        "The host {} does not reach the host {}: {refusal}. If this machine's packet filter drops what passes its bridges, run \
+         `iptables -I FORWARD -i {bridge} -o {bridge} -j ACCEPT`, then `windlass lab up` again.",
+        last.name, first.name
+    )))
+}
+
 /// Does something to all hosts at once; the answer is the first host's error, if any has one.
 fn in_parallel(nodes: &[Node], work: impl Fn(&Node) -> Result<(), Error> + Sync) -> Result<(), Error> {
     std::thread::scope(|scope| {
@@ -275,6 +291,7 @@ fn remove(state: &State) -> Result<(), Error> {
     group.kill()?;
     network::remove(&state.options.bridge)?;
     group.remove()?;
+    sysctl::restore(&state.sysctls)?;
     base::remove_unfinished(state)
 }
 

@@ -21,6 +21,7 @@ mod options;
 mod requirements;
 mod ssh;
 mod state;
+mod sysctl;
 mod wait;
 
 pub use error::Error;

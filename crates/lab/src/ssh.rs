@@ -51,6 +51,11 @@ pub(crate) fn failed_units(state: &State, node: &Node) -> Result<String, Error> 
     Ok(if units.is_empty() { "no unit has failed".to_owned() } else { format!("failed: {}", units.join(", ")) })
 }
 
+/// Nothing if the host can connect to the SSH port at `address`, else why not.
+pub(crate) fn reaches(state: &State, node: &Node, address: Ipv4Addr) -> Result<String, Error> {
+    remote(state, node, &format!("timeout 10 bash -c ': < /dev/tcp/{address}/{SSH_PORT}' 2>&1 || echo no answer"))
+}
+
 /// Runs a command on the host and answers what it printed. The client dies with this process and after a while by itself.
 fn remote(state: &State, node: &Node, remote_command: &str) -> Result<String, Error> {
     let client = client(state, node, "root");

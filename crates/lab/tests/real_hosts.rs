@@ -119,6 +119,13 @@ fn hosts_are_real_and_survive_a_power_cut() {
     assert!(!sudo_works("opspw", "sudo -n true"));
     assert!(sudo_works("opspw", "echo windlass | sudo -S -p '' true"));
 
+    // The machine's own settings are within a host's reach; the lab sets them back.
+    let swappiness = || fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
+    let before = swappiness();
+    let other = if before.trim() == "61" { 62 } else { 61 };
+    run_on(&lab, "node1", &format!("sysctl -w vm.swappiness={other}"));
+    assert_ne!(swappiness(), before);
+
     run_on(&lab, "node1", "apt-get update && apt-get install -y lab-hello=1.0");
     assert_eq!(run_on(&lab, "node1", "lab-hello"), "hello 1.0");
 
@@ -141,6 +148,7 @@ fn hosts_are_real_and_survive_a_power_cut() {
 
     assert!(down(&options.directory, &mut |_| {}).unwrap());
     assert_nothing_is_left(&options);
+    assert_eq!(swappiness(), before);
     assert!(!down(&options.directory, &mut |_| {}).unwrap());
 }
 

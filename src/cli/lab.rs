@@ -1,0 +1,198 @@
+//! `windlass lab`: throwaway hosts on this machine.
+
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use windlass_lab::{Error, Format, Lab, Mount, Network, NodeStatus, Options, default_directory, down, parse_size, up};
+
+/// Start, inspect and remove throwaway hosts on this machine.
+///
+/// The hosts are systemd containers with an SSH server and without Python, on a bridge of their own. They reach each other and this machine,
+/// and nothing else. Users: root, ops (sudo without a password), opspw (sudo with the password `windlass`).
+///
+/// The lab is kept in /var/lib/windlass-lab or in $WINDLASS_LAB_DIR, the system it boots in /var/cache/windlass or $WINDLASS_CACHE.
+#[derive(Debug, Args)]
+pub struct LabArguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Start hosts and wait until they are up; hosts that are up already stay
+    Up(UpArguments),
+    /// Remove the hosts and everything that was made for them
+    Down,
+    /// Show what the hosts are doing
+    Status,
+    /// Print an inventory of the hosts with Kubespray's group names
+    Inventory {
+        /// How to write it: ini or yaml
+        #[arg(long, default_value = "ini")]
+        format: Format,
+    },
+    /// Open a shell on a host, or run a command there, with the system's SSH client
+    Ssh {
+        /// The host
+        node: String,
+        /// The command; without one, a shell
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+        /// The user to log in as: root, ops or opspw
+        #[arg(long, short, default_value = "root")]
+        user: String,
+    },
+    /// Cut the power of a host
+    Kill {
+        /// The host
+        node: String,
+    },
+    /// Boot a host whose power was cut, with its disks as they are
+    Start {
+        /// The host
+        node: String,
+    },
+}
+
+#[derive(Debug, Args)]
+struct UpArguments {
+    /// How many hosts
+    #[arg(long, short, default_value_t = 3)]
+    nodes: usize,
+    /// The most memory one host may use, such as 2G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+    /// The most processor time one host may use, in processors, such as 1.5
+    #[arg(long, value_name = "NUMBER")]
+    cpus: Option<f64>,
+    /// A directory tree to boot instead of the Debian that the lab builds
+    #[arg(long, value_name = "DIRECTORY")]
+    base: Option<PathBuf>,
+    /// A directory of this machine that every host sees, read-only; may be given more than once
+    #[arg(long = "mount", value_name = "HERE:THERE")]
+    mounts: Vec<Mount>,
+    /// The name of the bridge
+    #[arg(long, value_name = "NAME")]
+    bridge: Option<String>,
+    /// The network of the hosts, a /24
+    #[arg(long, value_name = "NETWORK")]
+    network: Option<Network>,
+}
+
+impl UpArguments {
+    fn options(self) -> Options {
+        let default = Options::default();
+        Options {
+            nodes: self.nodes,
+            memory: self.memory,
+            cpus: self.cpus,
+            base: self.base,
+            mounts: self.mounts,
+            bridge: self.bridge.unwrap_or(default.bridge),
+            network: self.network.unwrap_or(default.network),
+            directory: default.directory,
+            cache: default.cache,
+        }
+    }
+}
+
+/// Runs `windlass lab`.
+///
+/// # Errors
+/// Whatever the lab cannot do, as a sentence.
+pub fn run(arguments: LabArguments) -> Result<(), Error> {
+    let directory = default_directory();
+    match arguments.verb {
+        Verb::Up(arguments) => {
+            let lab = up(&arguments.options(), &mut progress)?;
+            progress(&format!(
+                "inventory: {}; a shell: `windlass lab ssh node1`; the end: `windlass lab down`",
+                lab.inventory_file().display()
+            ));
+        }
+        Verb::Down => {
+            if !down(&directory, &mut progress)? {
+                progress(&format!("there is no lab in {}", directory.display()));
+            }
+        }
+        Verb::Status => print(&table(&Lab::open(&directory)?.status()?)),
+        Verb::Inventory { format } => print(&Lab::open(&directory)?.inventory(format)),
+        Verb::Ssh { node, command, user } => return ssh(&Lab::open(&directory)?, &node, &user, &command),
+        Verb::Kill { node } => Lab::open(&directory)?.kill(&node)?,
+        Verb::Start { node } => Lab::open(&directory)?.start(&node, &mut progress)?,
+    }
+    Ok(())
+}
+
+/// Becomes the SSH client, so that its exit status is this command's.
+fn ssh(lab: &Lab, node: &str, user: &str, command: &[String]) -> Result<(), Error> {
+    let mut client = lab.ssh(node, user)?;
+    client.args(command);
+    Err(Error::Command {
+        doing: "start the SSH client".to_owned(),
+        command: "ssh".to_owned(),
+        status: "an error before it started".to_owned(),
+        stderr: client.exec().to_string(),
+    })
+}
+
+fn table(hosts: &[NodeStatus]) -> String {
+    let mut text = format!("{:<10} {:<15} {:<8} {:>9} {:>10}\n", "NAME", "ADDRESS", "STATE", "PROCESSES", "MEMORY");
+    for host in hosts {
+        let state = if host.running { "running" } else { "stopped" };
+        let memory = host.memory.map_or_else(|| "-".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
+        let address = host.node.address.to_string();
+        text.push_str(&format!(
+            "{:<10} {address:<15} {state:<8} {:>9} {memory:>10}\n",
+            host.node.name, host.processes
+        ));
+    }
+    text
+}
+
+/// Progress goes to standard error, so that standard output holds results only.
+fn progress(line: &str) {
+    // Nobody reads it: no reason to stop half-way.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+fn print(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        lab: LabArguments,
+    }
+
+    fn options(words: &[&str]) -> Result<Options, clap::Error> {
+        match Command::try_parse_from(words)?.lab.verb {
+            Verb::Up(arguments) => Ok(arguments.options()),
+            other => panic!("{other:?} is not up"),
+        }
+    }
+
+    #[test]
+    fn options_of_up_are_understood() {
+        let words = ["lab", "up", "--nodes", "2", "--memory", "3G", "--cpus", "1.5", "--mount", "/srv:/opt/artifacts"];
+        let options = options(&words).unwrap();
+        assert_eq!((options.nodes, options.memory, options.cpus), (2, Some(3 << 30), Some(1.5)));
+        assert_eq!(options.mounts, ["/srv:/opt/artifacts".parse().unwrap()]);
+        assert_eq!(options.bridge, "windlass0");
+    }
+
+    #[test]
+    fn a_wrong_size_is_refused_with_an_example() {
+        let error = options(&["lab", "up", "--memory", "much"]).unwrap_err().to_string();
+        assert!(error.contains("such as 2G"), "{error}");
+    }
+}
