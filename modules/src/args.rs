@@ -1,7 +1,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Failure, Host, Kind, Map, Opt, Spec};
+use crate::{Failure, Host, Kind, Map, Opt, Spec, accounts};
 
 /// The arguments of a module: known names only, aliases resolved, defaults filled in, values of the declared types.
 #[derive(Debug)]
@@ -319,7 +319,7 @@ fn key_values(text: &str) -> Option<Map> {
 }
 
 /// Expands `~`, `~user` and `$VARIABLE` as the user the executor runs as.
-fn expand_path(text: &str, host: &Host) -> String {
+pub(crate) fn expand_path(text: &str, host: &Host) -> String {
     let mut path = text.to_owned();
     if let Some(rest) = text.strip_prefix('~') {
         let (user, tail) = rest.split_once('/').map_or((rest, ""), |(user, _)| (user, rest.get(user.len()..).unwrap_or_default()));
@@ -353,17 +353,11 @@ fn expand_path(text: &str, host: &Host) -> String {
     expanded
 }
 
-/// The home directory of a user, or of the executor's own. The file is read here because the C library's lookup does not work in a
-/// static binary when the host's `nsswitch.conf` names a module that must be loaded.
+/// The home directory of a user, or of the executor's own.
 fn home_of(user: Option<&str>) -> Option<String> {
-    let uid = rustix::process::geteuid().as_raw().to_string();
-    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
-    passwd.lines().find_map(|line| {
-        let fields: Vec<_> = line.split(':').collect();
-        let found = match user {
-            Some(user) => fields.first() == Some(&user),
-            None => fields.get(2) == Some(&uid.as_str()),
-        };
-        found.then(|| fields.get(5).map(|home| (*home).to_owned())).flatten()
-    })
+    let found = match user {
+        Some(user) => accounts::user_by_name(user),
+        None => accounts::user_by_id(rustix::process::geteuid().as_raw()),
+    };
+    found.map(|user| user.home)
 }

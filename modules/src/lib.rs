@@ -9,6 +9,8 @@
 pub mod accounts;
 mod args;
 mod become_user;
+pub mod commands;
+pub mod files;
 mod host;
 mod module;
 pub mod process;
@@ -16,6 +18,7 @@ pub mod registry;
 mod run;
 mod serve;
 mod spec;
+pub mod text;
 
 pub mod facts;
 pub mod ping;

@@ -31,6 +31,19 @@ impl Plan {
         Plan { outcome: Outcome { changed: true, ..Outcome::default() }, apply: Some(Box::new(apply)) }
     }
 
+    /// The same plan, but with another way to carry its change out, if it has one.
+    pub fn replace_apply(mut self, apply: impl FnOnce(&Host, &mut Outcome) -> Result<(), Failure> + 'static) -> Plan {
+        if self.apply.is_some() {
+            self.apply = Some(Box::new(apply));
+        }
+        self
+    }
+
+    /// Whether there is something to carry out.
+    pub fn is_change(&self) -> bool {
+        self.apply.is_some()
+    }
+
     /// The task does not apply here, for this reason; used by modules that cannot predict in check mode.
     pub fn skipped(reason: impl Into<String>) -> Plan {
         Plan::unchanged().with("skipped", true).with("msg", reason.into())

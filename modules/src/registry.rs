@@ -2,12 +2,17 @@
 
 use crate::Module;
 
-/// Every built-in module, in alphabetical order of its file.
+/// Every built-in module, by topic.
 pub const MODULES: &[&dyn Module] = &[
+    // Commands.
+    &crate::commands::command::Command,
+    &crate::commands::script::Script,
+    &crate::commands::shell::Shell,
+    &crate::ping::Ping,
+    // Facts.
     &crate::facts::package_facts::PackageFacts,
     &crate::facts::service_facts::ServiceFacts,
     &crate::facts::setup::Setup,
-    &crate::ping::Ping,
 ];
 
 /// The module that answers to this name, short or fully qualified.

@@ -81,7 +81,7 @@ pub enum Check {
 }
 
 /// One option of a module.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Opt {
     /// Its name.
     pub name: &'static str,

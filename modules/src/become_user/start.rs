@@ -302,7 +302,11 @@ impl<'a> Dialogue<'a> {
 
     /// What the method said, without our mark.
     fn words(&self) -> String {
-        let text = String::from_utf8_lossy(&self.all).into_owned();
+        let mut all = self.all.clone();
+        if !self.terminal {
+            all.extend_from_slice(&self.received);
+        }
+        let text = String::from_utf8_lossy(&all).into_owned();
         let text = match &self.invocation.prompt {
             Some(mark) => text.replace(mark.as_str(), ""),
             None => text,

@@ -1,0 +1,83 @@
+//! `command`: run a program without a shell.
+
+use super::execution::{
+    CHDIR, CREATES, Execution, REMOVES, RETURNS, STDIN, STDIN_ADD_NEWLINE, STRIP_EMPTY_ENDS, check_directory, input,
+    not_needed, plan,
+};
+use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Spec, args::expand_path, process};
+
+/// The `command` module.
+pub struct Command;
+
+static SPEC: Spec = Spec {
+    name: "command",
+    summary: "Run a program on the host",
+    description: &[
+        "The command is split into words and started directly. There is no shell, so `<`, `>`, `|`, `;`, `&` and `*` mean nothing; use \
+         `shell` for them.",
+        "It always reports a change. `creates` and `removes` name a path by which a second run knows that there is nothing to do.",
+    ],
+    options: &[
+        Opt::new("_raw_params", Kind::Str, "The command as free text."),
+        Opt::new("cmd", Kind::Str, "The command as one text."),
+        Opt::new("argv", Kind::List(&Kind::Str), "The command as a list of words, for which no quoting is needed."),
+        CHDIR,
+        CREATES,
+        REMOVES,
+        Opt::new("executable", Kind::Str, "Accepted and ignored with a warning: there is no shell to choose."),
+        Opt::new("expand_argument_vars", Kind::Bool, "Expand `~` and `$VARIABLE` in the words.").default("true"),
+        STDIN,
+        STDIN_ADD_NEWLINE,
+        STRIP_EMPTY_ENDS,
+        Opt::new("_uses_shell", Kind::Bool, "Run by `/bin/sh` as the shell module does.").default("false"),
+    ],
+    required_one_of: &[&["_raw_params", "cmd", "argv"]],
+    mutually_exclusive: &[&["_raw_params", "cmd", "argv"]],
+    free_form: Some("_raw_params"),
+    check: Check::Partial,
+    examples: "- name: See how long the host has been up\n  ansible.builtin.command: uptime\n\n\
+               - name: Create the database once\n  ansible.builtin.command:\n    argv:\n      - /usr/bin/create-db\n      - --name=main database\n    \
+               creates: /var/lib/db/main\n",
+    returns: RETURNS,
+    ..Spec::EMPTY
+};
+
+impl Module for Command {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        if args.bool("_uses_shell") {
+            return super::shell::plan_shell(args, host);
+        }
+        let words = match args.str("_raw_params").or_else(|| args.str("cmd")) {
+            Some(text) => super::split(text)?,
+            None => args.list("argv").into_iter().map(str::to_owned).collect(),
+        };
+        if words.is_empty() {
+            return Err(Failure::new("no command given").with("rc", 256).with("changed", false));
+        }
+        let shown = words.clone().into();
+        check_directory(args, &shown)?;
+        let warn = |plan: Plan| match args.str("executable") {
+            Some(executable) => plan.with_warning(format!(
+                "The option 'executable' has no meaning for the command module; '{executable}' is not used."
+            )),
+            None => plan,
+        };
+        if let Some(answer) = not_needed(args, host, &shown)? {
+            return Ok(warn(answer));
+        }
+        let expand = args.bool("expand_argument_vars");
+        let mut words = words.into_iter().map(|word| if expand { expand_path(&word, host) } else { word });
+        let mut command = process::Command::new(words.next().unwrap_or_default()).args(words);
+        if let Some(directory) = args.str("chdir") {
+            command = command.directory(directory);
+        }
+        if let Some(bytes) = input(args) {
+            command = command.input(bytes);
+        }
+        Ok(warn(plan(args, Execution { shown, command, strip: args.bool("strip_empty_ends") }, host)))
+    }
+}

@@ -1,0 +1,171 @@
+//! What `command`, `shell` and `script` share: deciding by files whether to run, running, and the shape of the result.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use jiff::Zoned;
+use serde_json::Value;
+
+use crate::{
+    Args, Failure, Host, Kind, Map, Opt, Outcome, Plan, Return,
+    process::{Command, Output},
+    text::lines,
+};
+
+pub(super) const CHDIR: Opt = Opt::new("chdir", Kind::Path, "Run in this directory.");
+pub(super) const CREATES: Opt =
+    Opt::new("creates", Kind::Path, "A path or glob pattern; if it exists already, nothing is run.");
+pub(super) const REMOVES: Opt =
+    Opt::new("removes", Kind::Path, "A path or glob pattern; if it does not exist, nothing is run.");
+pub(super) const STDIN: Opt = Opt::new("stdin", Kind::Str, "The standard input of the command.");
+pub(super) const STDIN_ADD_NEWLINE: Opt =
+    Opt::new("stdin_add_newline", Kind::Bool, "Add a new line at the end of `stdin`.").default("true");
+pub(super) const STRIP_EMPTY_ENDS: Opt =
+    Opt::new("strip_empty_ends", Kind::Bool, "Take new lines off the end of stdout and stderr.").default("true");
+
+pub(super) const RETURNS: &[Return] = &[
+    Return { name: "cmd", kind: "raw", when: "always", doc: "What was run: a list of words, or a text for a shell." },
+    Return { name: "rc", kind: "int", when: "always", doc: "The exit status; negative if a signal ended the command." },
+    Return { name: "stdout", kind: "str", when: "always", doc: "Standard output." },
+    Return { name: "stderr", kind: "str", when: "always", doc: "Standard error." },
+    Return { name: "stdout_lines", kind: "list", when: "always", doc: "Standard output in lines." },
+    Return { name: "stderr_lines", kind: "list", when: "always", doc: "Standard error in lines." },
+    Return { name: "start", kind: "str", when: "it was run", doc: "When it started." },
+    Return { name: "end", kind: "str", when: "it was run", doc: "When it ended." },
+    Return { name: "delta", kind: "str", when: "it was run", doc: "How long it ran." },
+    Return { name: "msg", kind: "str", when: "always", doc: "Why it was not run, or that its exit status was not 0." },
+    Return {
+        name: "truncated",
+        kind: "bool",
+        when: "the output was huge",
+        doc: "The middle of the output is left out; only the beginning and the end were kept.",
+    },
+];
+
+/// A command that is ready to run.
+pub(super) struct Execution {
+    pub(super) shown: Value,
+    pub(super) command: Command,
+    pub(super) strip: bool,
+}
+
+/// The directory relative paths start from.
+fn base(args: &Args) -> PathBuf {
+    let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    args.str("chdir").map(|directory| current.join(directory)).unwrap_or(current)
+}
+
+/// The plan that nothing is run, if `creates` or `removes` say so.
+pub(super) fn not_needed(args: &Args, host: &Host, shown: &Value) -> Result<Option<Plan>, Failure> {
+    let would = if host.check() { "Would" } else { "Did" };
+    let answer = |msg: String, stdout: String| {
+        let mut data = skeleton(shown);
+        data.insert("rc".into(), 0.into());
+        data.insert("stdout_lines".into(), vec![stdout.clone()].into());
+        data.insert("stdout".into(), stdout.into());
+        data.insert("msg".into(), msg.into());
+        Plan::unchanged().with_all(data)
+    };
+    let exists = |pattern: &str| crate::files::glob::any(&base(args).join(pattern));
+    if let Some(creates) = args.str("creates")
+        && exists(creates)
+    {
+        let msg = format!("{would} not run command since '{creates}' exists");
+        return Ok(Some(answer(msg, format!("skipped, since {creates} exists"))));
+    }
+    if let Some(removes) = args.str("removes")
+        && !exists(removes)
+    {
+        let msg = format!("{would} not run command since '{removes}' does not exist");
+        return Ok(Some(answer(msg, format!("skipped, since {removes} does not exist"))));
+    }
+    Ok(None)
+}
+
+/// Fails if `chdir` is no directory.
+pub(super) fn check_directory(args: &Args, shown: &Value) -> Result<(), Failure> {
+    let Some(directory) = args.str("chdir") else { return Ok(()) };
+    if Path::new(directory).is_dir() {
+        return Ok(());
+    }
+    let mut failure = Failure::new(format!("Unable to change directory before execution: {directory} is not a directory."));
+    failure.data = skeleton(shown);
+    Err(failure)
+}
+
+/// The plan to run it. Without `creates` or `removes` nobody can tell beforehand what a command does, so check mode skips it.
+pub(super) fn plan(args: &Args, execution: Execution, host: &Host) -> Plan {
+    let mut data = skeleton(&execution.shown);
+    data.insert("rc".into(), 0.into());
+    data.insert("msg".into(), "Command would have run if not in check mode".into());
+    if host.check() && args.str("creates").is_none() && args.str("removes").is_none() {
+        return Plan::unchanged().with_all(data).with("skipped", true);
+    }
+    Plan::change(move |host, outcome| run(execution, host, outcome)).with_all(data)
+}
+
+/// Runs it and puts its output into the result.
+pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
+    let started = (Zoned::now(), Instant::now());
+    let output = execution.command.live().run(host).map_err(|mut failure| {
+        failure.data.insert("cmd".into(), execution.shown.clone());
+        failure
+    })?;
+    let (took, ended) = (started.1.elapsed(), Zoned::now());
+    let mut data = skeleton(&execution.shown);
+    data.insert("rc".into(), output.rc.into());
+    insert_output(&mut data, &output, execution.strip);
+    data.insert("start".into(), moment(&started.0).into());
+    data.insert("end".into(), moment(&ended).into());
+    let (seconds, micros) = (took.as_secs(), took.subsec_micros());
+    let delta = format!("{}:{:02}:{:02}.{micros:06}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    data.insert("delta".into(), delta.into());
+    if !output.success() {
+        data.insert("changed".into(), true.into());
+        data.insert("msg".into(), "non-zero return code".into());
+        return Err(Failure { message: "non-zero return code".into(), data });
+    }
+    outcome.data.extend(data);
+    Ok(())
+}
+
+fn insert_output(data: &mut Map, output: &Output, strip: bool) {
+    for (key, text) in [("stdout", output.stdout_text()), ("stderr", output.stderr_text())] {
+        let text = if strip { text.trim_end_matches(['\r', '\n']).to_owned() } else { text };
+        data.insert(format!("{key}_lines"), lines(&text).into());
+        data.insert(key.to_owned(), text.into());
+    }
+    if output.truncated {
+        data.insert("truncated".into(), true.into());
+    }
+}
+
+fn moment(when: &Zoned) -> String {
+    when.strftime("%Y-%m-%d %H:%M:%S%.6f").to_string()
+}
+
+/// The keys that are always there.
+fn skeleton(shown: &Value) -> Map {
+    let mut data = Map::new();
+    data.insert("cmd".into(), shown.clone());
+    for key in ["stdout", "stderr"] {
+        data.insert(key.into(), "".into());
+        data.insert(format!("{key}_lines"), Value::Array(Vec::new()));
+    }
+    for key in ["rc", "start", "end", "delta"] {
+        data.insert(key.into(), Value::Null);
+    }
+    data.insert("msg".into(), "".into());
+    data
+}
+
+/// The bytes of `stdin`, if it was given.
+pub(super) fn input(args: &Args) -> Option<Vec<u8>> {
+    let mut text = args.str("stdin")?.to_owned();
+    if args.bool("stdin_add_newline") {
+        text.push('\n');
+    }
+    Some(text.into_bytes())
+}

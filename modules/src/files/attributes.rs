@@ -1,0 +1,376 @@
+//! Owner, permissions, attributes and security context: the options that all file modules share.
+
+use std::{
+    fs::{File, Metadata},
+    io,
+    os::unix::fs::{MetadataExt, PermissionsExt, fchown},
+    path::Path,
+};
+
+use rustix::fs::{IFlags, XattrFlags, ioctl_getflags, ioctl_setflags, lgetxattr, lsetxattr};
+use serde_json::Value;
+
+use super::{
+    info::octal,
+    mode::{Mode, masked},
+};
+use crate::{Args, Diff, Failure, Host, Kind, Map, Opt, accounts, process::reason};
+
+/// The options themselves, to be spread over a module's own with [`with_attributes!`](crate::with_attributes).
+pub const OPTIONS: [Opt; 9] = [
+    Opt::new("mode", Kind::Raw, "Permission bits: octal such as `'0644'`, or symbolic such as `u=rwX,g=rX,o=`."),
+    Opt::new("owner", Kind::Str, "The name or id of the owner."),
+    Opt::new("group", Kind::Str, "The name or id of the group."),
+    Opt::new("seuser", Kind::Str, "The user of the SELinux context; `_default` leaves it to the policy."),
+    Opt::new("serole", Kind::Str, "The role of the SELinux context."),
+    Opt::new("setype", Kind::Str, "The type of the SELinux context."),
+    Opt::new("selevel", Kind::Str, "The level of the SELinux context."),
+    Opt::new("attributes", Kind::Str, "Attributes as `chattr` takes them, such as `+i` or `=ae`.").aliases(&["attr"]),
+    Opt::new(
+        "unsafe_writes",
+        Kind::Bool,
+        "Where a file cannot be replaced as a whole, such as one mounted into a container, overwrite it in place.",
+    )
+    .default("false"),
+];
+
+/// A module's options followed by those of [`attributes`](crate::files::attributes).
+#[macro_export]
+macro_rules! with_attributes {
+    ($($option:expr),* $(,)?) => {
+        &[
+            $($option,)*
+            $crate::files::attributes::OPTIONS[0],
+            $crate::files::attributes::OPTIONS[1],
+            $crate::files::attributes::OPTIONS[2],
+            $crate::files::attributes::OPTIONS[3],
+            $crate::files::attributes::OPTIONS[4],
+            $crate::files::attributes::OPTIONS[5],
+            $crate::files::attributes::OPTIONS[6],
+            $crate::files::attributes::OPTIONS[7],
+            $crate::files::attributes::OPTIONS[8],
+        ]
+    };
+}
+
+/// What is asked of a file beyond its content.
+#[derive(Debug, Clone, Default)]
+pub struct Attributes {
+    /// Permission bits.
+    pub mode: Option<Mode>,
+    owner: Option<Id>,
+    group: Option<Id>,
+    flags: Option<String>,
+    context: [Option<String>; 4],
+    /// Overwrite in place where a replacement is impossible.
+    pub unsafe_writes: bool,
+}
+
+/// A user or group that is asked for; in check mode an earlier task may only pretend to have made it.
+#[derive(Debug, Clone)]
+enum Id {
+    Known(u32),
+    Missing(String),
+}
+
+/// One attribute that is not as it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The attribute's name.
+    pub name: &'static str,
+    /// What it is.
+    pub before: String,
+    /// What it will be.
+    pub after: String,
+}
+
+impl Attributes {
+    /// Reads the shared options.
+    pub fn of(args: &Args, host: &Host) -> Result<Attributes, Failure> {
+        let mode = args.value("mode").map(Mode::parse).transpose()?;
+        let owner = args.str("owner").filter(|name| !name.is_empty());
+        let owner = owner.map(|name| id(name, "user", host, |name| Some(accounts::user_by_name(name)?.uid))).transpose()?;
+        let group = args.str("group").filter(|name| !name.is_empty());
+        let group =
+            group.map(|name| id(name, "group", host, |name| Some(accounts::group_by_name(name)?.gid))).transpose()?;
+        let context = ["seuser", "serole", "setype", "selevel"].map(|name| args.str(name).map(str::to_owned));
+        let flags = args.str("attributes").map(str::to_owned);
+        if let Some(flags) = &flags {
+            new_flags(flags, IFlags::empty())?;
+        }
+        Ok(Attributes { mode, owner, group, flags, context, unsafe_writes: args.bool("unsafe_writes") })
+    }
+
+    /// The same, with these bits instead of its own.
+    pub fn with_mode(&self, mode: Option<Mode>) -> Attributes {
+        Attributes { mode, ..self.clone() }
+    }
+
+    /// The bits that a file comes to: of a new one, those the mask leaves are the start.
+    pub fn bits(&self, found: Option<&Metadata>, fresh: u32, directory: bool) -> Result<u32, Failure> {
+        let current = found.map_or_else(|| masked(fresh), |found| found.mode() & 0o7777);
+        self.mode.as_ref().map_or(Ok(current), |mode| mode.bits(current, directory))
+    }
+
+    /// What is not as it is asked for. `follow` looks at what a link points to.
+    pub fn changes(&self, path: &Path, follow: bool) -> Result<Vec<Change>, Failure> {
+        let found = if follow { path.metadata() } else { path.symlink_metadata() };
+        let found = found.map_err(|error| Failure::new(format!("{} cannot be looked at: {}.", path.display(), reason(&error))))?;
+        let mut changes = Vec::new();
+        let mut note = |name, before: String, after: String| {
+            if before != after {
+                changes.push(Change { name, before, after });
+            }
+        };
+        if !found.is_symlink() {
+            let bits = self.bits(Some(&found), 0, found.is_dir())?;
+            note("mode", octal(found.mode()), octal(bits));
+        }
+        if let Some(owner) = &self.owner {
+            note("owner", found.uid().to_string(), owner.to_string());
+        }
+        if let Some(group) = &self.group {
+            note("group", found.gid().to_string(), group.to_string());
+        }
+        if let Some(flags) = &self.flags
+            && !found.is_symlink()
+        {
+            let current = flags_of(path).unwrap_or(IFlags::empty());
+            note("attributes", letters(current), letters(new_flags(flags, current)?));
+        }
+        if let Some(context) = context(path) {
+            note("secontext", context.clone(), self.new_context(&context));
+        }
+        Ok(changes)
+    }
+
+    /// Makes a file as it is asked for, and tells what was changed.
+    pub fn apply(&self, path: &Path, follow: bool) -> Result<Vec<Change>, Failure> {
+        let changes = self.changes(path, follow)?;
+        for change in &changes {
+            self.carry_out(change, path, follow).map_err(|error| {
+                let what = match change.name {
+                    "owner" => "chown",
+                    "group" => "chgrp",
+                    "mode" => "chmod",
+                    "attributes" => "chattr",
+                    _ => "setting the security context",
+                };
+                Failure::new(format!("{what} failed: {} of {}: {}.", change.name, path.display(), reason(&error)))
+                    .with("path", path.display().to_string())
+            })?;
+        }
+        // Giving a file away clears its special bits.
+        if changes.iter().any(|change| matches!(change.name, "owner" | "group"))
+            && let Some(change) = self.changes(path, follow)?.iter().find(|change| change.name == "mode")
+        {
+            self.carry_out(change, path, follow).map_err(|error| {
+                Failure::new(format!("chmod failed: mode of {}: {}.", path.display(), reason(&error)))
+            })?;
+        }
+        Ok(changes)
+    }
+
+    fn carry_out(&self, change: &Change, path: &Path, follow: bool) -> io::Result<()> {
+        match change.name {
+            "mode" => {
+                let bits = u32::from_str_radix(&change.after, 8).map_err(io::Error::other)?;
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits))
+            }
+            "owner" | "group" => {
+                let number = Some(change.after.parse().map_err(|_| io::Error::other("there is no such account"))?);
+                let (uid, gid) = if change.name == "owner" { (number, None) } else { (None, number) };
+                if follow {
+                    std::os::unix::fs::chown(path, uid, gid)
+                } else {
+                    std::os::unix::fs::lchown(path, uid, gid)
+                }
+            }
+            "attributes" => {
+                let file = File::open(path)?;
+                let flags = new_flags(self.flags.as_deref().unwrap_or_default(), ioctl_getflags(&file)?);
+                Ok(ioctl_setflags(&file, flags.map_err(|failure| io::Error::other(failure.message))?)?)
+            }
+            _ => set_context(path, &change.after),
+        }
+    }
+
+    /// Gives an open, still invisible file owner and permissions. A file that replaces another keeps what is not asked for.
+    pub(crate) fn prepare(&self, file: &File, old: Option<&Metadata>, fresh: u32) -> io::Result<()> {
+        let now = file.metadata()?;
+        let wanted = |asked: &Option<Id>, old: Option<u32>, now: u32| {
+            let number = asked.as_ref().and_then(Id::known).or(old);
+            number.filter(|number| *number != now).map(|number| (number, asked.is_some()))
+        };
+        let uid = wanted(&self.owner, old.map(MetadataExt::uid), now.uid());
+        let gid = wanted(&self.group, old.map(MetadataExt::gid), now.gid());
+        for (uid, gid, asked) in [(uid, None, uid), (None, gid, gid)] {
+            let Some((_, required)) = asked else { continue };
+            match fchown(file, uid.map(|(uid, _)| uid), gid.map(|(gid, _): (u32, bool)| gid)) {
+                Err(error) if required => return Err(error),
+                // Who cannot give a file away replaces it as a file of one's own.
+                Err(_) | Ok(()) => {}
+            }
+        }
+        let bits = self.bits(old, fresh, false).map_err(|failure| io::Error::other(failure.message))?;
+        file.set_permissions(std::fs::Permissions::from_mode(bits))
+    }
+
+    fn new_context(&self, current: &str) -> String {
+        let mut parts: Vec<&str> = current.splitn(4, ':').collect();
+        for (part, asked) in parts.iter_mut().zip(&self.context) {
+            if let Some(asked) = asked.as_deref().filter(|asked| *asked != "_default") {
+                *part = asked;
+            }
+        }
+        parts.join(":")
+    }
+
+    /// Warns of accounts that are not there; only check mode lets them pass.
+    pub fn warnings(&self) -> Vec<String> {
+        let missing = [("user", &self.owner), ("group", &self.group)];
+        missing
+            .into_iter()
+            .filter_map(|(what, id)| match id {
+                Some(Id::Missing(name)) => Some(format!(
+                    "The {what} {name} does not exist. An earlier task may be about to make it, so check mode goes on."
+                )),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// The difference of attributes as `--diff` shows it.
+pub fn diff_of(path: &Path, changes: &[Change]) -> Diff {
+    let side = |value: fn(&Change) -> &String| {
+        let mut map = Map::new();
+        for change in changes {
+            map.insert(change.name.to_owned(), value(change).as_str().into());
+        }
+        map.insert("path".to_owned(), path.display().to_string().into());
+        Value::Object(map)
+    };
+    Diff { before: side(|change| &change.before), after: side(|change| &change.after), ..Diff::default() }
+}
+
+impl Id {
+    fn known(&self) -> Option<u32> {
+        match self {
+            Id::Known(number) => Some(*number),
+            Id::Missing(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Id::Known(number) => number.fmt(formatter),
+            Id::Missing(name) => name.fmt(formatter),
+        }
+    }
+}
+
+fn id(name: &str, what: &str, host: &Host, find: impl Fn(&str) -> Option<u32>) -> Result<Id, Failure> {
+    let number = name.parse().ok().or_else(|| find(name));
+    match number {
+        Some(number) => Ok(Id::Known(number)),
+        None if host.check() => Ok(Id::Missing(name.to_owned())),
+        None => {
+            let command = if what == "user" { "chown" } else { "chgrp" };
+            Err(Failure::new(format!("{command} failed: failed to look up {what} {name}")))
+        }
+    }
+}
+
+/// The attributes and the letters they are known by, in the order of `lsattr`.
+pub(crate) const FLAGS: &[(char, IFlags, &str)] = &[
+    ('s', IFlags::SECURE_REMOVAL, "secure-deletion"),
+    ('u', IFlags::UNRM, "undelete"),
+    ('S', IFlags::SYNC, "synchronous"),
+    ('D', IFlags::DIRSYNC, "synchronous-directory"),
+    ('i', IFlags::IMMUTABLE, "immutable"),
+    ('a', IFlags::APPEND, "append-only"),
+    ('d', IFlags::NODUMP, "nodump"),
+    ('A', IFlags::NOATIME, "noatime"),
+    ('c', IFlags::COMPRESSED, "compressed"),
+    ('j', IFlags::JOURNALING, "journalled"),
+    ('t', IFlags::NOTAIL, "notail"),
+    ('T', IFlags::TOPDIR, "topdir"),
+    ('e', IFlags::from_bits_retain(0x0008_0000), "extents"),
+    ('C', IFlags::NOCOW, "nocow"),
+    ('P', IFlags::PROJECT_INHERIT, "project-inherit"),
+];
+
+/// The attributes of a file, if its filesystem has any.
+pub(crate) fn flags_of(path: &Path) -> Option<IFlags> {
+    let kind = path.symlink_metadata().ok()?.file_type();
+    // Opening a device or a pipe can have effects, or wait for ever.
+    if !kind.is_file() && !kind.is_dir() {
+        return None;
+    }
+    ioctl_getflags(File::open(path).ok()?).ok()
+}
+
+/// The letters of the attributes that are set.
+pub(crate) fn letters(flags: IFlags) -> String {
+    FLAGS.iter().filter(|(_, flag, _)| flags.contains(*flag)).map(|(letter, ..)| letter).collect()
+}
+
+fn new_flags(text: &str, current: IFlags) -> Result<IFlags, Failure> {
+    let (operator, names) = match text.chars().next() {
+        Some(operator @ ('+' | '-' | '=')) => (operator, text.get(1..).unwrap_or_default()),
+        _ => ('=', text),
+    };
+    let mut asked = IFlags::empty();
+    for letter in names.chars() {
+        let found = FLAGS.iter().find(|(known, ..)| *known == letter);
+        asked |= found.map(|(_, flag, _)| *flag).ok_or_else(|| {
+            Failure::new(format!("chattr failed: '{letter}' in attributes '{text}' is no attribute of files."))
+        })?;
+    }
+    let all = FLAGS.iter().fold(IFlags::empty(), |all, (_, flag, _)| all | *flag);
+    Ok(match operator {
+        '+' => current | asked,
+        '-' => current - asked,
+        _ => (current - all) | asked,
+    })
+}
+
+/// The SELinux context of a file, on a host that has SELinux.
+pub fn context(path: &Path) -> Option<String> {
+    if !Path::new("/sys/fs/selinux/enforce").exists() {
+        return None;
+    }
+    let mut buffer = vec![0; 1024];
+    let length = lgetxattr(path, "security.selinux", &mut buffer[..]).ok()?;
+    let bytes = buffer.get(..length)?;
+    Some(String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned())
+}
+
+/// Gives a file a context, on a host that has SELinux.
+pub(crate) fn set_context(path: &Path, context: &str) -> io::Result<()> {
+    Ok(lsetxattr(path, "security.selinux", format!("{context}\0").as_bytes(), XattrFlags::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_added_removed_and_set() {
+        let current = IFlags::from_bits_retain(0x0008_0000) | IFlags::NOATIME;
+        assert_eq!(letters(new_flags("+i", current).unwrap()), "iAe");
+        assert_eq!(letters(new_flags("-A", current).unwrap()), "e");
+        assert_eq!(letters(new_flags("=ae", current).unwrap()), "ae");
+        assert!(new_flags("+?", current).is_err());
+    }
+
+    #[test]
+    fn parts_of_a_context_are_replaced() {
+        let mut attributes = Attributes::default();
+        attributes.context[2] = Some("httpd_sys_content_t".into());
+        assert_eq!(attributes.new_context("a_u:b_r:c_t:s0:c1,c2"), "a_u:b_r:httpd_sys_content_t:s0:c1,c2");
+    }
+}

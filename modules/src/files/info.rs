@@ -1,0 +1,60 @@
+//! What results say about a file: owner, permissions, kind, size.
+
+use std::{
+    fs::Metadata,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::Path,
+};
+
+use crate::{Map, accounts};
+
+/// The keys that file modules add to their result: nothing for what does not exist.
+pub fn describe(path: &Path) -> Map {
+    let mut map = Map::new();
+    let Ok(found) = path.symlink_metadata() else {
+        map.insert("state".into(), "absent".into());
+        return map;
+    };
+    map.insert("uid".into(), found.uid().into());
+    map.insert("gid".into(), found.gid().into());
+    map.insert("owner".into(), owner_name(found.uid()).into());
+    map.insert("group".into(), group_name(found.gid()).into());
+    map.insert("mode".into(), octal(found.mode()).into());
+    map.insert("state".into(), state(&found).into());
+    map.insert("size".into(), found.size().into());
+    if let Some(context) = super::attributes::context(path) {
+        map.insert("secontext".into(), context.into());
+    }
+    map
+}
+
+/// `file`, `hard` for a file with several names, `directory`, `link`.
+pub fn state(found: &Metadata) -> &'static str {
+    let kind = found.file_type();
+    if kind.is_symlink() {
+        "link"
+    } else if kind.is_dir() {
+        "directory"
+    } else if kind.is_file() && found.nlink() > 1 {
+        "hard"
+    } else if kind.is_block_device() || kind.is_char_device() || kind.is_fifo() || kind.is_socket() || kind.is_file() {
+        "file"
+    } else {
+        "unknown"
+    }
+}
+
+/// Permission bits as results write them.
+pub fn octal(mode: u32) -> String {
+    format!("{:04o}", mode & 0o7777)
+}
+
+/// A user's name, or the id if nobody has it.
+pub fn owner_name(uid: u32) -> String {
+    accounts::user_by_id(uid).map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+/// A group's name, or the id if there is none.
+pub fn group_name(gid: u32) -> String {
+    accounts::group_by_id(gid).map_or_else(|| gid.to_string(), |group| group.name)
+}

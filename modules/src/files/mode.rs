@@ -1,0 +1,163 @@
+//! Permission bits as users write them: octal or symbolic.
+
+use serde_json::Value;
+
+use crate::Failure;
+
+/// What a `mode` option asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// These bits.
+    Bits(u32),
+    /// Changes to the bits that are there, such as `u=rwX,g-w`.
+    Symbolic(String),
+    /// The bits of the source.
+    Preserve,
+}
+
+impl Mode {
+    /// Reads a `mode`. A text is octal or symbolic; a number is the bits themselves, which is what YAML makes of `0644`.
+    pub fn parse(value: &Value) -> Result<Mode, Failure> {
+        match value {
+            Value::Number(number) => number
+                .as_u64()
+                .and_then(|bits| u32::try_from(bits).ok())
+                .filter(|bits| *bits <= 0o7777)
+                .map(Mode::Bits)
+                .ok_or_else(|| invalid(&number.to_string())),
+            Value::String(text) if text == "preserve" => Ok(Mode::Preserve),
+            Value::String(text) => match u32::from_str_radix(text.strip_prefix("0o").unwrap_or(text), 8) {
+                Ok(bits) if bits <= 0o7777 => Ok(Mode::Bits(bits)),
+                Ok(_) => Err(invalid(text)),
+                Err(_) => {
+                    symbolic(text, 0, false, 0)?;
+                    Ok(Mode::Symbolic(text.clone()))
+                }
+            },
+            other => Err(invalid(&other.to_string())),
+        }
+    }
+
+    /// The bits this comes to for something that has `current` bits.
+    pub fn bits(&self, current: u32, directory: bool) -> Result<u32, Failure> {
+        match self {
+            Mode::Bits(bits) => Ok(*bits),
+            Mode::Symbolic(text) => symbolic(text, current, directory, umask()),
+            Mode::Preserve => Ok(current),
+        }
+    }
+}
+
+fn invalid(text: &str) -> Failure {
+    Failure::new(format!("mode must be in octal or symbolic form; '{text}' is neither."))
+}
+
+/// The bits a new file or directory gets: those that the process's mask leaves.
+pub fn masked(bits: u32) -> u32 {
+    bits & !umask()
+}
+
+/// The mask of this process. It is read from the system because the call that returns it also changes it, for all threads.
+pub fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
+}
+
+fn symbolic(text: &str, current: u32, directory: bool, umask: u32) -> Result<u32, Failure> {
+    let bad = || Failure::new(format!("bad symbolic permission for mode: '{text}'."));
+    let mut mode = current & 0o7777;
+    for clause in text.split(',') {
+        let start = clause.find(['+', '-', '=']).ok_or_else(|| invalid(text))?;
+        let (users, mut rest) = clause.split_at(start);
+        let masked = users.is_empty();
+        let users = if masked || users == "a" { "ugo" } else { users };
+        if !users.chars().all(|user| "ugo".contains(user)) {
+            return Err(bad());
+        }
+        while let Some(operator) = rest.chars().next() {
+            let after = rest.get(1..).unwrap_or_default();
+            let end = after.find(['+', '-', '=']).unwrap_or(after.len());
+            let (permissions, next) = after.split_at(end);
+            for user in users.chars() {
+                let previous = mode;
+                let mut bits = 0;
+                for permission in permissions.chars() {
+                    bits |= permission_bits(permission, user, previous, directory).ok_or_else(bad)?;
+                }
+                if masked {
+                    bits &= !umask;
+                }
+                mode = match operator {
+                    '+' => mode | bits,
+                    '-' => mode & !bits,
+                    _ => (mode & !reach(user)) | bits,
+                };
+            }
+            rest = next;
+        }
+    }
+    Ok(mode)
+}
+
+/// The bits that belong to a user class.
+fn reach(user: char) -> u32 {
+    match user {
+        'u' => 0o4700,
+        'g' => 0o2070,
+        _ => 0o1007,
+    }
+}
+
+fn permission_bits(permission: char, user: char, previous: u32, directory: bool) -> Option<u32> {
+    let shift = match user {
+        'u' => 6,
+        'g' => 3,
+        _ => 0,
+    };
+    let class = match permission {
+        'r' => 4,
+        'w' => 2,
+        'x' => 1,
+        'X' => u32::from(directory || previous & 0o111 != 0),
+        'u' => previous >> 6 & 7,
+        'g' => previous >> 3 & 7,
+        'o' => previous & 7,
+        's' => return Some(reach(user) & 0o6000),
+        't' => return Some(reach(user) & 0o1000),
+        _ => return None,
+    };
+    Some(class << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(text: &str, current: u32, directory: bool) -> u32 {
+        symbolic(text, current, directory, 0o022).unwrap()
+    }
+
+    #[test]
+    fn octal() {
+        assert_eq!(Mode::parse(&"0644".into()).unwrap(), Mode::Bits(0o644));
+        assert_eq!(Mode::parse(&"1777".into()).unwrap(), Mode::Bits(0o1777));
+        assert_eq!(Mode::parse(&420.into()).unwrap(), Mode::Bits(0o644));
+        assert!(Mode::parse(&"0999".into()).is_err());
+        assert!(Mode::parse(&"u+q".into()).is_err());
+        assert!(Mode::parse(&"".into()).is_err());
+    }
+
+    #[test]
+    fn symbols() {
+        assert_eq!(from("u=rw,g=r,o=", 0o777, false), 0o640);
+        assert_eq!(from("u=rwX,g=rX,o=rX", 0o600, true), 0o755);
+        assert_eq!(from("u=rwX,go=rX", 0o600, false), 0o644);
+        assert_eq!(from("a+X", 0o644, false), 0o644);
+        assert_eq!(from("a+X", 0o744, false), 0o755);
+        assert_eq!(from("+w", 0o444, false), 0o644);
+        assert_eq!(from("g=u,o-rwx", 0o754, false), 0o770);
+        assert_eq!(from("u+s,g+s,o+t", 0o755, true), 0o7755);
+        assert_eq!(from("u+x-w", 0o644, false), 0o544);
+    }
+}

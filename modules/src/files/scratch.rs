@@ -1,0 +1,76 @@
+//! Directories for files that live as long as one run.
+
+use std::{
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::StatVfsMountFlags;
+
+use crate::{Failure, accounts, process::reason};
+
+/// A fresh directory that only its owner can enter, removed with all it holds when this is dropped.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// A directory on a filesystem that programs can be started from.
+    pub fn executable() -> Result<Scratch, Failure> {
+        Scratch::in_one_of(true)
+    }
+
+    /// A directory for data.
+    pub fn new() -> Result<Scratch, Failure> {
+        Scratch::in_one_of(false)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn in_one_of(executable: bool) -> Result<Scratch, Failure> {
+        let home = accounts::user_by_id(rustix::process::geteuid().as_raw()).map(|user| PathBuf::from(user.home));
+        let own = std::env::temp_dir();
+        let mut tried = Vec::new();
+        let usual = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
+        for place in std::iter::once(own).chain(usual).chain(home) {
+            match Scratch::make(&place, executable) {
+                Ok(scratch) => return Ok(scratch),
+                Err(error) => tried.push(format!("{} ({})", place.display(), reason(&error))),
+            }
+        }
+        tried.dedup();
+        Err(Failure::new(format!("No directory was found for temporary files; tried {}.", tried.join(", "))))
+    }
+
+    fn make(place: &Path, executable: bool) -> io::Result<Scratch> {
+        if executable && rustix::fs::statvfs(place)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+            return Err(io::Error::other("mounted noexec"));
+        }
+        let path = place.join(format!(".windlass-{}", random_name()?));
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        let scratch = Scratch { path };
+        let found = scratch.path.symlink_metadata()?;
+        if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other("the new directory is not ours"));
+        }
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// A name that nobody can guess.
+pub(crate) fn random_name() -> io::Result<String> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    Ok(hex::encode(random))
+}

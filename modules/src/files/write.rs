@@ -1,0 +1,241 @@
+//! One file with a wanted content and wanted attributes: the engine of `copy`, `template`, `lineinfile` and their like.
+
+use std::{
+    fs::File,
+    io::{Cursor, Read},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    attributes::{Attributes, diff_of},
+    backup,
+    checksum::{self, Hasher},
+    difference,
+    info::describe,
+    staged::Staged,
+};
+use crate::{Failure, Host, Kind, Opt, Outcome, Plan, process};
+
+/// Keep the old file.
+pub const BACKUP: Opt =
+    Opt::new("backup", Kind::Bool, "Keep the old file under a name with the time in it.").default("false");
+/// Check the new file before it is put in place.
+pub const VALIDATE: Opt = Opt::new(
+    "validate",
+    Kind::Str,
+    "A command that must succeed before the file is put in place; `%s` in it is the path of the new file.",
+);
+
+/// Where a content comes from.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// Bytes at hand.
+    Bytes(Vec<u8>),
+    /// A content of the controller.
+    Controller(usize),
+    /// A file of the host.
+    File(PathBuf),
+}
+
+/// A file as it shall be.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its content.
+    pub source: Source,
+    /// What the content is called in a diff.
+    pub source_name: String,
+    /// Its owner, permissions and so on.
+    pub attributes: Attributes,
+    /// Keep the old file.
+    pub backup: bool,
+    /// The command that checks the new file.
+    pub validate: Option<String>,
+    /// Replace what a link points to instead of the link.
+    pub follow: bool,
+    /// Leave a file that is there as it is.
+    pub keep: bool,
+    /// The directory is made by the same task.
+    pub directory_to_come: bool,
+}
+
+impl Wanted {
+    /// A file with this content and nothing else asked for.
+    pub fn new(path: impl Into<PathBuf>, source: Source) -> Wanted {
+        Wanted {
+            path: path.into(),
+            source,
+            source_name: "dynamically generated".to_owned(),
+            attributes: Attributes::default(),
+            backup: false,
+            validate: None,
+            follow: true,
+            keep: false,
+            directory_to_come: false,
+        }
+    }
+
+    /// The plan that makes the file so.
+    pub fn plan(mut self, host: &Host) -> Result<Plan, Failure> {
+        if let Some(validate) = &self.validate
+            && !validate.contains("%s")
+        {
+            return Err(Failure::new(format!("validate must contain %s: {validate}")));
+        }
+        if self.follow
+            && self.path.is_symlink()
+            && let Ok(real) = self.path.canonicalize()
+        {
+            self.path = real;
+        }
+        let path = self.path.clone();
+        let link = path.is_symlink() && !self.follow;
+        if path.is_dir() && !link {
+            return Err(Failure::new(format!("{} is a directory and cannot be replaced by a file.", path.display())));
+        }
+        let exists = path.exists() && !link;
+        if self.keep && path.symlink_metadata().is_ok() {
+            return Ok(Plan::unchanged().with_all(describe(&path)));
+        }
+        let sum = self.sum(host)?;
+        let same = exists && same_content(&self.source, &path, &sum, host)?;
+        let warnings = self.attributes.warnings();
+        let mut plan = if same { self.plan_attributes()? } else { self.plan_content(host, exists, sum.clone())? };
+        for warning in warnings {
+            plan = plan.with_warning(warning);
+        }
+        Ok(plan.with("checksum", sum))
+    }
+
+    fn plan_attributes(&self) -> Result<Plan, Failure> {
+        let (path, attributes) = (self.path.clone(), self.attributes.clone());
+        let changes = attributes.changes(&path, true)?;
+        if changes.is_empty() {
+            return Ok(Plan::unchanged().with_all(describe(&path)));
+        }
+        let diff = diff_of(&path, &changes);
+        let data = describe(&path);
+        let plan = Plan::change(move |_host, outcome| {
+            attributes.apply(&path, true)?;
+            outcome.data.extend(describe(&path));
+            Ok(())
+        });
+        Ok(plan.with_all(data).with_diff(diff))
+    }
+
+    fn plan_content(self, host: &Host, exists: bool, sum: String) -> Result<Plan, Failure> {
+        let directory = super::staged::directory_of(&self.path);
+        if !directory.is_dir() && !self.directory_to_come && !host.check() {
+            return Err(Failure::new(format!("Destination directory {} does not exist", directory.display())));
+        }
+        let data = if exists { describe(&self.path) } else { crate::Map::new() };
+        let diff = if host.diff() {
+            let before = if exists { difference::excerpt(&self.path) } else { None };
+            Some(difference::of_contents(
+                &self.path.display().to_string(),
+                before.as_deref(),
+                &self.source_name,
+                Some(&self.excerpt(host)?),
+            ))
+        } else {
+            None
+        };
+        let plan = Plan::change(move |host, outcome| self.write(&sum, host, outcome)).with_all(data);
+        Ok(match diff {
+            Some(diff) => plan.with_diff(diff),
+            None => plan,
+        })
+    }
+
+    fn write(self, sum: &str, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
+        let mut staged = Staged::beside(&self.path, &self.attributes)?;
+        let (sums, _) =
+            staged.fill_hashed(&mut *self.open(host)?, vec![Hasher::sha1(), Hasher::Md5(Default::default())], host)?;
+        let [written, md5] = sums.as_slice() else { return Err(Failure::new("a checksum is missing")) };
+        if written != sum {
+            return Err(Failure::new(format!(
+                "Copied file does not match the expected checksum. Transfer failed. Expected {sum}, got {written} for {}.",
+                self.path.display()
+            ))
+            .with("checksum", written.as_str())
+            .with("expected_checksum", sum));
+        }
+        validate(self.validate.as_deref(), staged.path(), host)?;
+        if self.backup
+            && let Some(copy) = backup::make(&self.path)?
+        {
+            outcome.set("backup_file", copy.display().to_string());
+        }
+        staged.commit(&self.attributes)?;
+        // What cannot be given to an open file: attributes and the security context.
+        self.attributes.apply(&self.path, true)?;
+        outcome.data.extend(describe(&self.path));
+        outcome.set("md5sum", md5.as_str());
+        Ok(())
+    }
+
+    /// The SHA-1 of the content; the controller's it knows without reading.
+    fn sum(&self, host: &Host) -> Result<String, Failure> {
+        match &self.source {
+            Source::Controller(index) if !host.content(*index)?.sha1.is_empty() => Ok(host.content(*index)?.sha1.clone()),
+            _ => checksum::of_reader(Hasher::sha1(), &mut *self.open(host)?, host)
+                .map_err(|error| Failure::new(format!("The content of {} could not be read: {error}.", self.path.display()))),
+        }
+    }
+
+    fn open(&self, host: &Host) -> Result<Box<dyn Read + '_>, Failure> {
+        Ok(match &self.source {
+            Source::Bytes(bytes) => Box::new(Cursor::new(bytes.as_slice())),
+            Source::Controller(index) => host.read_content(*index)?,
+            Source::File(path) => Box::new(File::open(path).map_err(|error| {
+                Failure::new(format!("Source {} not readable: {}.", path.display(), process::reason(&error)))
+            })?),
+        })
+    }
+
+    /// Enough of the content for a diff. A large content is not asked of the controller for that.
+    fn excerpt(&self, host: &Host) -> Result<Vec<u8>, Failure> {
+        let limit = difference::MAX_DIFF + 1;
+        if let Source::Controller(index) = self.source
+            && host.content(index)?.size >= limit
+        {
+            return Ok(vec![b' '; limit as usize]);
+        }
+        let mut bytes = Vec::new();
+        let read = self.open(host)?.take(limit).read_to_end(&mut bytes);
+        read.map_err(|error| Failure::new(format!("The content of {} could not be read: {error}.", self.path.display())))?;
+        Ok(bytes)
+    }
+}
+
+fn same_content(source: &Source, path: &Path, sum: &str, host: &Host) -> Result<bool, Failure> {
+    let size = match source {
+        Source::Bytes(bytes) => Some(bytes.len() as u64),
+        Source::Controller(index) => Some(host.content(*index)?.size),
+        Source::File(file) => file.metadata().ok().map(|found| found.len()),
+    };
+    let found = path.metadata().ok().filter(|found| found.is_file()).map(|found| found.len());
+    // A file of another size needs no reading; one of no regular kind has none.
+    if size.is_none() || size != found {
+        return Ok(false);
+    }
+    Ok(checksum::of_file(Hasher::sha1(), path, host)? == sum)
+}
+
+/// Runs the command that checks a new file.
+pub fn validate(command: Option<&str>, path: &Path, host: &Host) -> Result<(), Failure> {
+    let Some(command) = command else { return Ok(()) };
+    let path = path.to_string_lossy();
+    let mut words = crate::commands::split(command)?.into_iter().map(|word| word.replace("%s", &path));
+    let program = words.next().unwrap_or_default();
+    let output = process::Command::new(program).args(words).run(host)?;
+    if output.success() {
+        return Ok(());
+    }
+    let said = [output.stderr_text(), output.stdout_text()].join(" ");
+    Err(Failure::new(format!("failed to validate: rc:{} error:{}", output.rc, said.trim()))
+        .with("exit_status", output.rc)
+        .with("stdout", output.stdout_text())
+        .with("stderr", output.stderr_text()))
+}

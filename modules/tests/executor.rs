@@ -1,0 +1,124 @@
+//! The executor as the controller meets it: a process that speaks frames.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{collections::BTreeMap, path::Path, thread::sleep, time::Duration};
+
+use common::{Session, request, shell};
+use serde_json::json;
+use windlass_protocol::{Event, Reply, Stream, ToExecutor};
+
+#[test]
+fn it_greets_and_answers_and_ends() {
+    let mut session = Session::start();
+    assert_eq!(session.hello.pid, session.child.id());
+    assert!(!session.hello.boot_id.is_empty());
+    let answer = session.run(request(7, "ansible.builtin.ping", json!({})));
+    assert_eq!(answer.result, json!({ "ping": "pong", "changed": false }));
+    assert_eq!(session.close(), 0);
+}
+
+#[test]
+fn it_tells_its_version() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_windlass-executor")).arg("--version").output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().starts_with("windlass-executor "));
+}
+
+#[test]
+fn an_unknown_module_is_named() {
+    let answer = Session::start().run(request(1, "no_such", json!({})));
+    assert!(answer.result["msg"].as_str().unwrap().contains("no_such"));
+    assert_eq!(answer.result["failed"], true);
+}
+
+#[test]
+fn requests_run_side_by_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let gate = directory.path().join("gate");
+    let mut session = Session::start();
+    session.send(&ToExecutor::Run(shell(1, &format!("until [ -e {} ]; do sleep 0.05; done", gate.display()))), &[]);
+    let second = session.run(shell(2, &format!("touch {}", gate.display())));
+    assert_eq!(second.result["rc"], 0);
+    assert_eq!(session.answer(1).result["rc"], 0);
+}
+
+#[test]
+fn processes_cannot_reach_the_session() {
+    let mut session = Session::start();
+    let answer = session.run(shell(1, "cat; echo noise >&1; ls /proc/self/fd | wc -l"));
+    assert_eq!(answer.result["stdout_lines"][0], "noise");
+    assert_eq!(session.run(request(2, "ping", json!({}))).result["ping"], "pong");
+}
+
+#[test]
+fn output_is_streamed_as_it_comes() {
+    let mut session = Session::start();
+    let mut request = shell(1, "echo one; echo two >&2");
+    request.stream = true;
+    let answer = session.run(request);
+    let of = |wanted: Stream| -> Vec<u8> {
+        let chosen = answer.events.iter().filter(|(event, _)| matches!(event, Event::Output { stream } if *stream == wanted));
+        chosen.flat_map(|(_, blob)| blob.clone()).collect()
+    };
+    assert_eq!((of(Stream::Stdout), of(Stream::Stderr)), (b"one\n".to_vec(), b"two\n".to_vec()));
+    assert_eq!(answer.result["stdout"], "one");
+}
+
+#[test]
+fn the_environment_of_the_task_reaches_processes() {
+    let mut request = shell(1, "echo $GREETING");
+    request.environment = BTreeMap::from([("GREETING".into(), "hello".into())]);
+    assert_eq!(Session::start().run(request).result["stdout"], "hello");
+}
+
+#[test]
+fn a_timeout_stops_the_run_and_says_so() {
+    let mut request = shell(1, "sleep 600");
+    request.timeout = 1;
+    let answer = Session::start().run(request);
+    assert_eq!(
+        answer.result["msg"],
+        "The shell action failed to execute in the expected time frame (1) and was terminated"
+    );
+    assert_eq!(answer.result["timedout"]["period"], 1);
+}
+
+#[test]
+fn a_cancelled_request_is_answered_once() {
+    let mut session = Session::start();
+    session.send(&ToExecutor::Run(shell(1, "sleep 600")), &[]);
+    session.send(&ToExecutor::Cancel { id: 1 }, &[]);
+    assert_eq!(session.answer(1).result["failed"], true);
+    session.send(&ToExecutor::Cancel { id: 1 }, &[]);
+    let (reply, _) = {
+        session.send(&ToExecutor::Run(request(2, "ping", json!({}))), &[]);
+        session.next()
+    };
+    assert!(matches!(reply, Reply::Done { id: 2, .. }), "{reply:?}");
+}
+
+#[test]
+fn nothing_runs_on_when_the_controller_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pid");
+    let mut session = Session::start();
+    let text = format!("trap '' TERM; sleep 600 & echo $! > {}; wait; wait", file.display());
+    session.send(&ToExecutor::Run(shell(1, &text)), &[]);
+    while std::fs::read_to_string(&file).unwrap_or_default().trim().is_empty() {
+        sleep(Duration::from_millis(20));
+    }
+    assert_eq!(session.close(), 0);
+    let pid = std::fs::read_to_string(&file).unwrap();
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat")).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z"), "still running: {stat}");
+}
+
+#[test]
+fn an_unusable_become_is_an_event_and_a_failure() {
+    let mut request = request(1, "ping", json!({}));
+    request.become_user = Some(common::become_user("magic", "root"));
+    let answer = Session::start().run(request);
+    assert!(matches!(&answer.events[..], [(Event::BecomeFailed { .. }, _)]), "{:?}", answer.events);
+    assert!(answer.result["msg"].as_str().unwrap().contains("magic"));
+}
