@@ -57,9 +57,15 @@ impl Inventory {
         Ok(is_new)
     }
 
-    /// Puts an existing host into a group (`group_by`), which is made as needed. Tells whether that is new.
+    /// Puts an existing host into a group (`group_by`), which is made as needed. Tells whether that is new. The
+    /// implicit localhost can be in groups too, but stays outside of `all`.
     pub fn add_host_to_group(&mut self, host: &str, group: &str) -> bool {
-        let Some(host) = self.hosts.get_index_of(host) else { return false };
+        let Some(name) = self.host(host).map(|host| Arc::clone(&host.name)) else { return false };
+        let implicit = self.implicit.iter().find(|implicit| implicit.name == name);
+        if let Some(implicit) = implicit.filter(|_| !self.hosts.contains_key(&name)) {
+            self.hosts.insert(Arc::clone(&name), implicit.clone());
+        }
+        let Some(host) = self.hosts.get_index_of(&name) else { return false };
         let group = self.ensure_group(group, &Span::none());
         self.settle_group(group);
         let is_new = self.join(host, group);
@@ -229,7 +235,7 @@ impl Inventory {
         let in_others = self.with_ancestors(&found.groups).into_iter().any(|group| group != ALL && group != UNGROUPED);
         if in_ungrouped && in_others {
             self.leave(host, UNGROUPED);
-        } else if !in_ungrouped && !in_others {
+        } else if !in_ungrouped && !in_others && !found.is_implicit {
             self.join(host, UNGROUPED);
         }
     }

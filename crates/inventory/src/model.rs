@@ -267,14 +267,17 @@ impl Inventory {
     }
 
     /// The hosts of a group: its own, then those of its children, level by level.
-    pub(crate) fn hosts_below(&self, group: GroupId) -> IndexSet<HostId> {
-        let mut groups = IndexSet::from([group]);
+    pub(crate) fn hosts_below(&self, top: GroupId) -> IndexSet<HostId> {
+        let mut groups = IndexSet::from([top]);
         let mut hosts = IndexSet::new();
         let mut next = 0;
         while let Some(group) = groups.get_index(next).and_then(|group| self.group_at(*group)) {
             hosts.extend(group.hosts.iter().copied());
             groups.extend(group.children.iter().copied());
             next += 1;
+        }
+        if top == ALL {
+            hosts.retain(|host| !self.host_at(*host).is_some_and(Host::is_implicit));
         }
         hosts
     }

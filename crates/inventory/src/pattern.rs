@@ -178,7 +178,8 @@ impl Inventory {
             if let Some(name) = matcher.exact() {
                 hosts.extend(self.hosts.get(name).map(|host| Arc::clone(&host.name)));
             } else {
-                hosts.extend(self.hosts.keys().filter(|name| matcher.matches(name)).cloned());
+                let named = self.hosts.values().filter(|host| !host.is_implicit && matcher.matches(&host.name));
+                hosts.extend(named.map(|host| Arc::clone(&host.name)));
             }
         }
         if hosts.is_empty() && LOCALHOST_NAMES.contains(&expression) {

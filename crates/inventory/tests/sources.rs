@@ -280,6 +280,17 @@ fn hosts_and_groups_can_be_added_while_running() {
 }
 
 #[test]
+fn the_implicit_localhost_can_be_grouped() {
+    let files = directory(&[("hosts", "h1\n"), ("group_vars/local.yml", "v: 1\n")]);
+    let (mut inventory, _) = load(&files.path().join("hosts"));
+    assert!(inventory.add_host_to_group("localhost", "local"));
+    assert_eq!(inventory.matching("local").unwrap().hosts.join(" "), "localhost");
+    assert_eq!(inventory.matching("all").unwrap().hosts.join(" "), "h1");
+    assert_eq!(inventory.matching("*").unwrap().hosts.join(" "), "h1 localhost");
+    assert_eq!(shown(&inventory, "localhost", "v"), "1");
+}
+
+#[test]
 fn ten_thousand_hosts_share_their_layers() {
     let files = directory(&[
         ("hosts", "[web]\nw[1:10000] a=1\n[front:children]\nweb\n"),
