@@ -29,7 +29,8 @@ impl Method {
         })
     }
 
-    fn salt_size(self) -> usize {
+    /// How long its salts are.
+    pub(crate) fn salt_size(self) -> usize {
         match self {
             Method::Md5 => 8,
             Method::Bcrypt => 22,
@@ -156,7 +157,8 @@ fn bcrypt_hash(password: &str, salt: &str, settings: &Settings) -> Result<String
     Ok(hashed.format_for_version(version))
 }
 
-fn random_salt(size: usize) -> String {
+/// A salt by chance.
+pub(crate) fn random_salt(size: usize) -> String {
     let mut random = Random::new(None);
     (0..size).map(|_| char::from(ALPHABET[random.index(ALPHABET.len())])).collect()
 }

@@ -82,13 +82,21 @@ pub(super) fn urlize(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(Value::from(out))
 }
 
+/// Whether what follows the scheme begins with a name that ends in letters, `localhost` or an address in numbers.
+fn has_host(rest: &str) -> bool {
+    let host = &rest[..rest.find(['/', '?', '#', ':']).unwrap_or(rest.len())];
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let named = last.len() >= 2 && last.bytes().all(|byte| byte.is_ascii_alphabetic());
+    named || host.parse::<std::net::Ipv4Addr>().is_ok() || rest.starts_with('[')
+}
+
 /// One word, as a link if it is an address.
 fn linked(word: &str, attributes: &str, shortened: &dyn Fn(&str) -> String) -> String {
     let head_length = word.len() - word.trim_start_matches("&lt;").trim_start_matches('(').len();
     let (head, rest) = word.split_at(head_length);
     let middle = rest.trim_end_matches("&gt;").trim_end_matches([')', '.', ',']);
     let tail = &rest[middle.len()..];
-    let is_url = middle.starts_with("http://") || middle.starts_with("https://");
+    let is_url = ["http://", "https://"].iter().any(|scheme| middle.strip_prefix(scheme).is_some_and(has_host));
     let known = [".com", ".net", ".org", ".edu", ".gov", ".int", ".mil", ".info"];
     let is_bare = middle.starts_with("www.")
         || (!middle.contains('/')

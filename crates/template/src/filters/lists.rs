@@ -91,7 +91,7 @@ pub(super) fn sum(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 }
 
 /// `left + right` for numbers and lists.
-fn plus(left: &Value, right: &Value) -> Option<Value> {
+pub(crate) fn plus(left: &Value, right: &Value) -> Option<Value> {
     let numeric = |value: &Value| matches!(value.kind(), ValueKind::Number | ValueKind::Bool);
     if numeric(left) && numeric(right) {
         let whole = |value: &Value| value.is_integer() || value.kind() == ValueKind::Bool;

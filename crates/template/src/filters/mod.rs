@@ -4,11 +4,14 @@ pub(crate) mod attribute;
 pub(crate) mod call;
 mod comment;
 pub(crate) mod crypt;
+pub(crate) mod csv;
 pub(crate) mod dicts;
+mod general;
 pub(crate) mod glob;
 pub(crate) mod group;
 pub(crate) mod hash;
 mod html;
+pub(crate) mod ini;
 mod lists;
 pub(crate) mod network;
 mod numbers;
@@ -19,11 +22,13 @@ pub(crate) mod serialize;
 pub(crate) mod sets;
 mod text;
 pub(crate) mod urls;
+mod utils;
 mod vault;
 mod wrap;
 
 use crate::registry::Function;
 use call::{filter, undefined_filter};
+pub(crate) use lists::plus;
 
 /// All filters. A name without a dot is also reachable as `ansible.builtin.name`.
 ///
@@ -287,4 +292,66 @@ pub const FILTERS: &[Function] = &[
     ),
     filter!(["ansible.utils.slaac", "ansible.netcommon.slaac", "slaac"], ["query"], network::subnet::slaac),
     filter!(["ansible.utils.usable_range", "usable_range"], [], network::subnet::usable_range),
+    // Those of ansible.utils on data.
+    filter!(["ansible.utils.fact_diff", "fact_diff"], ["after", "plugin", "common", "other"], utils::diff::fact_diff),
+    filter!(["ansible.utils.get_path", "get_path"], ["path", "wantlist"], utils::paths::get_path),
+    filter!(
+        ["ansible.utils.index_of", "index_of"],
+        ["test", "value", "key", "fail_on_missing", "wantlist"],
+        utils::paths::index_of
+    ),
+    filter!(["ansible.utils.keep_keys", "keep_keys"], ["target", "matching_parameter"], utils::keys::keep),
+    filter!(["ansible.utils.remove_keys", "remove_keys"], ["target", "matching_parameter"], utils::keys::remove),
+    filter!(["ansible.utils.replace_keys", "replace_keys"], ["target", "matching_parameter"], utils::keys::replace),
+    filter!(["ansible.utils.to_paths", "to_paths"], ["prepend", "wantlist"], utils::paths::to_paths),
+    // Those of community.general; the plain names are what older playbooks write.
+    filter!(["community.general.accumulate"], [], general::misc::accumulate),
+    filter!(["community.general.counter", "counter"], [], general::dicts::counter),
+    filter!(["community.general.crc32"], [], general::misc::crc32),
+    filter!(["community.general.dict"], [], general::dicts::from_pairs),
+    filter!(["community.general.dict_kv", "dict_kv"], ["key"], general::dicts::dict_kv),
+    filter!(
+        ["community.general.from_csv", "from_csv"],
+        ["dialect", "fieldnames", "delimiter", "skipinitialspace", "strict"],
+        csv::from_csv
+    ),
+    filter!(["community.general.from_ini"], [], ini::from_ini),
+    filter!(["community.general.groupby_as_dict", "groupby_as_dict"], ["attribute"], general::dicts::groupby_as_dict),
+    filter!(["community.general.json_query", "json_query"], ["expr"], general::jmespath::json_query),
+    filter!(["community.general.keep_keys"], ["target", "matching_parameter"], utils::keys::keep_flat),
+    filter!(["community.general.lists_difference"], ["*others", "flatten"], general::lists::difference),
+    filter!(["community.general.lists_intersect"], ["*others", "flatten"], general::lists::intersect),
+    filter!(
+        ["community.general.lists_mergeby", "lists_mergeby"],
+        ["*others", "recursive", "list_merge"],
+        general::dicts::lists_mergeby
+    ),
+    filter!(
+        ["community.general.lists_symmetric_difference"],
+        ["*others", "flatten"],
+        general::lists::symmetric_difference
+    ),
+    filter!(["community.general.lists_union"], ["*others", "flatten"], general::lists::union),
+    filter!(["community.general.random_mac", "random_mac"], ["seed"], general::misc::random_mac),
+    filter!(["community.general.remove_keys"], ["target", "matching_parameter"], utils::keys::remove_flat),
+    filter!(["community.general.replace_keys"], ["target", "matching_parameter"], utils::keys::replace_flat),
+    filter!(["community.general.to_days", "to_days"], ["year", "month"], general::time_units::to_days),
+    filter!(["community.general.to_hours", "to_hours"], ["year", "month"], general::time_units::to_hours),
+    filter!(["community.general.to_ini"], [], ini::to_ini),
+    filter!(
+        ["community.general.to_milliseconds", "to_milliseconds"],
+        ["year", "month"],
+        general::time_units::to_milliseconds
+    ),
+    filter!(["community.general.to_minutes", "to_minutes"], ["year", "month"], general::time_units::to_minutes),
+    filter!(["community.general.to_months", "to_months"], ["year", "month"], general::time_units::to_months),
+    filter!(["community.general.to_seconds", "to_seconds"], ["year", "month"], general::time_units::to_seconds),
+    filter!(
+        ["community.general.to_time_unit", "to_time_unit"],
+        ["unit", "year", "month"],
+        general::time_units::to_time_unit
+    ),
+    filter!(["community.general.to_weeks", "to_weeks"], ["year", "month"], general::time_units::to_weeks),
+    filter!(["community.general.to_years", "to_years"], ["year", "month"], general::time_units::to_years),
+    filter!(["community.general.version_sort", "version_sort"], ["reverse"], general::misc::version_sort),
 ];

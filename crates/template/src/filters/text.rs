@@ -1,11 +1,10 @@
 //! Jinja's filters on text.
 
-use minijinja::formatting::{FormatStyle, format as format_values};
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome, dict, is_list};
-use crate::python::{number, repr, text, truth};
+use crate::python::{number, percent, repr, text, truth};
 
 pub(super) fn capitalize(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.text();
@@ -164,21 +163,14 @@ pub(super) fn wordcount(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 
 pub(super) fn format(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let template = args.text();
-    // Containers are shown as Python shows them; numbers stay numbers for `%d` and its kin.
-    let plain = |value: &Value| match value.kind() {
-        ValueKind::String | ValueKind::Number | ValueKind::Bool => value.clone(),
-        _ => Value::from(text(value)),
-    };
     let values: Vec<Value> = if args.extra().is_empty() {
-        args.rest().iter().map(plain).collect()
+        args.rest().to_vec()
     } else if args.rest().is_empty() {
-        vec![dict(args.extra().iter().map(|(name, value)| (Value::from(name.as_str()), plain(value))))]
+        vec![dict(args.extra().iter().map(|(name, value)| (Value::from(name.as_str()), value.clone())))]
     } else {
         return Err(args.error("takes arguments by position or by name, not both"));
     };
-    format_values(FormatStyle::Printf, &template, &values)
-        .map(Value::from)
-        .map_err(|error| args.failed(error.detail().unwrap_or("the format does not fit its arguments")))
+    percent::format(&template, &values).map(Value::from).map_err(|reason| args.failed(reason))
 }
 
 pub(super) fn join(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {

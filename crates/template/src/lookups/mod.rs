@@ -1,6 +1,45 @@
 //! Lookups: `lookup('name', term, ...)`, `query('name', term, ...)` and `with_name: terms`.
 
+mod call;
+mod files;
+mod key_value;
+mod loops;
+mod password;
+mod process;
+mod structured;
+mod variables;
+
 use crate::registry::Lookup;
+use call::Entry;
 
 /// All lookups. A name without a dot is also reachable as `ansible.builtin.name`.
-pub const LOOKUPS: &[&dyn Lookup] = &[];
+pub const LOOKUPS: &[&dyn Lookup] = &[
+    // Ansible's.
+    &Entry { names: &["csvfile"], run: structured::csvfile },
+    &Entry { names: &["dict"], run: loops::dict },
+    &Entry { names: &["env"], run: process::env },
+    &Entry { names: &["file"], run: files::file },
+    &Entry { names: &["fileglob"], run: files::fileglob },
+    &Entry { names: &["first_found"], run: files::first_found },
+    &Entry { names: &["indexed_items"], run: loops::indexed_items },
+    &Entry { names: &["ini"], run: structured::ini },
+    &Entry { names: &["inventory_hostnames"], run: variables::inventory_hostnames },
+    &Entry { names: &["items"], run: loops::items },
+    &Entry { names: &["lines"], run: process::lines },
+    &Entry { names: &["list"], run: loops::list },
+    &Entry { names: &["nested"], run: loops::nested },
+    &Entry { names: &["password"], run: password::password },
+    &Entry { names: &["pipe"], run: process::pipe },
+    &Entry { names: &["random_choice"], run: loops::random_choice },
+    &Entry { names: &["sequence"], run: loops::sequence },
+    &Entry { names: &["subelements"], run: loops::subelements },
+    &Entry { names: &["together"], run: loops::together },
+    &Entry { names: &["unvault"], run: files::unvault },
+    &Entry { names: &["varnames"], run: variables::varnames },
+    &Entry { names: &["vars"], run: variables::vars },
+    // Those of community.general; the plain names are what older playbooks write.
+    &Entry { names: &["community.general.cartesian", "cartesian"], run: loops::cartesian },
+    &Entry { names: &["community.general.filetree", "filetree"], run: files::filetree },
+    &Entry { names: &["community.general.flattened", "flattened"], run: loops::flattened },
+    &Entry { names: &["community.general.merge_variables"], run: variables::merge_variables },
+];

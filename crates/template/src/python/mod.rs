@@ -3,6 +3,7 @@
 pub(crate) mod json;
 pub(crate) mod number;
 pub(crate) mod order;
+pub(crate) mod percent;
 pub(crate) mod random;
 pub(crate) mod regex;
 pub(crate) mod time;

@@ -1,0 +1,71 @@
+//! `lists_union` and its kin: lists as sets whose order is kept.
+
+use minijinja::{State, Value};
+
+use crate::filters::call::{Arguments, Outcome, is_list, items, list, shown};
+use crate::filters::sets::flatten_into;
+
+/// All lists that are given; `flatten` unpacks one list of lists.
+fn given(args: &Arguments) -> Result<Vec<Vec<Value>>, minijinja::Error> {
+    let mut terms: Vec<Value> = std::iter::once(args.value().clone()).chain(args.rest().iter().cloned()).collect();
+    if args.flag("flatten", false) {
+        let mut flat = Vec::new();
+        for term in terms {
+            let inner = items(&term)
+                .filter(|_| is_list(&term))
+                .ok_or_else(|| args.failed(format!("{} is not a list", shown(&term))))?;
+            match inner.iter().any(is_list) {
+                true => flat.extend(inner),
+                false => flat.push(term),
+            }
+        }
+        terms = flat;
+    }
+    terms
+        .iter()
+        .map(|term| {
+            let mut plain = Vec::new();
+            let inner = items(term)
+                .filter(|_| is_list(term))
+                .ok_or_else(|| args.failed(format!("{} is not a list", shown(term))))?;
+            flatten_into(&inner, Some(0), false, &mut plain);
+            Ok(plain)
+        })
+        .collect()
+}
+
+fn distinct(items: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    let mut kept: Vec<Value> = Vec::new();
+    for item in items {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
+}
+
+fn folded(args: &Arguments, fold: fn(Vec<Value>, &[Value]) -> Vec<Value>) -> Outcome {
+    let mut lists = given(args)?.into_iter();
+    let first = distinct(lists.next().unwrap_or_default());
+    Ok(list(lists.fold(first, |result, next| fold(result, &next))))
+}
+
+pub(in crate::filters) fn union(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    Ok(list(distinct(given(args)?.into_iter().flatten())))
+}
+
+pub(in crate::filters) fn intersect(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    folded(args, |result, next| result.into_iter().filter(|item| next.contains(item)).collect())
+}
+
+pub(in crate::filters) fn difference(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    folded(args, |result, next| result.into_iter().filter(|item| !next.contains(item)).collect())
+}
+
+pub(in crate::filters) fn symmetric_difference(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    folded(args, |result, next| {
+        let new: Vec<Value> =
+            distinct(next.iter().cloned()).into_iter().filter(|item| !result.contains(item)).collect();
+        result.into_iter().filter(|item| !next.contains(item)).chain(new).collect()
+    })
+}

@@ -1,0 +1,76 @@
+//! `fact_diff`: what differs between two values, as a unified diff.
+
+use minijinja::{State, Value};
+use similar::{ChangeTag, TextDiff};
+
+use crate::filters::attribute::step;
+use crate::filters::call::{Arguments, Outcome, is_dict, is_list, list};
+use crate::python::json::{DumpOptions, dump};
+use crate::python::regex::{Flags, compile};
+use crate::python::text;
+
+const CONTEXT: usize = 3;
+
+fn lines(args: &Arguments, value: &Value, skip: &[String]) -> Result<String, minijinja::Error> {
+    let shown = match is_dict(value) || is_list(value) {
+        true => {
+            let options = DumpOptions {
+                indent: Some(" ".repeat(4)),
+                item_separator: ",".to_owned(),
+                sort_keys: true,
+                ..DumpOptions::default()
+            };
+            dump(value, &options).map_err(|reason| args.failed(reason))? + "\n"
+        }
+        false => text(value),
+    };
+    if skip.is_empty() {
+        return Ok(shown);
+    }
+    let patterns: Result<Vec<_>, String> = skip.iter().map(|pattern| compile(pattern, Flags::default())).collect();
+    let patterns = patterns.map_err(|reason| args.failed(reason))?;
+    let kept = |line: &&str| !patterns.iter().any(|pattern| pattern.is_match(line.trim_end()).unwrap_or(false));
+    Ok(shown.split_inclusive('\n').filter(kept).collect())
+}
+
+pub(in crate::filters) fn fact_diff(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let after = args.get("other").or(args.get("after")).ok_or_else(|| args.error("needs the argument 'other'"))?;
+    let vars = args.some("plugin").and_then(|plugin| step(plugin, &Value::from("vars")));
+    let skip = vars.and_then(|vars| step(&vars, &Value::from("skip_lines")));
+    let skip: Vec<String> = match skip {
+        Some(skip) if is_list(&skip) => skip.try_iter()?.map(|pattern| text(&pattern)).collect(),
+        Some(skip) => vec![text(&skip)],
+        None => Vec::new(),
+    };
+    let (before, after) = (lines(args, args.value(), &skip)?, lines(args, after, &skip)?);
+    let diff = TextDiff::from_lines(&before, &after);
+    let groups = diff.grouped_ops(CONTEXT);
+    let mut out = String::new();
+    if !groups.is_empty() {
+        out.push_str("--- before\n+++ after\n");
+    }
+    for group in groups {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        let range = |start: usize, end: usize| match end - start {
+            1 => format!("{}", start + 1),
+            0 => format!("{start},0"),
+            length => format!("{},{length}", start + 1),
+        };
+        let old = range(first.old_range().start, last.old_range().end);
+        let new = range(first.new_range().start, last.new_range().end);
+        out.push_str(&format!("@@ -{old} +{new} @@\n"));
+        for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
+            out.push(match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            });
+            out.push_str(change.value().trim_end_matches('\n'));
+            out.push('\n');
+            if !change.value().ends_with('\n') {
+                out.push_str("\\ No newline at end of file\n");
+            }
+        }
+    }
+    Ok(list(out.split('\n').map(Value::from).collect()))
+}

@@ -1,0 +1,145 @@
+//! What every lookup needs: its options, its terms as text, and where files are.
+
+use std::path::{Path, PathBuf};
+
+use minijinja::Value;
+
+use crate::filters::paths::{home_expanded, normalized};
+use crate::python::{number, text, truth};
+use crate::registry::LookupOptions;
+use crate::{Context, Error, Lookup};
+
+/// One lookup as the registry lists it.
+pub(super) struct Entry {
+    pub(super) names: &'static [&'static str],
+    pub(super) run: fn(&Call<'_>) -> Answer,
+}
+
+/// What a lookup answers: always a list.
+pub(super) type Answer = Result<Vec<Value>, Error>;
+
+impl Lookup for Entry {
+    fn names(&self) -> &'static [&'static str] {
+        self.names
+    }
+
+    fn run(&self, context: &Context, terms: &[Value], options: &LookupOptions) -> Answer {
+        let name = self.names.first().copied().unwrap_or_default();
+        (self.run)(&Call { name, context, terms, options })
+    }
+}
+
+/// One call of a lookup.
+pub(super) struct Call<'c> {
+    name: &'static str,
+    pub(super) context: &'c Context,
+    pub(super) terms: &'c [Value],
+    pub(super) options: &'c LookupOptions,
+}
+
+impl Call<'_> {
+    /// An error about this call; the reason continues "The lookup 'x' ...".
+    pub(super) fn error(&self, reason: impl AsRef<str>) -> Error {
+        Error::lookup(format!("The lookup '{}' {}.", self.name, reason.as_ref().trim_end_matches('.')))
+    }
+
+    /// The terms, each as text.
+    pub(super) fn texts(&self) -> Vec<String> {
+        self.terms.iter().map(text).collect()
+    }
+
+    /// An option, if it was given and is not `none`.
+    pub(super) fn option(&self, name: &str) -> Option<&Value> {
+        self.options.get(name).filter(|value| !value.is_none())
+    }
+
+    /// An option as text.
+    pub(super) fn text(&self, name: &str, default: &str) -> String {
+        self.option(name).map_or_else(|| default.to_owned(), text)
+    }
+
+    /// An option that says yes or no, as a boolean or in words.
+    pub(super) fn flag(&self, name: &str, default: bool) -> bool {
+        match self.option(name) {
+            None => default,
+            Some(value) => match value.as_str() {
+                Some(word) => is_yes(word),
+                None => truth(value),
+            },
+        }
+    }
+
+    /// An option that must be an integer.
+    pub(super) fn integer(&self, name: &str, default: i128) -> Result<i128, Error> {
+        match self.option(name) {
+            None => Ok(default),
+            Some(value) => number::to_int(value)
+                .ok_or_else(|| self.error(format!("needs an integer as its option '{name}', not '{}'", text(value)))),
+        }
+    }
+
+    /// The file of that name: as it is if it is absolute, else the first that exists in `subdirectory` of, or directly
+    /// in, the directories of the role and the playbook.
+    pub(super) fn find(&self, subdirectory: &str, name: &str) -> Option<PathBuf> {
+        let name = home_expanded(name);
+        let tidy = |path: PathBuf| PathBuf::from(normalized(&path.to_string_lossy()));
+        if name.starts_with('/') {
+            return Some(tidy(PathBuf::from(name))).filter(|path| path.exists());
+        }
+        self.directories()
+            .into_iter()
+            .flat_map(|directory| {
+                let inside = (!subdirectory.is_empty()).then(|| directory.join(subdirectory).join(&name));
+                inside.into_iter().chain([directory.join(&name)])
+            })
+            .map(tidy)
+            .find(|path| path.exists())
+    }
+
+    /// The same, as an error where there is none.
+    pub(super) fn need_file(&self, subdirectory: &str, name: &str) -> Result<PathBuf, Error> {
+        self.find(subdirectory, name).ok_or_else(|| {
+            let searched: Vec<String> = match Path::new(name).is_absolute() {
+                true => Vec::new(),
+                false => self.directories().iter().map(|directory| directory.display().to_string()).collect(),
+            };
+            match searched.is_empty() {
+                true => self.error(format!("cannot find the file '{name}'")),
+                false => self.error(format!(
+                    "cannot find the file '{name}' in {} (nor in '{subdirectory}' there)",
+                    searched.join(", ")
+                )),
+            }
+        })
+    }
+
+    /// The directories in which lookups search, nearest first; the playbook's is always the last.
+    pub(super) fn directories(&self) -> Vec<PathBuf> {
+        let mut directories = self.context.search_paths();
+        let playbook = &self.context.engine().options().playbook_dir;
+        if !directories.contains(playbook) {
+            directories.push(playbook.clone());
+        }
+        directories
+    }
+
+    /// The text of a file.
+    pub(super) fn read(&self, path: &Path) -> Result<String, Error> {
+        let bytes =
+            std::fs::read(path).map_err(|error| self.error(format!("cannot read '{}': {error}", path.display())))?;
+        if windlass_vault::is_encrypted(&bytes) {
+            return self.decrypted(path, &bytes);
+        }
+        String::from_utf8(bytes)
+            .map_err(|_| self.error(format!("cannot use '{}', which is no UTF-8 text", path.display())))
+    }
+
+    fn decrypted(&self, path: &Path, _bytes: &[u8]) -> Result<String, Error> {
+        Err(self.error(format!("cannot read '{}', which is encrypted", path.display())))
+    }
+}
+
+/// The words that mean yes.
+pub(super) fn is_yes(word: &str) -> bool {
+    matches!(word.trim().to_lowercase().as_str(), "yes" | "on" | "1" | "true" | "y" | "t")
+}

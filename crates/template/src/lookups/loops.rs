@@ -1,0 +1,258 @@
+//! Lookups that make lists of lists, mostly used as `with_name`.
+
+use minijinja::Value;
+
+use super::call::{Answer, Call};
+use super::key_value;
+use crate::filters::attribute::step;
+use crate::filters::call::{dict as dict_value, is_dict, is_list, list as list_value, pairs};
+use crate::filters::sets::{flatten_into, subelement_pairs};
+use crate::python::number;
+use crate::python::random::Random;
+use crate::python::{text, truth};
+
+/// Replaces the lists among the items by their items, one level deep.
+fn flattened_once(items: &[Value]) -> Vec<Value> {
+    let mut flat = Vec::new();
+    for item in items {
+        match is_list(item) {
+            true => flat.extend(item.try_iter().into_iter().flatten()),
+            false => flat.push(item.clone()),
+        }
+    }
+    flat
+}
+
+/// The lists that the terms are.
+fn lists(call: &Call<'_>) -> Result<Vec<Vec<Value>>, crate::Error> {
+    if call.terms.is_empty() {
+        return Err(call.error("needs at least one list"));
+    }
+    Ok(call
+        .terms
+        .iter()
+        .map(|term| match is_list(term) {
+            true => term.try_iter().into_iter().flatten().collect(),
+            false => vec![term.clone()],
+        })
+        .collect())
+}
+
+pub(super) fn items(call: &Call<'_>) -> Answer {
+    Ok(flattened_once(call.terms))
+}
+
+pub(super) fn list(call: &Call<'_>) -> Answer {
+    Ok(call.terms.to_vec())
+}
+
+pub(super) fn indexed_items(call: &Call<'_>) -> Answer {
+    let items = flattened_once(call.terms).into_iter().enumerate();
+    Ok(items.map(|(index, item)| list_value(vec![Value::from(index), item])).collect())
+}
+
+pub(super) fn flattened(call: &Call<'_>) -> Answer {
+    let mut flat = Vec::new();
+    flatten_into(call.terms, None, true, &mut flat);
+    Ok(flat)
+}
+
+pub(super) fn dict(call: &Call<'_>) -> Answer {
+    let mut entries = Vec::new();
+    for term in call.terms {
+        let Some(pairs) = pairs(term) else {
+            return Err(call.error(format!("needs dictionaries, but was given {}", crate::filters::call::shown(term))));
+        };
+        let entry = |(key, value)| dict_value([(Value::from("key"), key), (Value::from("value"), value)]);
+        entries.extend(pairs.into_iter().map(entry));
+    }
+    Ok(entries)
+}
+
+/// Every combination of one item of each list, the last list running fastest.
+fn combinations(lists: &[Vec<Value>]) -> Vec<Vec<Value>> {
+    let mut rows: Vec<Vec<Value>> = vec![Vec::new()];
+    for list in lists {
+        let extended = |row: &Vec<Value>| {
+            list.iter().map(|item| [row.as_slice(), std::slice::from_ref(item)].concat()).collect::<Vec<_>>()
+        };
+        rows = rows.iter().flat_map(extended).collect();
+    }
+    rows
+}
+
+pub(super) fn nested(call: &Call<'_>) -> Answer {
+    Ok(combinations(&lists(call)?).iter().map(|row| list_value(flattened_once(row))).collect())
+}
+
+pub(super) fn cartesian(call: &Call<'_>) -> Answer {
+    Ok(combinations(&lists(call)?).into_iter().map(list_value).collect())
+}
+
+pub(super) fn together(call: &Call<'_>) -> Answer {
+    let lists = lists(call)?;
+    let rows = lists.iter().map(Vec::len).max().unwrap_or_default();
+    let cell = |list: &Vec<Value>, row: usize| list.get(row).cloned().unwrap_or_else(|| Value::from(()));
+    let row = |row| list_value(flattened_once(&lists.iter().map(|list| cell(list, row)).collect::<Vec<_>>()));
+    Ok((0..rows).map(row).collect())
+}
+
+pub(super) fn subelements(call: &Call<'_>) -> Answer {
+    let (Some(elements), Some(key)) = (call.terms.first(), call.terms.get(1)) else {
+        return Err(call.error("needs a list or dictionary and the key of the lists inside"));
+    };
+    let skip_missing = call
+        .terms
+        .get(2)
+        .filter(|flags| is_dict(flags))
+        .and_then(|flags| step(flags, &Value::from("skip_missing")))
+        .is_some_and(|skip| skip.as_str().map_or_else(|| truth(&skip), super::call::is_yes));
+    let elements: Vec<Value> = match pairs(elements) {
+        Some(pairs) => pairs.into_iter().map(|(_, element)| element).collect(),
+        None if is_list(elements) => elements.try_iter().into_iter().flatten().collect(),
+        None => return Err(call.error("needs a list or a dictionary as its first term")),
+    };
+    // The results of a loop contain those of the items it skipped.
+    let elements: Vec<Value> = elements
+        .into_iter()
+        .filter(|element| !step(element, &Value::from("skipped")).is_some_and(|skipped| truth(&skipped)))
+        .collect();
+    let path: Vec<Value> = text(key).split('.').map(Value::from).collect();
+    let pairs =
+        subelement_pairs(&elements, &path, skip_missing).map_err(|reason| call.error(format!("failed: {reason}")))?;
+    Ok(pairs)
+}
+
+pub(super) fn random_choice(call: &Call<'_>) -> Answer {
+    let mut random = Random::new(None);
+    Ok(match call.terms {
+        [] => Vec::new(),
+        terms => vec![terms[random.index(terms.len())].clone()],
+    })
+}
+
+/// What a sequence counts through.
+#[derive(Clone, Debug, Default)]
+struct Sequence {
+    start: Option<i128>,
+    end: Option<i128>,
+    count: Option<i128>,
+    stride: Option<i128>,
+    format: Option<String>,
+}
+
+impl Sequence {
+    fn set(&mut self, call: &Call<'_>, name: &str, value: &Value) -> Result<(), crate::Error> {
+        if name == "format" {
+            self.format = Some(text(value));
+            return Ok(());
+        }
+        let parsed = match value.as_str() {
+            Some(text) => number::parse_int(text, 0).or_else(|| number::parse_int(text, 10)),
+            None => number::to_int(value),
+        };
+        let number =
+            parsed.ok_or_else(|| call.error(format!("needs an integer as '{name}', not '{}'", text(value))))?;
+        match name {
+            "start" => self.start = Some(number),
+            "end" => self.end = Some(number),
+            "count" => self.count = Some(number),
+            "stride" => self.stride = Some(number),
+            _ => return Err(call.error(format!("knows start, end, count, stride and format, not '{name}'"))),
+        }
+        Ok(())
+    }
+
+    /// `5`, `2-8`, `2-8/2` or `4:host%02d`.
+    fn shortcut(&mut self, term: &str) -> bool {
+        let (numbers, format) = match term.split_once(':') {
+            Some((numbers, format)) => (numbers, Some(format.to_owned())),
+            None => (term, None),
+        };
+        let (range, stride) = match numbers.split_once('/') {
+            Some((range, stride)) => (range, Some(stride)),
+            None => (numbers, None),
+        };
+        let (start, end) = match range.split_once('-') {
+            Some((start, end)) => (Some(start), end),
+            None => (None, range),
+        };
+        let read = |text: &str| number::parse_int(text, 0).or_else(|| number::parse_int(text, 10));
+        let numbers = (start.map(read), read(end), stride.map(read));
+        let ((None | Some(Some(_))), Some(_), (None | Some(Some(_)))) = numbers else {
+            return false;
+        };
+        let (start, end, stride) = numbers;
+        self.start = start.flatten().or(self.start);
+        self.end = end;
+        self.stride = stride.flatten().or(self.stride);
+        self.format = format.or(self.format.take());
+        true
+    }
+
+    fn run(&self, call: &Call<'_>) -> Answer {
+        const MOST: i128 = 10_000_000;
+        let start = self.start.unwrap_or(1);
+        let format = self.format.as_deref().unwrap_or("%d");
+        let stride = match (self.stride, self.end) {
+            (Some(stride), _) => stride,
+            (None, Some(end)) if end < start && self.count.is_none() => {
+                return Err(call.error("counts backwards only with a negative stride"));
+            }
+            (None, _) => 1,
+        };
+        let end = match (self.count, self.end) {
+            (Some(_), Some(_)) => return Err(call.error("takes 'end' or 'count', not both")),
+            (None, None) => return Err(call.error("needs 'end' or 'count'")),
+            (Some(0), None) => return Ok(Vec::new()),
+            (Some(count), None) => start + count * stride - stride,
+            (None, Some(end)) => end,
+        };
+        if stride > 0 && end < start || stride < 0 && end > start {
+            return Err(call.error(format!("cannot count from {start} to {end} by {stride}")));
+        }
+        if stride == 0 {
+            return Ok(Vec::new());
+        }
+        if (end - start) / stride > MOST {
+            return Err(call.error(format!("will not make more than {MOST} items")));
+        }
+        let mut numbers = Vec::new();
+        let mut current = start;
+        while if stride > 0 { current <= end } else { current >= end } {
+            let shown = minijinja::formatting::format(
+                minijinja::formatting::FormatStyle::Printf,
+                format,
+                &[number::integer(current)],
+            );
+            numbers.push(Value::from(shown.map_err(|_| call.error(format!("cannot use '{format}' as a format")))?));
+            current += stride;
+        }
+        Ok(numbers)
+    }
+}
+
+pub(super) fn sequence(call: &Call<'_>) -> Answer {
+    let mut given = Sequence::default();
+    for (name, value) in call.options {
+        given.set(call, name, value)?;
+    }
+    if call.terms.is_empty() {
+        return given.run(call);
+    }
+    let mut numbers = Vec::new();
+    for term in call.texts() {
+        let mut sequence = given.clone();
+        if !sequence.shortcut(&term) {
+            let (rest, options) = key_value::parse(&term);
+            if !rest.is_empty() {
+                return Err(call.error(format!("cannot understand '{term}'")));
+            }
+            for (name, value) in options {
+                sequence.set(call, &name, &Value::from(value))?;
+            }
+        }
+        numbers.extend(sequence.run(call)?);
+    }
+    Ok(numbers)
+}

@@ -1,0 +1,187 @@
+//! `password`: makes a password once and keeps it in a file.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use minijinja::Value;
+
+use super::call::{Answer, Call};
+use super::key_value;
+use crate::filters::crypt::{Method, Settings, encrypt, random_salt};
+use crate::filters::paths::{home_expanded, normalized};
+use crate::python::random::Random;
+use crate::python::{number, text};
+
+/// The options of one term.
+struct Wanted {
+    path: PathBuf,
+    length: usize,
+    characters: Vec<char>,
+    seed: Option<Value>,
+    encrypt: Option<String>,
+    ident: Option<String>,
+}
+
+/// What the file holds.
+#[derive(Default)]
+struct Stored {
+    password: String,
+    salt: Option<String>,
+    ident: Option<String>,
+}
+
+pub(super) fn password(call: &Call<'_>) -> Answer {
+    // Hosts that are worked on at the same time must agree on the password.
+    static LOCK: Mutex<()> = Mutex::new(());
+    let _held = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    call.texts().iter().map(|term| one(call, &wanted(call, term)?).map(Value::from)).collect()
+}
+
+fn wanted(call: &Call<'_>, term: &str) -> Result<Wanted, crate::Error> {
+    let (path, given) = key_value::parse(term);
+    const KNOWN: [&str; 5] = ["length", "encrypt", "chars", "ident", "seed"];
+    if let Some((unknown, _)) = given.iter().find(|(name, _)| !KNOWN.contains(&name.as_str())) {
+        return Err(call.error(format!("has no option '{unknown}'; it takes {}", KNOWN.join(", "))));
+    }
+    let option = |name: &str| {
+        let inline = given.iter().rev().find(|(known, _)| known == name).map(|(_, value)| Value::from(value.as_str()));
+        inline.or_else(|| call.option(name).cloned())
+    };
+    let length = match option("length") {
+        None => 20,
+        Some(length) => number::to_int(&length)
+            .and_then(|length| usize::try_from(length).ok())
+            .ok_or_else(|| call.error(format!("needs a number as its option 'length', not '{}'", text(&length))))?,
+    };
+    let characters: Vec<char> = match option("chars") {
+        None => sets(&["ascii_letters", "digits", ".,:-_"]),
+        Some(chars) => match chars.as_str() {
+            Some(chars) => {
+                // A doubled comma stands for a comma that is one of the characters.
+                let comma = if chars.contains(",,") { Some(",") } else { None };
+                let single = chars.replace(",,", ",");
+                let parts: Vec<&str> =
+                    comma.into_iter().chain(single.split(',').filter(|part| !part.is_empty())).collect();
+                sets(&parts)
+            }
+            None => {
+                let parts: Vec<String> = chars.try_iter().into_iter().flatten().map(|part| text(&part)).collect();
+                sets(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+            }
+        },
+    };
+    if characters.is_empty() {
+        return Err(call.error("has no characters to make a password of"));
+    }
+    let path = home_expanded(&path);
+    let path = match path.starts_with('/') {
+        true => PathBuf::from(path),
+        false => {
+            let joined = call.context.engine().options().playbook_dir.join(path);
+            PathBuf::from(normalized(&joined.to_string_lossy()))
+        }
+    };
+    let word = |name: &str| option(name).map(|value| text(&value)).filter(|value| !value.is_empty());
+    Ok(Wanted { path, length, characters, seed: option("seed"), encrypt: word("encrypt"), ident: word("ident") })
+}
+
+/// The characters that names such as `digits` and literal characters stand for. Quotes are never part of them.
+fn sets(parts: &[&str]) -> Vec<char> {
+    const LOWER: &str = "abcdefghijklmnopqrstuvwxyz";
+    const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const DIGITS: &str = "0123456789";
+    const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+    let expand = |part: &str| match part {
+        "ascii_letters" => format!("{LOWER}{UPPER}"),
+        "ascii_lowercase" => LOWER.to_owned(),
+        "ascii_uppercase" => UPPER.to_owned(),
+        "digits" => DIGITS.to_owned(),
+        "hexdigits" => format!("{DIGITS}abcdefABCDEF"),
+        "octdigits" => "01234567".to_owned(),
+        "punctuation" => PUNCTUATION.to_owned(),
+        "printable" => format!("{DIGITS}{LOWER}{UPPER}{PUNCTUATION} \t\n\r\u{b}\u{c}"),
+        "whitespace" => " \t\n\r\u{b}\u{c}".to_owned(),
+        literal => literal.to_owned(),
+    };
+    parts.iter().flat_map(|part| expand(part).chars().collect::<Vec<_>>()).filter(|c| *c != '"' && *c != '\'').collect()
+}
+
+fn one(call: &Call<'_>, wanted: &Wanted) -> Result<String, crate::Error> {
+    let kept = wanted.path != Path::new("/dev/null");
+    let mut changed = false;
+    let mut stored = match if kept { fs::read(&wanted.path).ok() } else { None } {
+        Some(content) => parse(String::from_utf8_lossy(&content).trim_end()),
+        None => {
+            changed = true;
+            let mut random = Random::new(wanted.seed.as_ref());
+            let draw = |_| wanted.characters[random.index(wanted.characters.len())];
+            Stored { password: (0..wanted.length).map(draw).collect(), ..Stored::default() }
+        }
+    };
+    let method = match &wanted.encrypt {
+        None => None,
+        Some(name) => {
+            Some(Method::named(name).ok_or_else(|| call.error(format!("does not know the encryption '{name}'")))?)
+        }
+    };
+    if let (Some(stored), Some(asked)) = (&stored.ident, &wanted.ident)
+        && stored != asked
+    {
+        return Err(call.error(format!("was asked for the ident '{asked}', but '{stored}' is stored")));
+    }
+    if let Some(method) = method {
+        if stored.salt.is_none() {
+            changed = true;
+            stored.salt = Some(random_salt(method.salt_size()));
+        }
+        if stored.ident.is_none() {
+            stored.ident = wanted.ident.clone().or_else(|| (method == Method::Bcrypt).then(|| "2b".to_owned()));
+            changed |= stored.ident.is_some();
+        }
+    }
+    if changed && kept {
+        write(&wanted.path, &stored)
+            .map_err(|error| call.error(format!("cannot write '{}': {error}", wanted.path.display())))?;
+    }
+    match method {
+        None => Ok(stored.password),
+        Some(method) => {
+            let settings = Settings { salt: stored.salt, ident: stored.ident, ..Settings::default() };
+            encrypt(&stored.password, method, &settings).map_err(|reason| call.error(format!("failed: {reason}")))
+        }
+    }
+}
+
+/// `password salt=... ident=...`.
+fn parse(content: &str) -> Stored {
+    let Some((password, rest)) = content.rsplit_once(" salt=") else {
+        return Stored { password: content.to_owned(), ..Stored::default() };
+    };
+    let (salt, ident) = match rest.rsplit_once(" ident=") {
+        Some((salt, ident)) => (salt, Some(ident.to_owned())),
+        None => (rest, None),
+    };
+    Stored { password: password.to_owned(), salt: Some(salt.to_owned()), ident }
+}
+
+fn write(path: &Path, stored: &Stored) -> std::io::Result<()> {
+    let mut content = stored.password.clone();
+    if let Some(salt) = &stored.salt {
+        content.push_str(&format!(" salt={salt}"));
+        if let Some(ident) = &stored.ident {
+            content.push_str(&format!(" ident={ident}"));
+        }
+    }
+    content.push('\n');
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    // Whoever reads the file meanwhile sees the old or the new password, never half of one.
+    let partial = path.with_extension(format!("windlass-{}", std::process::id()));
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+    file.write_all(content.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&partial, path)
+}

@@ -1,0 +1,99 @@
+//! `csvfile` and `ini`: values out of files with rows or sections.
+
+use minijinja::Value;
+
+use super::call::{Answer, Call, is_yes};
+use super::key_value;
+use crate::filters::csv;
+use crate::filters::ini::{self, Ini};
+use crate::python::regex::{Anchor, Flags, compile};
+use crate::python::{number, text};
+
+/// An option given inside the term counts before one given by name.
+fn option(call: &Call<'_>, given: &[(String, String)], name: &str, default: &str) -> String {
+    let inline = given.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    inline.unwrap_or_else(|| call.text(name, default))
+}
+
+pub(super) fn csvfile(call: &Call<'_>) -> Answer {
+    if call.terms.is_empty() {
+        return Err(call.error("needs the key to search for"));
+    }
+    let mut found = Vec::new();
+    for term in call.texts() {
+        let (key, given) = key_value::parse(&term);
+        if key.is_empty() {
+            return Err(call.error("needs the key to search for"));
+        }
+        let delimiter = match option(call, &given, "delimiter", "TAB").as_str() {
+            "TAB" | "\\t" => '\t',
+            delimiter => delimiter.chars().next().unwrap_or('\t'),
+        };
+        let column = |name: &str, default: &str| {
+            let value = option(call, &given, name, default);
+            number::parse_int(&value, 10)
+                .and_then(|number| usize::try_from(number).ok())
+                .ok_or_else(|| call.error(format!("needs the number of a column as '{name}', not '{value}'")))
+        };
+        let (column, key_column) = (column("col", "1")?, column("keycol", "0")?);
+        let file = option(call, &given, "file", "ansible.csv");
+        let content = call.read(&call.need_file("files", &file)?)?;
+        let rows = csv::rows(&content, &csv::Dialect { delimiter, ..csv::Dialect::default() })
+            .map_err(|reason| call.error(format!("cannot read '{file}': {reason}")))?;
+        match rows.iter().find(|row| row.get(key_column) == Some(&key)) {
+            Some(row) => match row.get(column) {
+                Some(value) => found.push(Value::from(value.as_str())),
+                None => {
+                    return Err(call.error(format!("found '{key}' in '{file}', but the row has no column {column}")));
+                }
+            },
+            None => {
+                let inline =
+                    given.iter().find(|(name, _)| name == "default").map(|(_, value)| Value::from(value.as_str()));
+                found.extend(inline.or_else(|| call.option("default").cloned()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn ini(call: &Call<'_>) -> Answer {
+    let mut found = Vec::new();
+    for term in call.texts() {
+        let (key, given) = key_value::parse(&term);
+        let file = option(call, &given, "file", "ansible.ini");
+        let mut section = option(call, &given, "section", "global");
+        let mut content = call.read(&call.need_file("files", &file)?)?;
+        if option(call, &given, "type", "ini") == "properties" {
+            "java_properties".clone_into(&mut section);
+            content = format!("[java_properties]\n{content}");
+        }
+        let options = ini::Options {
+            case_sensitive: is_yes(&option(call, &given, "case_sensitive", "false")),
+            allow_no_value: is_yes(&option(call, &given, "allow_no_value", "false"))
+                || is_yes(&option(call, &given, "allow_none", "false")),
+            interpolate: is_yes(&option(call, &given, "interpolation", "true")),
+        };
+        let parsed =
+            Ini::parse(&content, &options).map_err(|reason| call.error(format!("cannot read '{file}': {reason}")))?;
+        let entries = parsed.section(&section);
+        if is_yes(&option(call, &given, "re", "false")) {
+            let pattern = compile(&key, Flags { anchor: Anchor::Match, ..Flags::default() })
+                .map_err(|reason| call.error(format!("failed: {reason}")))?;
+            for (name, value) in entries.unwrap_or_default() {
+                if pattern.is_match(&name).map_err(|reason| call.error(format!("failed: {reason}")))? {
+                    found.push(Value::from(value));
+                }
+            }
+            continue;
+        }
+        let wanted = if options.case_sensitive { key.clone() } else { key.to_lowercase() };
+        let default = || {
+            let inline = given.iter().find(|(name, _)| name == "default").map(|(_, value)| Value::from(value.as_str()));
+            inline.or_else(|| call.options.get("default").cloned()).unwrap_or_else(|| Value::from(""))
+        };
+        let value = entries.unwrap_or_default().into_iter().find(|(name, _)| *name == wanted);
+        found.push(value.map_or_else(default, |(_, value)| Value::from(value)));
+    }
+    Ok(found.into_iter().filter(|value| !value.is_none() || text(value) == "None").collect())
+}

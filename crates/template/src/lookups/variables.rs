@@ -1,0 +1,171 @@
+//! Lookups in the variables of the host.
+
+use minijinja::Value;
+
+use super::call::{Answer, Call};
+use crate::filters::call::pairs;
+use crate::filters::glob;
+use crate::python::regex::{Flags, compile};
+use crate::python::text;
+
+pub(super) fn vars(call: &Call<'_>) -> Answer {
+    let mut values = Vec::new();
+    for term in call.terms {
+        let Some(name) = term.as_str() else {
+            return Err(call.error(format!("needs names of variables, not '{}'", text(term))));
+        };
+        values.push(match (call.context.variable(name)?, call.options.get("default")) {
+            (Some(value), default) if crate::is_undefined(&value) => default.cloned().unwrap_or(value),
+            (Some(value), _) => value,
+            (None, Some(default)) => default.clone(),
+            (None, None) => return Err(call.error(format!("found no variable named '{name}'"))),
+        });
+    }
+    Ok(values)
+}
+
+pub(super) fn varnames(call: &Call<'_>) -> Answer {
+    let mut names = call.context.names();
+    names.sort_unstable();
+    names.dedup();
+    let mut found = Vec::new();
+    for term in call.texts() {
+        let pattern = compile(&term, Flags::default()).map_err(|reason| call.error(format!("failed: {reason}")))?;
+        for name in &names {
+            if pattern.is_match(name).map_err(|reason| call.error(format!("failed: {reason}")))? {
+                found.push(Value::from(name.to_string()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The hosts that a pattern such as `web:&prod:!web1` names, by the variable `groups`.
+pub(super) fn inventory_hostnames(call: &Call<'_>) -> Answer {
+    let groups = call.context.variable("groups")?.and_then(|groups| pairs(&groups)).unwrap_or_default();
+    let groups: Vec<(String, Vec<String>)> = groups
+        .into_iter()
+        .map(|(name, hosts)| (text(&name), hosts.try_iter().into_iter().flatten().map(|host| text(&host)).collect()))
+        .collect();
+    let mut chosen: Vec<String> = Vec::new();
+    let mut parts: Vec<String> = call
+        .texts()
+        .iter()
+        .flat_map(|term| term.split([':', ',']).map(str::trim).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    parts.retain(|part| !part.is_empty());
+    // What adds comes first, then what limits, then what takes away.
+    parts.sort_by_key(|part| match part.chars().next() {
+        Some('&') => 1,
+        Some('!') => 2,
+        _ => 0,
+    });
+    for part in parts {
+        match (part.strip_prefix('&'), part.strip_prefix('!')) {
+            (Some(part), _) => {
+                let hosts = matching(call, &groups, part)?;
+                chosen.retain(|host| hosts.contains(host));
+            }
+            (_, Some(part)) => {
+                let hosts = matching(call, &groups, part)?;
+                chosen.retain(|host| !hosts.contains(host));
+            }
+            _ => {
+                for host in matching(call, &groups, &part)? {
+                    if !chosen.contains(&host) {
+                        chosen.push(host);
+                    }
+                }
+            }
+        }
+    }
+    Ok(chosen.into_iter().map(Value::from).collect())
+}
+
+/// The hosts of one name, glob or `~regex`, of a group or a host, perhaps with an index or a range.
+fn matching(call: &Call<'_>, groups: &[(String, Vec<String>)], part: &str) -> Result<Vec<String>, crate::Error> {
+    let (name, range) = match part.split_once('[') {
+        Some((name, range)) if range.ends_with(']') && !part.starts_with('~') => {
+            (name, Some(range.trim_end_matches(']')))
+        }
+        _ => (part, None),
+    };
+    let pattern = match name.strip_prefix('~') {
+        Some(regex) => {
+            Some(compile(regex, Flags::default()).map_err(|reason| call.error(format!("failed: {reason}")))?)
+        }
+        None => None,
+    };
+    let matcher = glob::matcher(name);
+    let fits = |candidate: &str| match &pattern {
+        Some(pattern) => pattern.is_match(candidate).unwrap_or(false),
+        None => candidate == name || matcher.as_ref().is_some_and(|matcher| matcher.is_match(candidate)),
+    };
+    let mut hosts: Vec<String> = Vec::new();
+    let add = |found: &[String], hosts: &mut Vec<String>| {
+        for host in found {
+            if !hosts.contains(host) {
+                hosts.push(host.clone());
+            }
+        }
+    };
+    for (_, members) in groups.iter().filter(|(group, _)| fits(group)) {
+        add(members, &mut hosts);
+    }
+    for (_, members) in groups {
+        let named: Vec<String> = members.iter().filter(|host| fits(host)).cloned().collect();
+        add(&named, &mut hosts);
+    }
+    let Some(range) = range else {
+        return Ok(hosts);
+    };
+    let place = |text: &str| -> Option<usize> {
+        let number: i64 = text.trim().parse().ok()?;
+        usize::try_from(if number < 0 { number + i64::try_from(hosts.len()).ok()? } else { number }).ok()
+    };
+    Ok(match range.split_once([':', '-']).filter(|(start, _)| !start.is_empty() || range.starts_with(':')) {
+        Some((start, end)) => {
+            let start = place(start).unwrap_or(0);
+            let end = place(end).map_or(hosts.len(), |end| end + 1);
+            hosts.get(start.min(hosts.len())..end.min(hosts.len())).unwrap_or_default().to_vec()
+        }
+        None => place(range).and_then(|place| hosts.get(place).cloned()).into_iter().collect(),
+    })
+}
+
+/// The variables whose names match, merged into one list or dictionary.
+pub(super) fn merge_variables(call: &Call<'_>) -> Answer {
+    let kind = call.text("pattern_type", "regex");
+    let mut names = call.context.names();
+    names.sort_unstable();
+    names.dedup();
+    let mut results = Vec::new();
+    for term in call.texts() {
+        let regex = compile(&term, Flags::default()).map_err(|reason| call.error(format!("failed: {reason}")))?;
+        let fits = |name: &str| match kind.as_str() {
+            "prefix" => name.starts_with(&term),
+            "suffix" => name.ends_with(&term),
+            _ => regex.is_match(name).unwrap_or(false),
+        };
+        let mut merged = call.option("initial_value").cloned();
+        for name in names.iter().filter(|name| fits(name)) {
+            let Some(value) = call.context.variable(name)? else { continue };
+            merged = Some(match merged {
+                None => value,
+                Some(current) if pairs(&current).is_some() => {
+                    crate::filters::dicts::merge(&current, &value, true, crate::filters::dicts::ListMerge::Replace)
+                }
+                Some(current) => Value::from(
+                    current
+                        .try_iter()
+                        .into_iter()
+                        .flatten()
+                        .chain(value.try_iter().into_iter().flatten())
+                        .collect::<Vec<_>>(),
+                ),
+            });
+        }
+        results.extend(merged);
+    }
+    Ok(results)
+}
