@@ -84,11 +84,12 @@ pub(crate) fn build(state: &mut State, report: &mut dyn FnMut(&str)) -> Result<(
     }
     let cache = &state.options.cache.clone();
     fs::create_dir_all(cache).map_err(Error::io("create", cache))?;
+    report(&format!("base: building Debian {SUITE} in {}, once; this takes a minute or two", base.display()));
     let _lock = wait::lock(&base.with_extension("lock"), "another lab's build of the base", SECONDS_TO_BUILD)?;
     if base.is_dir() {
+        report("base: another lab has built it");
         return Ok(());
     }
-    report(&format!("base: building Debian {SUITE} in {}, once; this takes a minute or two", base.display()));
     let building = base.with_extension(format!("building-{}", std::process::id()));
     state.building = Some(building.clone());
     state.write()?;

@@ -39,9 +39,9 @@ pub(crate) fn banner(address: Ipv4Addr) -> Result<(), String> {
     if &greeting == b"SSH-" { Ok(()) } else { Err("it greets, but not as SSH does".to_owned()) }
 }
 
-/// What `systemctl is-system-running` says on the host, or what the client says if it does not get that far.
+/// What `systemctl is-system-running` says on the host once its boot is over, or what the client says if it does not get that far.
 pub(crate) fn system_state(state: &State, node: &Node) -> Result<String, Error> {
-    remote(state, node, "systemctl is-system-running")
+    remote(state, node, "systemctl is-system-running --wait")
 }
 
 /// The failed units of the host, in one line.
