@@ -127,6 +127,11 @@ impl Group {
         )))
     }
 
+    /// Whether there are groups beside this one, which has been removed: other labs.
+    pub(crate) fn has_siblings(&self) -> bool {
+        self.paths().iter().filter_map(|path| path.parent()).any(Path::exists)
+    }
+
     /// The memory in use, where a hierarchy counts it.
     pub(crate) fn memory(&self) -> Option<u64> {
         let files = ["memory.current", "memory.usage_in_bytes"];

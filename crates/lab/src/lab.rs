@@ -63,6 +63,7 @@ pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error>
     }
     let mut state = State::new(options, base);
     state.write()?;
+    sysctl::remember()?;
     base::build(&mut state, report)?;
     network::create(&options.bridge, options.network)?;
     ssh::make_key_pair(&state)?;
@@ -206,6 +207,7 @@ fn resume(state: State, options: &Options, report: &mut dyn FnMut(&str)) -> Resu
     if !differences.is_empty() {
         return Err(Error::Different { directory: options.directory.clone(), differences });
     }
+    sysctl::remember()?;
     network::create(&state.options.bridge, state.options.network)?;
     let mut stopped = Vec::new();
     for node in &state.nodes {
@@ -291,7 +293,9 @@ fn remove(state: &State) -> Result<(), Error> {
     group.kill()?;
     network::remove(&state.options.bridge)?;
     group.remove()?;
-    sysctl::restore(&state.sysctls)?;
+    if !group.has_siblings() {
+        sysctl::restore()?;
+    }
     base::remove_unfinished(state)
 }
 

@@ -1,14 +1,13 @@
 //! What the lab writes down, always before it makes the thing: whatever a crash leaves is then known to the next run.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::options::Options;
-use crate::{Error, sysctl};
 
 const FILE: &str = "state.json";
 
@@ -32,8 +31,6 @@ pub(crate) struct State {
     /// A base that is being built, under its temporary name.
     pub(crate) building: Option<PathBuf>,
     pub(crate) nodes: Vec<Node>,
-    /// The machine's kernel settings before the hosts could change them.
-    pub(crate) sysctls: BTreeMap<String, String>,
 }
 
 /// One host of the lab.
@@ -57,7 +54,6 @@ impl State {
             base,
             building: None,
             nodes: (1..=options.nodes).map(node).collect(),
-            sysctls: sysctl::read(),
         }
     }
 

@@ -1,11 +1,12 @@
 //! Settings of the machine's kernel that a guest can reach, because no namespace separates them. A kubelet sets three of them when it starts;
-//! the lab remembers them all and sets them back.
+//! the last lab of the machine sets them back.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::state::ignore_missing;
 
 /// What kubelets and preparations of Kubernetes hosts usually set.
 const KEYS: &[&str] = &[
@@ -21,20 +22,38 @@ const KEYS: &[&str] = &[
     "vm.swappiness",
 ];
 
-/// The present values of those that this kernel has.
-pub(crate) fn read() -> BTreeMap<String, String> {
-    let value = |key: &&str| Some(((*key).to_owned(), fs::read_to_string(path(key)).ok()?.trim().to_owned()));
-    KEYS.iter().filter_map(value).collect()
+/// Where the values are kept while any lab is up. Gone after a restart of the machine, as the changes are.
+const RECORD: &str = "/run/windlass-lab-sysctl.json";
+
+/// Writes down the present values, unless a lab that came before has: what it found is what has to come back.
+pub(crate) fn remember() -> Result<(), Error> {
+    let path = Path::new(RECORD);
+    if path.exists() {
+        return Ok(());
+    }
+    let text = serde_json::to_string(&read()).map_err(|error| Error::io("write", path)(error.into()))?;
+    let temporary = path.with_extension(format!("new-{}", std::process::id()));
+    fs::write(&temporary, text).map_err(Error::io("write", &temporary))?;
+    fs::rename(&temporary, path).map_err(Error::io("write", path))
 }
 
-/// Sets values back that have changed.
-pub(crate) fn restore(values: &BTreeMap<String, String>) -> Result<(), Error> {
+/// Sets back what has changed. For the last lab of the machine to call.
+pub(crate) fn restore() -> Result<(), Error> {
+    let record = Path::new(RECORD);
+    let Ok(text) = fs::read_to_string(record) else { return Ok(()) };
+    let values: BTreeMap<String, String> = serde_json::from_str(&text).unwrap_or_default();
     let now = read();
     for (key, value) in values.iter().filter(|(key, value)| now.get(*key) != Some(*value)) {
         let path = path(key);
         fs::write(&path, value).map_err(Error::io("set back the kernel's", &path))?;
     }
-    Ok(())
+    ignore_missing(fs::remove_file(record)).map_err(Error::io("remove", record))
+}
+
+/// The present values of those that this kernel has.
+fn read() -> BTreeMap<String, String> {
+    let value = |key: &&str| Some(((*key).to_owned(), fs::read_to_string(path(key)).ok()?.trim().to_owned()));
+    KEYS.iter().filter_map(value).collect()
 }
 
 fn path(key: &str) -> PathBuf {

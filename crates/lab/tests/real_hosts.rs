@@ -119,7 +119,7 @@ fn hosts_are_real_and_survive_a_power_cut() {
     assert!(!sudo_works("opspw", "sudo -n true"));
     assert!(sudo_works("opspw", "echo windlass | sudo -S -p '' true"));
 
-    // The machine's own settings are within a host's reach; the lab sets them back.
+    // The machine's own settings are within a host's reach; the last lab sets them back.
     let swappiness = || fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
     let before = swappiness();
     let other = if before.trim() == "61" { 62 } else { 61 };
@@ -148,7 +148,10 @@ fn hosts_are_real_and_survive_a_power_cut() {
 
     assert!(down(&options.directory, &mut |_| {}).unwrap());
     assert_nothing_is_left(&options);
-    assert_eq!(swappiness(), before);
+    // Another test's lab may be up: then that one sets the machine's settings back.
+    if !Path::new("/run/windlass-lab-sysctl.json").exists() {
+        assert_eq!(swappiness(), before);
+    }
     assert!(!down(&options.directory, &mut |_| {}).unwrap());
 }
 
