@@ -5,7 +5,7 @@ use minijinja::Value;
 use minijinja::value::{Tuple, ValueKind};
 
 use crate::error::Error;
-use crate::mark::{check, is_omit};
+use crate::mark::{Mark, check, is_omit, mark};
 use crate::plain::plain;
 use crate::python::{number, text};
 
@@ -13,6 +13,9 @@ use crate::python::{number, text};
 pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
     if is_omit(value) {
         return Ok(value.clone());
+    }
+    if matches!(mark(value), Some(Mark::Nothing)) {
+        return Ok(Value::from(""));
     }
     check(value)?;
     Ok(match value.kind() {
@@ -29,6 +32,13 @@ pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
     })
 }
 
+/// Whether an expression ends with a filter whose text stays text, whatever it looks like.
+pub(crate) fn keeps_text(expression: &str) -> bool {
+    let Some((_, last)) = expression.rsplit_once('|') else { return false };
+    let name = last.split('(').next().unwrap_or_default().trim();
+    matches!(name, "string" | "to_json" | "to_nice_json" | "to_yaml" | "to_nice_yaml" | "ppretty" | "json")
+}
+
 /// The data that text is, if it looks like a list, a dict or a boolean of Python or JSON.
 fn literal(text: &str) -> Option<Value> {
     match text {
@@ -43,6 +53,21 @@ fn literal(text: &str) -> Option<Value> {
     let value = reader.value()?;
     reader.space();
     reader.rest.is_empty().then_some(value)
+}
+
+/// The value that text spells out: a number, a boolean, a list or a dict.
+pub(crate) fn spelled(text: &str) -> Option<Value> {
+    match text {
+        "True" | "true" => return Some(Value::from(true)),
+        "False" | "false" => return Some(Value::from(false)),
+        "None" | "none" => return Some(Value::from(())),
+        _ => {}
+    }
+    if text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '.')) {
+        let mut reader = Reader { rest: text, depth: 0 };
+        return reader.number().filter(|_| reader.rest.is_empty());
+    }
+    literal(text)
 }
 
 /// Reads literals of Python, with JSON's `true`, `false` and `null`.

@@ -11,7 +11,7 @@ use crate::lazy::{LazyDict, LazyList};
 use crate::plain::finish;
 use crate::python::type_name;
 use crate::scope::Variable;
-use crate::syntax::is_template;
+use crate::syntax::{inline_templates, is_template};
 
 use std::sync::Arc;
 
@@ -69,8 +69,14 @@ impl Inner {
             {
                 return self.condition(&inner, depth + 1);
             }
+            if classic {
+                return self.condition_with_templates(text);
+            }
             let value = finish(&self.text(text)?)?;
             return self.judge(&value, true);
+        }
+        if classic && is_template(text) {
+            return self.condition_with_templates(text);
         }
         if is_template(text) && text.starts_with('{') {
             return Err(Error::syntax(
@@ -91,6 +97,16 @@ impl Inner {
             let again = Node::string(value.as_str().unwrap_or_default(), inner.span.clone());
             return self.condition(&again, INDIRECTIONS);
         }
+        self.judge(&value, false)
+    }
+
+    /// A condition that is partly a template, which was allowed once: `{{ a }} == {{ b }}`.
+    fn condition_with_templates(self: &Arc<Self>, text: &str) -> Result<bool, Error> {
+        let expression = match inline_templates(text)? {
+            Some(expression) => expression,
+            None => return self.judge(&finish(&self.text(text)?)?, true),
+        };
+        let value = finish(&self.expression(&*compile::condition(&expression)?, None)?)?;
         self.judge(&value, false)
     }
 

@@ -190,10 +190,20 @@ impl Inner {
                 let value = self.expression(expression, files)?;
                 return match self.compat() {
                     Compat::V2_19 => Ok(value),
-                    Compat::V2_18 => classic::single(&value, expression.name.is_some()),
+                    Compat::V2_18 if classic::keeps_text(&expression.written) => Ok(value),
+                    Compat::V2_18 => classic::single(&value, self.is_plain_variable(expression)),
                 };
             }
-            Compiled::Parts(parts) => self.concatenate(parts, files)?,
+            Compiled::Parts(parts) => {
+                let value = self.concatenate(parts, files)?;
+                if let Some(CompiledPart::Expression(last)) = parts.last()
+                    && self.compat() == Compat::V2_18
+                    && classic::keeps_text(&last.written)
+                {
+                    return Ok(value);
+                }
+                value
+            }
             Compiled::Template(template) => {
                 let root = Root::value(self, template.mutates, files);
                 let (text, single) = template.render(root)?;
@@ -207,6 +217,15 @@ impl Inner {
         match self.compat() {
             Compat::V2_19 => Ok(value),
             Compat::V2_18 => classic::single(&value, false),
+        }
+    }
+
+    /// Whether an expression is a variable that is no template itself.
+    fn is_plain_variable(&self, expression: &Expression) -> bool {
+        match expression.name.as_ref().and_then(|name| self.raw(name)) {
+            Some(Variable::Data(_)) => true,
+            Some(Variable::Text(node)) => !matches!(&node.value, Yaml::String(text) if is_template(text)),
+            None => false,
         }
     }
 

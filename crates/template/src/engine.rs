@@ -88,6 +88,10 @@ pub struct TemplateOptions {
     pub variable: (String, String),
     /// `{#` and `#}`.
     pub comment: (String, String),
+    /// What starts a line that is a statement, such as `#`.
+    pub line_statement_prefix: Option<String>,
+    /// What starts a comment that ends with its line, such as `##`.
+    pub line_comment_prefix: Option<String>,
     /// Directories in which templates that are included are searched before the scope's own.
     pub search_paths: Vec<PathBuf>,
 }
@@ -102,6 +106,8 @@ impl Default for TemplateOptions {
             block: pair("{%", "%}"),
             variable: pair("{{", "}}"),
             comment: pair("{#", "#}"),
+            line_statement_prefix: None,
+            line_comment_prefix: None,
             search_paths: Vec::new(),
         }
     }
@@ -111,8 +117,15 @@ impl TemplateOptions {
     /// What distinguishes a template read with these options from one read with others.
     pub(crate) fn key(&self) -> String {
         format!(
-            "{}{}{:?}{:?}{:?}{:?}",
-            self.trim_blocks, self.lstrip_blocks, self.newline_sequence, self.block, self.variable, self.comment
+            "{:?}{:?}{}{}{:?}{:?}{:?}{:?}",
+            self.line_statement_prefix,
+            self.line_comment_prefix,
+            self.trim_blocks,
+            self.lstrip_blocks,
+            self.newline_sequence,
+            self.block,
+            self.variable,
+            self.comment
         )
     }
 }

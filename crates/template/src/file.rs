@@ -18,6 +18,10 @@ impl Context {
     /// options; the newlines at its end are kept; other templates are included from the search paths.
     pub fn template(&self, text: &str, name: &str, options: &TemplateOptions) -> Result<String, Error> {
         let (body, options) = header(text, options)?;
+        let starts = [&options.block.0, &options.variable.0, &options.comment.0];
+        if !starts.iter().any(|start| body.contains(start.as_str())) {
+            return Ok(body.to_owned());
+        }
         let options = Arc::new(options);
         let render = || -> Result<String, Error> {
             let compiled = compile::file(body, &options)?;
@@ -76,6 +80,8 @@ fn apply(options: &mut TemplateOptions, key: &str, value: &str) -> Result<(), Er
         "variable_end_string" => options.variable.1 = text()?,
         "comment_start_string" => options.comment.0 = text()?,
         "comment_end_string" => options.comment.1 = text()?,
+        "line_statement_prefix" => options.line_statement_prefix = Some(text()?),
+        "line_comment_prefix" => options.line_comment_prefix = Some(text()?),
         // Newlines at the end are kept in any case.
         "keep_trailing_newline" => {
             flag()?;

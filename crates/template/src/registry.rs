@@ -206,6 +206,15 @@ fn table(functions: &[Function]) -> Table {
             table.insert((*name).to_owned(), callable());
         }
     }
+    // Filters that moved to a collection are still found by their short names.
+    for function in functions {
+        for name in function.names {
+            if let Some((_, short)) = name.rsplit_once('.') {
+                let callable = || Callable { function: (function.make)(), takes_undefined: function.takes_undefined };
+                table.entry(short.to_owned()).or_insert_with(callable);
+            }
+        }
+    }
     table
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use minijinja::value::{Enumerator, Object};
 use minijinja::{State, Value};
 
+use crate::classic;
 use crate::compile;
 use crate::context::{Context, Inner};
 use crate::engine::TemplateOptions;
@@ -86,6 +87,32 @@ impl Object for Root {
 pub(crate) fn nested_template(state: &mut State<'_, '_>, text: &Value) -> Result<Value, minijinja::Error> {
     let context = operators::context(state)?;
     Ok(context.inner().text(text.as_str().unwrap_or_default())?)
+}
+
+/// Reads what a template gave in a condition: text becomes the value it spells or the variable it names. It is never
+/// parsed as an expression, as data is no code.
+pub(crate) fn reread(state: &mut State<'_, '_>, value: &Value) -> Result<Value, minijinja::Error> {
+    let Some(text) = value.as_str() else { return Ok(value.clone()) };
+    let text = text.trim();
+    if let Some(value) = classic::spelled(text) {
+        return Ok(value);
+    }
+    let mut path = text.split('.');
+    let is_name = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with(|c: char| c.is_ascii_digit())
+            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+    };
+    if !text.split('.').all(is_name) {
+        return Ok(value.clone());
+    }
+    let context = operators::context(state)?;
+    let first = path.next().unwrap_or_default();
+    let mut found = context.inner().value(first).unwrap_or_else(|| mark::undefined(first));
+    for name in path {
+        found = operators::attribute(&found, name);
+    }
+    Ok(found)
 }
 
 /// Finds a template to include; the answer is the name minijinja loads it by.

@@ -13,8 +13,7 @@ use windlass_vault::{Secret, Secrets};
 use windlass_yaml::{Node, Span};
 
 fn yaml(text: &str) -> Node {
-    windlass_yaml::load_one(windlass_yaml::Source::new("vars.yml", text), &windlass_yaml::Options::default())
-        .unwrap()
+    windlass_yaml::load_one(windlass_yaml::Source::new("vars.yml", text), &windlass_yaml::Options::default()).unwrap()
 }
 
 fn variables(text: &str) -> IndexMap<Arc<str>, Variable> {
@@ -120,7 +119,9 @@ fn vaulted_values_are_decrypted_when_used_and_reported() {
 fn what_check_mode_does_not_know_stays_unknown() {
     let context = context("derived: '{{ result.stdout | upper }}'\n")
         .with(extra("result", unknown("the command did not run in check mode")));
-    for template in ["{{ result }}", "{{ derived }}", "{{ result.rc == 0 }}", "{{ derived | default('x') }}", "{{ [result] }}"] {
+    for template in
+        ["{{ result }}", "{{ derived }}", "{{ result.rc == 0 }}", "{{ derived | default('x') }}", "{{ [result] }}"]
+    {
         let error = context.render(&text(template)).unwrap_err();
         assert!(error.is_unknown(), "{template}: {error}");
     }
@@ -249,16 +250,23 @@ fn the_older_line_gives_text_that_looks_like_data_its_type() {
     ] {
         assert_eq!(windlass_template::repr(&context.render(&text(template)).unwrap()), wanted, "{template}");
     }
-    for (condition, wanted) in
-        [("n", true), ("word", true), ("l", true), ("d.b is defined", false), ("", true), ("0", false), ("{{ rule }}", true)]
-    {
+    for (condition, wanted) in [
+        ("n", true),
+        ("word", true),
+        ("l", true),
+        ("d.b is defined", false),
+        ("", true),
+        ("0", false),
+        ("{{ rule }}", true),
+    ] {
         assert_eq!(context.condition(&text(condition)).unwrap(), wanted, "{condition}");
     }
 }
 
 #[test]
 fn ten_thousand_conditions_are_quick() {
-    let context = context("state: present\nversion: 1.20.3\nitems_: [a, b, c]\ncfg: {enabled: true, port: '{{ 8080 }}'}\n");
+    let context =
+        context("state: present\nversion: 1.20.3\nitems_: [a, b, c]\ncfg: {enabled: true, port: '{{ 8080 }}'}\n");
     let condition = text("state == 'present' and version is version('1.19', '>=') and cfg.enabled and 'b' in items_");
     let start = std::time::Instant::now();
     for item in 0..10_000 {

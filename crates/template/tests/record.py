@@ -4,7 +4,8 @@
     /path/to/venv/bin/python record.py fixtures/NAME.json ...
 
 A fixture holds {"vars": project text, "data": untrusted data, "cases": [{"template" | "condition" | "file": text, ...}]}.
-For each case `result` (with `type`) or `error` is written back next to it.
+For each case `result` (with `type`) or `error` is written back next to it. Fixtures with "compat": "2.18" are recorded
+when this runs with ansible-core 2.18, all others with 2.19.
 """
 
 import json
@@ -14,18 +15,29 @@ import warnings
 warnings.filterwarnings("ignore")
 
 from ansible.errors import AnsibleUndefinedVariable
-from ansible.template import Templar, trust_as_template
-from ansible._internal._templating._engine import TemplateOptions
-from ansible._internal._templating._jinja_bits import TemplateOverrides
 from ansible.plugins.loader import init_plugin_loader
+from ansible.release import __version__
+from ansible.template import Templar
 from ansible.utils.display import Display
 
 init_plugin_loader()
 Display().deprecated = lambda *args, **kwargs: None
 Display().warning = lambda *args, **kwargs: None
+CLASSIC = __version__.startswith("2.18")
+
+if CLASSIC:
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.playbook.conditional import Conditional
+    from ansible.utils.unsafe_proxy import wrap_var
+else:
+    from ansible._internal._templating._engine import TemplateOptions
+    from ansible._internal._templating._jinja_bits import TemplateOverrides
+    from ansible.template import trust_as_template
 
 
 def trust(value):
+    if CLASSIC:
+        return value
     if isinstance(value, str):
         return trust_as_template(value)
     if isinstance(value, list):
@@ -35,35 +47,53 @@ def trust(value):
     return value
 
 
-def record(case, variables):
+def distrust(value):
+    return wrap_var(value) if CLASSIC else value
+
+
+def evaluate_classic(case, variables):
+    templar = Templar(DataLoader(), variables=variables)
+    if "condition" in case:
+        conditional = Conditional(DataLoader())
+        conditional.when = [case["condition"]]
+        return conditional.evaluate_conditional(templar, variables)
+    return templar.template(case["template"])
+
+
+def evaluate(case, variables):
     templar = Templar(variables=variables)
+    if "condition" in case:
+        return templar.evaluate_conditional(trust(case["condition"]))
+    if "expression" in case:
+        return templar.evaluate_expression(trust(case["expression"]))
+    if "file" in case:
+        overrides = TemplateOverrides.from_kwargs(case.get("options") or {})
+        options = TemplateOptions(escape_backslashes=False, preserve_trailing_newlines=True, overrides=overrides)
+        return templar._engine.template(trust(case["file"]), options=options)
+    return templar.template(trust(case["template"]))
+
+
+def is_undefined(error):
+    """Whether the error, or what caused it, is about something undefined."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, AnsibleUndefinedVariable) or CLASSIC and "is undefined" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def record(case, variables):
+    for key in ("result", "type", "error"):
+        case.pop(key, None)
     try:
-        if "condition" in case:
-            value = trust(case["condition"])
-            result = templar.evaluate_conditional(value)
-        elif "expression" in case:
-            result = templar.evaluate_expression(trust(case["expression"]))
-        elif "file" in case:
-            overrides = TemplateOverrides.from_kwargs(case.get("options") or {})
-            options = TemplateOptions(escape_backslashes=False, preserve_trailing_newlines=True, overrides=overrides)
-            result = templar._engine.template(trust(case["file"]), options=options)
-        else:
-            result = templar.template(trust(case["template"]))
-        case.pop("error", None)
-        case["type"] = type(result).__name__.replace("_AnsibleTagged", "").lower()
-        try:
-            case["result"] = json.loads(json.dumps(result, default=str))
-        except Exception as error:
-            case["result"] = str(result)
+        result = (evaluate_classic if CLASSIC else evaluate)(case, variables)
+        case["type"] = type(result).__name__.replace("_AnsibleTagged", "").replace("AnsibleUnsafeText", "str").replace("NativeJinjaText", "str").lower()
+        case["result"] = json.loads(json.dumps(result, default=str))
     except BaseException as error:
-        case.pop("result", None)
         case.pop("type", None)
-        undefined, seen = False, set()
-        while error is not None and id(error) not in seen:
-            seen.add(id(error))
-            undefined = undefined or isinstance(error, AnsibleUndefinedVariable)
-            error = error.__cause__ or error.__context__
-        case["error"] = {"undefined": undefined}
+        case["error"] = {"undefined": is_undefined(error)}
     return case
 
 
@@ -75,10 +105,13 @@ def show(case):
 for path in sys.argv[1:]:
     with open(path) as file:
         fixture = json.load(file)
-    variables = {**trust(fixture.get("vars", {})), **fixture.get("data", {})}
+    if (fixture.get("compat") == "2.18") != CLASSIC:
+        continue
+    variables = {**trust(fixture.get("vars", {})), **distrust(fixture.get("data", {}))}
     cases = [record(case, variables) for case in fixture["cases"]]
     with open(path, "w") as file:
         file.write("{\n")
-        for part in ("vars", "data"):
-            file.write(f" {json.dumps(part)}: {json.dumps(fixture.get(part, {}), ensure_ascii=False, indent=1)},\n")
+        for part in ("compat", "vars", "data"):
+            if part in fixture:
+                file.write(f" {json.dumps(part)}: {json.dumps(fixture[part], ensure_ascii=False, indent=1)},\n")
         file.write(' "cases": [\n  ' + ",\n  ".join(show(case) for case in cases) + "\n ]\n}\n")

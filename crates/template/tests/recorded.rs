@@ -1,4 +1,4 @@
-//! Compares with what the real ansible-core 2.19 answered; `record.py` writes the fixtures.
+//! Compares with what the real ansible-core 2.19 (2.18 in `classic.json`) answered; `record.py` writes the fixtures.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
@@ -56,6 +56,8 @@ fn file_options(case: &Json) -> TemplateOptions {
             "variable_start_string" => options.variable.0 = text(),
             "variable_end_string" => options.variable.1 = text(),
             "comment_start_string" => options.comment.0 = text(),
+            "line_statement_prefix" => options.line_statement_prefix = Some(text()),
+            "line_comment_prefix" => options.line_comment_prefix = Some(text()),
             "comment_end_string" => options.comment.1 = text(),
             other => panic!("unknown option {other}"),
         }

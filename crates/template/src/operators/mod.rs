@@ -15,6 +15,7 @@ use crate::plain::{self, plain};
 use crate::python::{order, type_name};
 use crate::registry;
 use crate::root;
+use crate::syntax;
 
 type Outcome = Result<Value, minijinja::Error>;
 
@@ -70,6 +71,7 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
     environment.add_filter("__list", plain::mutable);
     environment.add_filter("__dict", plain::mutable);
     environment.add_filter("__own", plain::mutable);
+    environment.add_filter(syntax::REREAD, root::reread);
     environment.add_filter("__template", root::nested_template);
     environment.add_filter("__include", root::include);
     environment.add_filter(
@@ -188,6 +190,11 @@ pub(crate) fn shown(value: &Value) -> Result<String, Error> {
     }
     check(value)?;
     Ok(crate::python::text(&plain::printed(value)?))
+}
+
+/// `object.name`.
+pub(crate) fn attribute(object: &Value, name: &str) -> Value {
+    sequence::attribute(object, &Value::from(name), None)
 }
 
 /// `text[start:stop]`, for methods that take bounds.

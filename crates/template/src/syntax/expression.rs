@@ -512,6 +512,9 @@ impl<'a> Parser<'a> {
     /// A filter after its `|`, applied to some code.
     pub(super) fn filter(&mut self, value: &str) -> Result<String, Error> {
         let name = self.dotted_name()?;
+        if name == super::REREAD {
+            return Ok(format!("({value}|{name})"));
+        }
         if self.peek_is("(") {
             let arguments = self.arguments()?;
             if !arguments.is_empty() {

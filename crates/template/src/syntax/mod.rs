@@ -5,6 +5,7 @@
 //! and see undefined values; white space control and custom delimiters are already applied.
 
 mod expression;
+mod lines;
 mod scan;
 mod statement;
 mod token;
@@ -81,6 +82,38 @@ fn memchr_brace(bytes: &[u8]) -> bool {
     bytes.windows(2).any(|pair| pair[0] == b'{' && matches!(pair[1], b'{' | b'%' | b'#'))
 }
 
+/// The filter that reads the text a template gave in a condition as the value or variable it names.
+pub(crate) const REREAD: &str = "__reread";
+
+/// A condition with templates in it as one expression: what is between `{{` and `}}` is evaluated as it stands, in
+/// place of text that would be parsed once more. `None` when there are blocks in it.
+pub(crate) fn inline_templates(text: &str) -> Result<Option<String>, Error> {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut quote = None;
+    for piece in scan::scan(text, &TemplateOptions::default(), Escapes::Decoded)? {
+        match piece {
+            Piece::Text(text) => {
+                for character in text.chars() {
+                    match (character, quote) {
+                        ('\'' | '"', None) => quote = Some(character),
+                        (_, Some(open)) if character == open => quote = None,
+                        _ => {}
+                    }
+                }
+                out.push_str(&text);
+            }
+            Piece::Variable { written, .. } => {
+                let _ = match quote {
+                    Some(quote) => write!(out, "{quote} ~ ({written}) ~ {quote}"),
+                    None => write!(out, "(({written})|{REREAD})"),
+                };
+            }
+            Piece::Block { .. } => return Ok(None),
+        }
+    }
+    Ok(Some(out))
+}
+
 /// Parses a single expression, as conditions are.
 pub(crate) fn parse_expression(text: &str, dialect: Dialect) -> Result<Expression, Error> {
     let (tokens, _) = token::tokenize(text, 0, None, dialect.escapes)?;
@@ -124,6 +157,7 @@ fn mutates(tokens: &[token::Token<'_>]) -> bool {
 
 /// Parses the text of a template.
 pub(crate) fn parse(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Parsed, Error> {
+    let text = &*lines::rewrite(text, options);
     let pieces = scan::scan(text, options, dialect.escapes)?;
     if pieces.iter().all(|piece| matches!(piece, Piece::Text(_))) {
         let text = pieces.into_iter().filter_map(|piece| if let Piece::Text(text) = piece { Some(text) } else { None });
@@ -147,6 +181,7 @@ pub(crate) fn parse(text: &str, options: &TemplateOptions, dialect: Dialect) -> 
 
 /// Parses the text of a template that must become one, whatever it holds.
 pub(crate) fn parse_template(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Template, Error> {
+    let text = &*lines::rewrite(text, options);
     template(text, scan::scan(text, options, dialect.escapes)?, dialect)
 }
 
