@@ -22,7 +22,7 @@ const SECONDS_TO_BOOT: u64 = 240;
 /// Joins control groups and becomes another program.
 const LAUNCH: &str = include_str!("../guest/launch.sh");
 
-/// Mounts the overlay and becomes systemd-nspawn.
+/// Mounts the overlay and runs systemd-nspawn, again after a reboot.
 const BOOT: &str = include_str!("../guest/boot.sh");
 
 /// Directories that must not lie on the overlay: container runtimes mount overlays of their own there, and etcd waits for its disk.
@@ -139,9 +139,9 @@ type Ended = Arc<OnceLock<String>>;
 /// Starts a host and waits until it is up. Answers the state systemd reports and the seconds it took.
 pub(crate) fn boot(state: &State, node: &Node) -> Result<(String, f64), Error> {
     let deadline = Deadline::new(format!("the host {} at {} to boot", node.name, node.address), SECONDS_TO_BOOT);
-    let group = group(state, node)?;
-    group.create(Limits { memory: state.options.memory, cpus: state.options.cpus })?;
-    let ended = start(state, node, &group)?;
+    // A host that ended by itself has left its control groups.
+    kill(state, node)?;
+    let ended = start(state, node)?;
     let alive = || match ended.get() {
         Some(status) => Err(died(state, node, status)),
         None => Ok(()),
@@ -160,8 +160,12 @@ pub(crate) fn boot(state: &State, node: &Node) -> Result<(String, f64), Error> {
     }
 }
 
-/// Starts systemd-nspawn; a thread waits for its end.
-fn start(state: &State, node: &Node, group: &Group) -> Result<Ended, Error> {
+/// Starts systemd-nspawn, in a group beside that of the script which starts it again when the guest reboots. A thread waits for the end.
+fn start(state: &State, node: &Node) -> Result<Ended, Error> {
+    let group = group(state, node)?;
+    let (keeper, host) = (group.child("keeper"), group.child("host"));
+    keeper.create(Limits::default())?;
+    host.create(Limits { memory: state.options.memory, cpus: state.options.cpus })?;
     let console_path = console(state, node);
     let console = fs::File::create(&console_path).map_err(Error::io("create", &console_path))?;
     let both = console.try_clone().map_err(Error::io("open twice", &console_path))?;
@@ -173,7 +177,8 @@ fn start(state: &State, node: &Node, group: &Group) -> Result<Ended, Error> {
         directory.join("upper").display(),
         directory.join("work").display()
     );
-    let mut command = launch(group, "sh", &["-euc", BOOT, "windlass-lab", &overlay, &root, "systemd-nspawn"]);
+    let mut command = launch(&keeper, "sh", &["-euc", BOOT, "windlass-lab", &overlay, &root, LAUNCH]);
+    command.args(host.paths()).args(["--", "systemd-nspawn"]);
     command.args(["--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe"]);
     command.args(["--capability=all", "--system-call-filter=@known"]);
     command.args(["--bind=/dev/kmsg", "--tmpfs=/tmp", "--resolv-conf=off", "--timezone=off", "--link-journal=no"]);

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use windlass_lab::{Format, Lab, Network, Options, down, up};
@@ -74,8 +74,12 @@ fn assert_nothing_is_left(options: &Options) {
     }
 }
 
+fn try_on(lab: &Lab, node: &str, command: &str) -> Output {
+    lab.ssh(node, "root").unwrap().arg(command).output().unwrap()
+}
+
 fn run_on(lab: &Lab, node: &str, command: &str) -> String {
-    let output = lab.ssh(node, "root").unwrap().arg(command).output().unwrap();
+    let output = try_on(lab, node, command);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{node}: {command}: {errors}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
@@ -136,6 +140,22 @@ fn hosts_are_real_and_survive_a_power_cut() {
     assert_eq!(running, [false, true]);
     lab.start("node1", &mut |line| eprintln!("{line}")).unwrap();
     assert_eq!(run_on(&lab, "node1", "cat /var/tmp/file"), "kept");
+
+    // The mark is on a file system in memory: once it is gone, the host has booted anew.
+    run_on(&lab, "node1", "touch /run/mark && systemctl reboot");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !try_on(&lab, "node1", "test ! -e /run/mark").status.success() {
+        assert!(Instant::now() < deadline, "node1 did not come back");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(run_on(&lab, "node1", "cat /var/tmp/file; systemctl is-system-running --wait"), "kept\nrunning");
+
+    run_on(&lab, "node1", "systemctl poweroff");
+    while lab.status().unwrap()[0].running {
+        assert!(Instant::now() < deadline, "node1 did not power off");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    lab.start("node1", &mut |line| eprintln!("{line}")).unwrap();
 
     assert!(Lab::open(&options.directory).is_ok());
     let refused = lab.kill("node9").unwrap_err().to_string();
