@@ -21,6 +21,7 @@ mod spec;
 pub mod text;
 
 pub mod facts;
+pub mod kubernetes;
 pub mod ping;
 
 pub use args::Args;

@@ -13,6 +13,11 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::facts::package_facts::PackageFacts,
     &crate::facts::service_facts::ServiceFacts,
     &crate::facts::setup::Setup,
+    // Kubernetes.
+    &crate::kubernetes::etcd::Etcd,
+    &crate::kubernetes::image::Image,
+    &crate::kubernetes::kube::Kube,
+    &crate::kubernetes::kubeadm::Kubeadm,
 ];
 
 /// The module that answers to this name, short or fully qualified.

@@ -1,0 +1,115 @@
+use std::{
+    collections::VecDeque,
+    io::Read,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+use windlass_protocol::Event;
+
+use crate::{
+    Failure, Host, Sink,
+    process::{Command, Output},
+};
+
+/// How much of the latest output is kept for the sentence about a process that took too long.
+const LATEST: usize = 2000;
+
+/// Runs a command that can take long: its output is passed on while it comes, and it is stopped when its time is over.
+pub(crate) fn run_within(command: Command, host: &Host, limit: Duration) -> Result<Output, Failure> {
+    let shown = command.words().into_iter().take(3).collect::<Vec<_>>().join(" ");
+    let latest = Arc::new(Latest { inner: host.sink.clone(), forward: host.stream, bytes: Mutex::default() });
+    let stop = Arc::new(AtomicBool::new(false));
+    let limited = Host {
+        check: host.check,
+        diff: host.diff,
+        stream: true,
+        environment: host.environment.clone(),
+        contents: Vec::new(),
+        cancelled: stop.clone(),
+        sink: latest.clone(),
+    };
+    let over = Arc::new(AtomicBool::new(false));
+    let (finished, wait) = mpsc::channel::<()>();
+    let result = std::thread::scope(|scope| {
+        let (stop, over) = (stop.clone(), over.clone());
+        scope.spawn(move || {
+            let deadline = Instant::now() + limit;
+            while let Err(mpsc::RecvTimeoutError::Timeout) = wait.recv_timeout(Duration::from_millis(100)) {
+                over.store(Instant::now() >= deadline, Ordering::Relaxed);
+                if over.load(Ordering::Relaxed) || host.cancelled() {
+                    stop.store(true, Ordering::Relaxed);
+                    return;
+                }
+            }
+        });
+        let result = command.live().run(&limited);
+        drop(finished);
+        result
+    });
+    match result {
+        Err(_) if over.load(Ordering::Relaxed) => Err(Failure::new(format!(
+            "{shown} did not end within {} seconds and was stopped. The end of what it said: {}",
+            limit.as_secs(),
+            latest.text()
+        ))),
+        other => other,
+    }
+}
+
+/// Passes events on and remembers the end of the output.
+struct Latest {
+    inner: Arc<dyn Sink>,
+    forward: bool,
+    bytes: Mutex<VecDeque<u8>>,
+}
+
+impl Latest {
+    fn text(&self) -> String {
+        let bytes: Vec<u8> = self.bytes.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+        if text.is_empty() { "nothing.".to_owned() } else { text }
+    }
+}
+
+impl Sink for Latest {
+    fn event(&self, event: Event, blob: &[u8]) {
+        if matches!(event, Event::Output { .. }) {
+            let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            bytes.extend(blob);
+            let excess = bytes.len().saturating_sub(LATEST);
+            bytes.drain(..excess);
+        }
+        if self.forward {
+            self.inner.event(event, blob);
+        }
+    }
+
+    fn content(&self, index: usize) -> Result<Box<dyn Read>, Failure> {
+        self.inner.content(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_takes_too_long_is_stopped_and_quoted() {
+        let command = Command::new("/bin/sh").args(["-c", "echo waiting for the API server; sleep 60"]);
+        let failure = run_within(command, &Host::alone(false, false), Duration::from_millis(500)).unwrap_err();
+        assert!(failure.message.contains("was stopped"), "{}", failure.message);
+        assert!(failure.message.ends_with("waiting for the API server"), "{}", failure.message);
+    }
+
+    #[test]
+    fn a_process_that_ends_in_time_is_left_alone() {
+        let output =
+            run_within(Command::new("echo").arg("done"), &Host::alone(false, false), Duration::from_secs(60)).unwrap();
+        assert_eq!(output.stdout_text(), "done\n");
+    }
+}

@@ -1,0 +1,107 @@
+use serde_json::{Value, json};
+
+use crate::Failure;
+
+/// The objects that `kubectl get -o json` prints: one, a list of them, or nothing at all.
+pub(super) fn of_json(text: &str) -> Result<Vec<Value>, Failure> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| Failure::new(format!("What kubectl printed is not JSON: {error}.")))?;
+    match value {
+        Value::Object(mut map) if map.contains_key("items") => match map.remove("items") {
+            Some(Value::Array(items)) => Ok(items),
+            _ => Ok(Vec::new()),
+        },
+        value => Ok(vec![value]),
+    }
+}
+
+/// One line of what `kubectl apply` or `delete` prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) action: String,
+}
+
+impl Line {
+    pub(super) fn changed(&self) -> bool {
+        self.action != "unchanged"
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({ "kind": self.kind, "name": self.name, "action": self.action })
+    }
+}
+
+/// The lines of `kubectl apply` and `delete`: `deployment.apps/web configured`, `pod "web" deleted`, with or without `(server dry run)`.
+pub(super) fn lines(text: &str) -> Vec<Line> {
+    let actions = ["created", "configured", "unchanged", "deleted", "replaced", "serverside-applied", "pruned"];
+    let one = |line: &str| {
+        let line = line.trim().trim_end_matches("(server dry run)").trim_end_matches("(dry run)").trim();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.iter().position(|word| actions.contains(word) || *word == "force")?;
+        let action = words.get(at..)?.iter().find(|word| actions.contains(word))?;
+        let (kind, name) = match words.get(..at)? {
+            [single] => single.split_once('/')?,
+            [kind, name, ..] => (*kind, name.trim_matches('"')),
+            [] => return None,
+        };
+        Some(Line { kind: kind.to_owned(), name: name.to_owned(), action: (*action).to_owned() })
+    };
+    text.lines().filter_map(one).collect()
+}
+
+/// A definition as text that kubectl reads: mappings become JSON documents, which are YAML too.
+pub(super) fn definition(value: &Value) -> Result<String, Failure> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Object(_) => Ok(value.to_string()),
+        Value::Array(items) => Ok(items.iter().map(definition).collect::<Result<Vec<_>, _>>()?.join("\n---\n")),
+        _ => Err(Failure::new("definition must be a text, a mapping or a list of mappings.")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_apply_and_delete_print_is_read() {
+        // Printed by kubectl 1.20.2.
+        let text = "namespace/demo created\ndeployment.apps/web configured\nservice/web unchanged\nconfigmap/c created (server dry run)\npod \"old\" deleted\npod \"stuck\" force deleted\ndeployment.apps \"web\" deleted (server dry run)\nconfigmap/s serverside-applied\nWarning: something else\n";
+        let lines = lines(text);
+        let shown: Vec<String> =
+            lines.iter().map(|line| format!("{}/{}={}", line.kind, line.name, line.action)).collect();
+        assert_eq!(
+            shown,
+            [
+                "namespace/demo=created",
+                "deployment.apps/web=configured",
+                "service/web=unchanged",
+                "configmap/c=created",
+                "pod/old=deleted",
+                "pod/stuck=deleted",
+                "deployment.apps/web=deleted",
+                "configmap/s=serverside-applied",
+            ]
+        );
+        assert_eq!(lines.iter().filter(|line| !line.changed()).count(), 1);
+    }
+
+    #[test]
+    fn one_object_a_list_or_nothing() {
+        assert!(of_json("").unwrap().is_empty());
+        assert_eq!(of_json(r#"{"kind":"Node","metadata":{}}"#).unwrap().len(), 1);
+        assert_eq!(of_json(r#"{"kind":"List","items":[{"kind":"Pod"},{"kind":"Pod"}]}"#).unwrap().len(), 2);
+        assert!(of_json("error").is_err());
+    }
+
+    #[test]
+    fn definitions_become_documents() {
+        assert_eq!(definition(&json!([{"a": 1}, "b: 2"])).unwrap(), "{\"a\":1}\n---\nb: 2");
+        assert!(definition(&json!(3)).is_err());
+    }
+}

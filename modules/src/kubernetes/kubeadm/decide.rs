@@ -1,0 +1,182 @@
+//! The rules: what a node's state asks for. No rule reads or changes anything.
+
+use super::node::{Api, Files};
+
+/// What is to be done, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The node is what it is to be.
+    Nothing,
+    /// From the beginning, on an untouched node.
+    Fresh,
+    /// The whole again, over what an interrupted run left: kubeadm keeps certificates and keys that are there.
+    Again(&'static str),
+    /// Only the end of a join as control plane.
+    FinishControlPlane(&'static str),
+    /// Only the end of a join as worker.
+    FinishWorker(&'static str),
+    /// Not possible as it is; a sentence says what to do.
+    Refuse(String),
+}
+
+/// Whether the rules need the API server's answer to decide.
+pub(super) fn needs_api(files: &Files) -> bool {
+    files.admin && files.kubelet && files.kubelet_config && files.control_plane_pods() == 3
+}
+
+/// The first control plane. `api` is there if [`needs_api`] said so.
+pub(super) fn init(files: &Files, api: Option<&Api>) -> Step {
+    if files.unfinished.as_deref() == Some("join") {
+        return Step::Refuse(
+            "An interrupted kubeadm join is on this node, so it cannot become the first control plane; reset it first."
+                .into(),
+        );
+    }
+    if files.untouched() {
+        return Step::Fresh;
+    }
+    if files.unfinished.is_some() {
+        return Step::Again("an earlier kubeadm init was interrupted here");
+    }
+    if files.kubelet && !files.admin && files.control_plane_pods() == 0 {
+        return Step::Refuse(
+            "This node is a worker of a cluster already (it has kubelet.conf, but nothing of a control plane); reset it before kubeadm init."
+                .into(),
+        );
+    }
+    match api {
+        None => Step::Again("parts of a control plane are missing on this node"),
+        Some(Api::Answers(cluster)) if !cluster.configured => {
+            Step::Again("kubeadm has not stored its configuration in the cluster yet")
+        }
+        Some(Api::Answers(cluster)) if !cluster.node => Step::Again("this node is not registered in its cluster"),
+        Some(Api::Answers(cluster)) if !cluster.labelled => {
+            Step::Again("this node is not marked as a control plane yet")
+        }
+        Some(Api::Answers(cluster)) if !cluster.joinable => {
+            Step::Again("other nodes cannot join yet: cluster-info is missing")
+        }
+        Some(Api::Answers(_)) => Step::Nothing,
+        Some(Api::Silent(reason)) => Step::Refuse(format!(
+            "This node is an initialised control plane, but its API server does not answer ({reason}). Nothing was changed. Look at the \
+             kubelet's journal, at the containers of kube-apiserver, and at etcd."
+        )),
+    }
+}
+
+/// A further node. `api` is there if it joins as control plane and [`needs_api`] said so.
+pub(super) fn join(files: &Files, control_plane: bool, api: Option<&Api>) -> Step {
+    if files.unfinished.as_deref() == Some("init") {
+        return Step::Refuse(
+            "An interrupted kubeadm init is on this node, so it cannot join; finish the init or reset the node first."
+                .into(),
+        );
+    }
+    if files.untouched() {
+        return Step::Fresh;
+    }
+    if !files.kubelet {
+        return Step::Again("an earlier kubeadm join was interrupted before the node was registered");
+    }
+    if !control_plane {
+        return match files.unfinished.is_some() || files.bootstrap {
+            true => Step::FinishWorker("an earlier kubeadm join was interrupted after the node was registered"),
+            false => Step::Nothing,
+        };
+    }
+    if files.control_plane_pods() == 0 && !files.admin {
+        return Step::Refuse(
+            "This node is a member as a worker already; reset it before it joins as a control plane.".into(),
+        );
+    }
+    match api {
+        None => Step::Again("parts of a control plane are missing on this node"),
+        Some(Api::Answers(cluster)) if !cluster.node => Step::Again("this node is not registered in its cluster"),
+        Some(Api::Answers(cluster)) if !cluster.labelled || !cluster.listed => {
+            Step::FinishControlPlane("an earlier kubeadm join was interrupted after the node was registered")
+        }
+        Some(Api::Answers(_)) if files.unfinished.is_some() || files.bootstrap => {
+            Step::FinishControlPlane("an earlier kubeadm join was interrupted at its very end")
+        }
+        Some(Api::Answers(_)) => Step::Nothing,
+        // Before the node's own etcd member and API server are through, only a repetition gets further.
+        Some(Api::Silent(_)) if files.unfinished.is_some() => {
+            Step::Again("an earlier kubeadm join was interrupted, and the API server does not answer")
+        }
+        Some(Api::Silent(reason)) => Step::Refuse(format!(
+            "This node is a control plane, but the API server does not answer ({reason}). Nothing was changed. Look at the kubelet's \
+             journal and at the containers of kube-apiserver."
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::node::Cluster, *};
+
+    fn complete() -> Files {
+        Files {
+            unfinished: None,
+            admin: true,
+            kubelet: true,
+            bootstrap: false,
+            kubelet_config: true,
+            authority: true,
+            manifests: ["kube-apiserver", "kube-controller-manager", "kube-scheduler"].map(str::to_owned).to_vec(),
+        }
+    }
+
+    fn answers() -> Cluster {
+        Cluster { configured: true, node: true, labelled: true, listed: true, joinable: true, version: None }
+    }
+
+    #[test]
+    fn a_finished_control_plane_is_left_alone() {
+        let api = Api::Answers(answers());
+        assert!(needs_api(&complete()));
+        assert_eq!(init(&complete(), Some(&api)), Step::Nothing);
+        assert_eq!(join(&complete(), true, Some(&api)), Step::Nothing);
+        assert_eq!(init(&Files::default(), None), Step::Fresh);
+        assert_eq!(join(&Files::default(), true, None), Step::Fresh);
+    }
+
+    #[test]
+    fn an_interrupted_init_is_repeated() {
+        let half = Files { kubelet: false, manifests: Vec::new(), ..complete() };
+        assert!(!needs_api(&half));
+        assert!(matches!(init(&half, None), Step::Again(_)));
+        let marked = Files { unfinished: Some("init".into()), ..complete() };
+        assert!(matches!(init(&marked, Some(&Api::Answers(answers()))), Step::Again(_)));
+        let without_configuration = Api::Answers(Cluster { configured: false, ..answers() });
+        assert!(matches!(init(&complete(), Some(&without_configuration)), Step::Again(_)));
+    }
+
+    #[test]
+    fn a_silent_api_server_of_a_finished_node_is_no_reason_to_start_over() {
+        let silent = Api::Silent("connection refused".into());
+        assert!(
+            matches!(init(&complete(), Some(&silent)), Step::Refuse(sentence) if sentence.contains("connection refused"))
+        );
+        assert!(matches!(join(&complete(), true, Some(&silent)), Step::Refuse(_)));
+    }
+
+    #[test]
+    fn an_interrupted_join_is_repeated_before_and_finished_after_the_registration() {
+        let early = Files { bootstrap: true, kubelet: false, admin: false, ..complete() };
+        assert!(matches!(join(&early, true, None), Step::Again(_)));
+        let late = Api::Answers(Cluster { labelled: false, listed: false, ..answers() });
+        assert!(matches!(join(&complete(), true, Some(&late)), Step::FinishControlPlane(_)));
+        let worker = Files { kubelet: true, kubelet_config: true, bootstrap: true, ..Files::default() };
+        assert!(matches!(join(&worker, false, None), Step::FinishWorker(_)));
+        assert_eq!(join(&Files { bootstrap: false, ..worker.clone() }, false, None), Step::Nothing);
+    }
+
+    #[test]
+    fn a_node_that_is_something_else_is_refused() {
+        let worker = Files { kubelet: true, kubelet_config: true, ..Files::default() };
+        assert!(matches!(init(&worker, None), Step::Refuse(sentence) if sentence.contains("worker")));
+        assert!(matches!(join(&worker, true, None), Step::Refuse(sentence) if sentence.contains("worker")));
+        let joining = Files { unfinished: Some("join".into()), ..Files::default() };
+        assert!(matches!(init(&joining, None), Step::Refuse(_)));
+    }
+}

@@ -1,0 +1,177 @@
+use std::{path::Path, time::Duration};
+
+use regex::Regex;
+
+use super::{
+    super::{certificate, configuration, configuration::Secret, deadline::run_within},
+    seconds,
+};
+use crate::{
+    Args, Failure, Host, Outcome,
+    process::{Command, Output},
+};
+
+/// How kubeadm and kubectl are called for a node.
+#[derive(Clone)]
+pub(super) struct Tool {
+    pub(super) kubeadm: String,
+    pub(super) kubectl: String,
+    pub(super) limit: Duration,
+    pub(super) api_limit: Duration,
+    pub(super) node: String,
+    pub(super) cert_dir: String,
+    pub(super) cri_socket: Option<String>,
+    /// The configuration's text, if there is one.
+    pub(super) configuration: Option<String>,
+    config_path: Option<String>,
+}
+
+impl Tool {
+    pub(super) fn of(args: &Args, host: &Host) -> Result<Tool, Failure> {
+        let config_path = args.str("config").map(str::to_owned);
+        let configuration =
+            match (&config_path, args.str("config_content")) {
+                (_, Some(content)) => Some(content.to_owned()),
+                // In check mode the file may be one that an earlier task would have written.
+                (Some(path), None) if host.check() && !Path::new(path).exists() => None,
+                (Some(path), None) => Some(std::fs::read_to_string(path).map_err(|error| {
+                    Failure::new(format!("The kubeadm configuration {path} cannot be read: {error}."))
+                })?),
+                (None, None) => None,
+            };
+        let text = configuration.as_deref().unwrap_or_default();
+        let hostname = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
+        let node = args
+            .str("node_name")
+            .map(str::to_owned)
+            .or_else(|| configuration::inner_value(text, "nodeRegistration", "name"));
+        let beside_ca =
+            configuration::top_value(text, "caCertPath").and_then(|path| Some(path.rsplit_once('/')?.0.to_owned()));
+        let cert_dir = args
+            .str("cert_dir")
+            .map(str::to_owned)
+            .or_else(|| configuration::top_value(text, "certificatesDir"))
+            .or(beside_ca);
+        Ok(Tool {
+            kubeadm: args.required("kubeadm")?.to_owned(),
+            kubectl: args.required("kubectl")?.to_owned(),
+            limit: seconds(args, "timeout", 900),
+            api_limit: seconds(args, "api_timeout", 120),
+            node: node.unwrap_or(hostname),
+            cert_dir: cert_dir.unwrap_or_else(|| "/etc/kubernetes/pki".to_owned()),
+            cri_socket: args.str("cri_socket").map(str::to_owned),
+            configuration,
+            config_path,
+        })
+    }
+
+    /// The hash of the cluster's authority, once its certificate is on the node.
+    pub(super) fn ca_cert_hash(&self) -> Option<String> {
+        let folders = [self.cert_dir.as_str(), "/etc/kubernetes/pki", "/etc/kubernetes/ssl"];
+        let pem = folders.iter().find_map(|folder| std::fs::read_to_string(format!("{folder}/ca.crt")).ok())?;
+        certificate::public_key_hash(&pem)
+    }
+
+    /// The version kubeadm itself has, such as `v1.20.2`.
+    pub(super) fn release(&self, host: &Host) -> Result<String, Failure> {
+        let output = Command::new(&self.kubeadm).args(["version", "-o", "short"]).plain_locale().check_run(host)?;
+        Ok(output.stdout_text().trim().to_owned())
+    }
+
+    /// The configuration file to name, written for this use if only its text was given.
+    pub(super) fn config(&self) -> Result<Option<(String, Option<Secret>)>, Failure> {
+        match (&self.config_path, &self.configuration) {
+            (Some(path), _) => Ok(Some((path.clone(), None))),
+            (None, Some(text)) => {
+                let secret = Secret::write(text)?;
+                Ok(Some((secret.path(), Some(secret))))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Runs a long kubeadm command; its output, without secrets, becomes part of the result.
+    pub(super) fn run(&self, words: &[String], host: &Host, outcome: &mut Outcome) -> Result<Output, Failure> {
+        let command = Command::new(&self.kubeadm).plain_locale().args(words);
+        let shown = command.words();
+        let output = run_within(command, host, self.limit)?;
+        if !output.success() {
+            let mut failure = output.failure(&shown);
+            failure.message = format!(
+                "kubeadm {} failed: {}",
+                words.iter().take(2).cloned().collect::<Vec<_>>().join(" "),
+                reason(&output)
+            );
+            failure.data.insert("stdout".into(), without_secrets(&output.stdout_text()).into());
+            return Err(failure);
+        }
+        outcome.set("stdout", without_secrets(&output.stdout_text()));
+        outcome.set("cmd", shown);
+        Ok(output)
+    }
+
+    /// Asks the API server; a silent one is an answer too.
+    pub(super) fn ask(&self, kubeconfig: &str, words: &[&str], host: &Host) -> Result<Output, Failure> {
+        Command::new(&self.kubectl)
+            .plain_locale()
+            .args(["--kubeconfig", kubeconfig, "--request-timeout=10s"])
+            .args(words.iter().copied())
+            .run(host)
+    }
+}
+
+/// The lines in which kubeadm says why it failed.
+fn reason(output: &Output) -> String {
+    let text = output.stderr_text();
+    let mut lines = text.lines().skip_while(|line| !line.contains("[ERROR") && !line.starts_with("error")).peekable();
+    let told: Vec<&str> = if lines.peek().is_some() {
+        lines
+            .filter(|line| !line.starts_with("To see the stack trace") && !line.starts_with("[preflight] If you know"))
+            .collect()
+    } else {
+        let all: Vec<&str> = text.lines().collect();
+        all.get(all.len().saturating_sub(5)..).unwrap_or_default().to_vec()
+    };
+    told.join("\n").trim().to_owned()
+}
+
+/// Output in which tokens and certificate keys are replaced.
+pub(super) fn without_secrets(text: &str) -> String {
+    // Both patterns are constant and valid.
+    let patterns = [r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b", r"\b[0-9a-f]{64}\b"].map(|pattern| Regex::new(pattern).ok());
+    let [token, key] = patterns;
+    let lines = text.lines().map(|line| {
+        let line =
+            token.as_ref().map_or_else(|| line.to_owned(), |token| token.replace_all(line, "********").into_owned());
+        if line.contains("sha256:") {
+            return line;
+        }
+        key.as_ref().map_or_else(|| line.clone(), |key| key.replace_all(&line, "********").into_owned())
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_and_keys_do_not_stay_in_the_output() {
+        let text = "kubeadm join 127.0.0.1:8443 --token 8mlkbz.swuzecdtz481e0dc \\\n    --discovery-token-ca-cert-hash sha256:8d30c60cce5f404d2f9a5a0cd45335c5f9a5a08a490640dd006b96e57af5b53a \\\n    --control-plane --certificate-key 6000a04716c78a178127b89085cb18df4200d4a8d195cf0fbd44b97a1f93108d";
+        let shown = without_secrets(text);
+        assert!(!shown.contains("8mlkbz") && !shown.contains("6000a047"), "{shown}");
+        assert!(shown.contains("sha256:8d30c60c"), "{shown}");
+    }
+
+    #[test]
+    fn the_reason_of_a_failure_is_what_kubeadm_calls_an_error() {
+        let output = Output {
+            rc: 1,
+            stdout: Vec::new(),
+            stderr: b"[preflight] Running pre-flight checks\nerror execution phase preflight: [preflight] Some fatal errors occurred:\n\t[ERROR Port-6443]: Port 6443 is in use\n[preflight] If you know what you are doing, you can make a check non-fatal\nTo see the stack trace of this error execute with --v=5 or higher\n".to_vec(),
+            truncated: false,
+        };
+        let reason = reason(&output);
+        assert!(reason.ends_with("[ERROR Port-6443]: Port 6443 is in use"), "{reason}");
+    }
+}
