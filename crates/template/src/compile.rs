@@ -12,7 +12,8 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use crate::engine::TemplateOptions;
 use crate::error::Error;
 use crate::syntax::{self, Dialect, Parsed, Part};
-use crate::{emission, methods, operators};
+use crate::emission::{self, Printed};
+use crate::{methods, operators};
 
 /// A compiled expression.
 #[derive(Debug)]
@@ -68,13 +69,16 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Renders it; the second part is the one value it printed, if it printed only one and no text.
-    pub(crate) fn render(&self, root: Value) -> Result<(String, Option<Value>), minijinja::Error> {
+    /// Renders it to text, to the only value it printed, or to nothing if it printed nothing at all.
+    pub(crate) fn render(&self, root: Value) -> Result<Value, minijinja::Error> {
         let template = environment().get_template(&self.name)?;
-        let (rendered, emitted) = emission::watch(|| template.render(root));
+        let (rendered, printed) = emission::watch(|| template.render(root));
         let rendered = rendered?;
-        let single = emitted.filter(|(_, text)| self.transparent && *text == rendered).map(|(value, _)| value);
-        Ok((rendered, single))
+        Ok(match printed {
+            Printed::One(value, text) if self.transparent && text == rendered => value,
+            Printed::Nothing if rendered.is_empty() => Value::from(()),
+            _ => Value::from(rendered),
+        })
     }
 }
 

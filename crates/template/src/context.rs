@@ -205,13 +205,7 @@ impl Inner {
                 value
             }
             Compiled::Template(template) => {
-                let root = Root::value(self, template.mutates, files);
-                let (text, single) = template.render(root)?;
-                match single {
-                    Some(value) => value,
-                    None if text.is_empty() => Value::from(()),
-                    None => Value::from(text),
-                }
+                template.render(Root::value(self, template.mutates, files))?
             }
         };
         match self.compat() {
@@ -288,8 +282,7 @@ impl Inner {
             Compiled::Single(expression) => self.expression(expression, Some(options)),
             Compiled::Parts(parts) => self.concatenate(parts, Some(options)),
             Compiled::Template(template) => {
-                let (text, _) = template.render(Root::value(self, template.mutates, Some(options)))?;
-                Ok(Value::from(text))
+                Ok(template.render(Root::value(self, template.mutates, Some(options)))?)
             }
         }
     }

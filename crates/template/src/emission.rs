@@ -7,17 +7,8 @@ use minijinja::{Error, Output, State, Value};
 use crate::mark::is_omit;
 use crate::operators::shown;
 
-/// What a rendering has printed so far, as far as it can be a single value.
-#[derive(Default)]
-enum Emitted {
-    #[default]
-    Nothing,
-    One(Value, String),
-    Several,
-}
-
 thread_local! {
-    static EMITTED: RefCell<Vec<Emitted>> = const { RefCell::new(Vec::new()) };
+    static PRINTED: RefCell<Vec<Printed>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Prints a value: nothing for None and what is omitted, Python's text for the rest.
@@ -26,11 +17,11 @@ pub(crate) fn format(out: &mut Output<'_>, _state: &mut State<'_, '_>, value: &V
         return Ok(());
     }
     let text = shown(value)?;
-    EMITTED.with_borrow_mut(|stack| {
-        if let Some(emitted) = stack.last_mut() {
-            *emitted = match emitted {
-                Emitted::Nothing => Emitted::One(value.clone(), text.clone()),
-                Emitted::One(..) | Emitted::Several => Emitted::Several,
+    PRINTED.with_borrow_mut(|stack| {
+        if let Some(printed) = stack.last_mut() {
+            *printed = match printed {
+                Printed::Nothing => Printed::One(value.clone(), text.clone()),
+                Printed::One(..) | Printed::Several => Printed::Several,
             };
         }
     });
@@ -41,19 +32,26 @@ struct Guard;
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        EMITTED.with_borrow_mut(Vec::pop);
+        PRINTED.with_borrow_mut(Vec::pop);
     }
 }
 
-/// Renders and watches: the value and its text, if exactly one value was printed.
-pub(crate) fn watch<T>(render: impl FnOnce() -> T) -> (T, Option<(Value, String)>) {
-    EMITTED.with_borrow_mut(|stack| stack.push(Emitted::Nothing));
+/// What was printed while something was rendered.
+pub(crate) enum Printed {
+    /// No value.
+    Nothing,
+    /// One value, and its text.
+    One(Value, String),
+    /// Several values.
+    Several,
+}
+
+/// Renders and watches what is printed.
+pub(crate) fn watch<T>(render: impl FnOnce() -> T) -> (T, Printed) {
+    PRINTED.with_borrow_mut(|stack| stack.push(Printed::Nothing));
     let guard = Guard;
     let result = render();
-    let emitted = EMITTED.with_borrow_mut(|stack| stack.last_mut().map(std::mem::take));
+    let printed = PRINTED.with_borrow_mut(|stack| stack.last_mut().map(|last| std::mem::replace(last, Printed::Nothing)));
     drop(guard);
-    match emitted {
-        Some(Emitted::One(value, text)) => (result, Some((value, text))),
-        _ => (result, None),
-    }
+    (result, printed.unwrap_or(Printed::Nothing))
 }

@@ -26,8 +26,10 @@ impl Context {
         let render = || -> Result<String, Error> {
             let compiled = compile::file(body, &options)?;
             let value = self.inner().render_file(&compiled, &options)?;
-            let text = if value.is_none() { String::new() } else { shown(&value)? };
-            let value = restore_newlines(Value::from(text), body, &options.newline_sequence);
+            if value.is_none() {
+                return Ok(String::new());
+            }
+            let value = restore_newlines(Value::from(shown(&value)?), body, &options.newline_sequence);
             Ok(value.as_str().unwrap_or_default().to_owned())
         };
         render().map_err(|error| {

@@ -56,7 +56,7 @@ pub const FILTERS: &[Function] = &[
     filter!(["length", "count"], [], text::length),
     filter!(["list"], [], lists::to_list),
     filter!(["lower"], [], text::lower),
-    undefined_filter!(["map"], ["*arguments", "**"], select::map),
+    filter!(["map"], ["*arguments", "**"], select::map),
     filter!(["max"], ["case_sensitive", "attribute"], lists::max),
     filter!(["min"], ["case_sensitive", "attribute"], lists::min),
     filter!(["pprint"], [], text::pprint),
