@@ -39,6 +39,47 @@ impl Plan {
         self
     }
 
+    /// The same plan, and something more to do after its change, if it has one.
+    pub fn and_then(mut self, more: impl FnOnce(&Host, &mut Outcome) -> Result<(), Failure> + 'static) -> Plan {
+        if let Some(apply) = self.apply.take() {
+            self.apply = Some(Box::new(move |host, outcome| {
+                apply(host, outcome)?;
+                more(host, outcome)
+            }));
+        }
+        self
+    }
+
+    /// One plan of several that are carried out in order. It has their diffs and warnings, but none of their
+    /// keys.
+    pub fn sequence(plans: Vec<Plan>) -> Plan {
+        let mut all = Plan::unchanged();
+        let mut steps = Vec::new();
+        for plan in plans {
+            all.outcome.changed |= plan.outcome.changed;
+            all.outcome.diff.extend(plan.outcome.diff);
+            all.outcome.warnings.extend(plan.outcome.warnings);
+            steps.extend(plan.apply);
+        }
+        if !steps.is_empty() {
+            all.apply = Some(Box::new(move |host, outcome| {
+                for step in steps {
+                    host.check_cancelled()?;
+                    let mut own = Outcome::default();
+                    step(host, &mut own)?;
+                    outcome.warnings.extend(own.warnings);
+                }
+                Ok(())
+            }));
+        }
+        all
+    }
+
+    /// The keys of the result so far.
+    pub fn data(&self) -> &Map {
+        &self.outcome.data
+    }
+
     /// Whether there is something to carry out.
     pub fn is_change(&self) -> bool {
         self.apply.is_some()

@@ -9,6 +9,12 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::commands::script::Script,
     &crate::commands::shell::Shell,
     &crate::ping::Ping,
+    // Files.
+    &crate::files::copy::Copy,
+    &crate::files::fetch::Fetch,
+    &crate::files::file::File,
+    &crate::files::slurp::Slurp,
+    &crate::files::stat::Stat,
     // Facts.
     &crate::facts::package_facts::PackageFacts,
     &crate::facts::service_facts::ServiceFacts,

@@ -16,8 +16,8 @@ use crate::{
 
 /// The `script` module.
 ///
-/// The controller looks the script up and sends it as content `_content`; `_raw_params` or `cmd` still begin with its path, which is
-/// replaced by the path on the host.
+/// The controller looks the script up and sends it as content `_content`, its name as `_original_basename`; `_raw_params` is what follows
+/// its path on the line.
 pub struct Script;
 
 static SPEC: Spec = Spec {
@@ -29,6 +29,7 @@ static SPEC: Spec = Spec {
     ],
     options: &[
         Opt::new("_raw_params", Kind::Str, "The path of the script and its arguments, as free text."),
+        Opt::new("_original_basename", Kind::Str, "The file name of the script."),
         Opt::new("cmd", Kind::Str, "The path of the script and its arguments."),
         CHDIR,
         CREATES,
@@ -36,7 +37,6 @@ static SPEC: Spec = Spec {
         Opt::new("executable", Kind::Str, "The program to run the script with, and its options."),
         Opt::new("_content", Kind::Int, "Which content of the controller the script is.").default("0"),
     ],
-    required_one_of: &[&["_raw_params", "cmd"]],
     mutually_exclusive: &[&["_raw_params", "cmd"]],
     free_form: Some("_raw_params"),
     check: Check::Partial,
@@ -51,18 +51,15 @@ impl Module for Script {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let text = args.str("_raw_params").or_else(|| args.str("cmd")).unwrap_or_default().trim().to_owned();
-        let words = super::split(&text)?;
-        let name = words.first().and_then(|path| Path::new(path).file_name()).map(PathBuf::from);
-        let name = name.ok_or_else(|| Failure::new("The script module needs the path of a script."))?;
-        let shown = text.clone().into();
+        let arguments = args.str("_raw_params").unwrap_or_default().trim().to_owned();
+        let content = usize::try_from(args.int("_content").unwrap_or(0)).unwrap_or(0);
+        let name = args.str("_original_basename").unwrap_or(&host.content(content)?.name);
+        let name = Path::new(name).file_name().map_or_else(|| PathBuf::from("script"), PathBuf::from);
+        let shown = format!("{} {arguments}", name.display()).trim_end().to_owned().into();
         check_directory(args, &shown)?;
         if let Some(answer) = not_needed(args, host, &shown)? {
             return Ok(answer);
         }
-        let content = usize::try_from(args.int("_content").unwrap_or(0)).unwrap_or(0);
-        host.content(content)?;
-        let arguments = rest_of_line(&text).to_owned();
         let executable = args.str("executable").map(str::to_owned);
         let directory = args.str("chdir").map(PathBuf::from);
         let plan = plan(
@@ -88,39 +85,8 @@ impl Module for Script {
     }
 }
 
-/// What follows the first word of a command line, as it is written.
-fn rest_of_line(text: &str) -> &str {
-    let mut quote = None;
-    let mut escaped = false;
-    for (at, character) in text.char_indices() {
-        match (quote, character) {
-            _ if escaped => escaped = false,
-            (None | Some('"'), '\\') => escaped = true,
-            (Some(open), _) if open == character => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(character),
-            (None, space) if space.is_whitespace() => return text.get(at..).unwrap_or_default().trim_start(),
-            _ => {}
-        }
-    }
-    ""
-}
-
 fn write(host: &Host, content: usize, path: &Path) -> Result<(), Failure> {
     let refuse = |error: io::Error| Failure::new(format!("The script could not be written to {}: {}.", path.display(), reason(&error)));
     let mut file = File::options().write(true).create_new(true).mode(0o700).open(path).map_err(refuse)?;
     io::copy(&mut host.read_content(content)?, &mut file).and_then(|_| file.flush()).map_err(refuse)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_stay_as_they_are_written() {
-        assert_eq!(rest_of_line("run.sh --a 'b c' $HOME"), "--a 'b c' $HOME");
-        assert_eq!(rest_of_line("'my run.sh'  x"), "x");
-        assert_eq!(rest_of_line("my\\ run.sh x"), "x");
-        assert_eq!(rest_of_line("run.sh"), "");
-    }
 }

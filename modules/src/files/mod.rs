@@ -3,10 +3,17 @@
 pub mod attributes;
 pub mod backup;
 pub mod checksum;
+pub mod copy;
 pub mod difference;
+pub mod directory;
+pub mod fetch;
+pub mod file;
 pub mod glob;
 pub mod info;
 pub mod mode;
 pub mod scratch;
+pub mod slurp;
 pub mod staged;
+pub mod stat;
+mod times;
 pub mod write;

@@ -1,0 +1,228 @@
+//! `copy`: files, trees and texts of the controller, or of the host itself.
+//!
+//! The controller sends what it read as contents of the request and refers to them by their index:
+//!
+//! * one file: `_content` is its index, `_original_basename` its name, used when `dest` is a directory or ends with a slash;
+//! * a tree: `_entries` is a list of `{path, kind, ...}` in which a directory comes before what it holds. `path` is relative to `dest`. `kind` is
+//!   `directory` (with `mode`), `file` (with `content`, an index, and `mode`) or `link` (with `target`).
+//!
+//! `mode` in an entry is the source's, in octal; it only matters for `mode: preserve`.
+
+mod tree;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{
+    attributes::Attributes,
+    directory,
+    info::describe,
+    mode::Mode,
+    write::{BACKUP, Source, VALIDATE, Wanted},
+};
+use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, with_attributes};
+
+/// The `copy` module.
+pub struct Copy;
+
+static SPEC: Spec = Spec {
+    name: "copy",
+    aliases: &["template"],
+    summary: "Copy files to a host",
+    description: &[
+        "Copies a file or a directory of the project, a text, or with `remote_src` a file or directory of the host itself, to `dest`. What is there \
+         already with the same content is left alone. A file appears at its place whole or not at all.",
+        "A directory whose name ends with a slash is copied without itself: only what it holds.",
+    ],
+    options: with_attributes![
+        Opt::required("dest", Kind::Path, "Where to copy to. If it ends with a slash it is a directory."),
+        Opt::new("src", Kind::Path, "What to copy."),
+        Opt::new("content", Kind::Raw, "The text of the file, instead of `src`."),
+        BACKUP,
+        Opt::new("force", Kind::Bool, "Replace a file that is there with other content.").aliases(&["thirsty"]).default("true"),
+        VALIDATE,
+        Opt::new("directory_mode", Kind::Raw, "Permission bits of directories that are made."),
+        Opt::new("remote_src", Kind::Bool, "`src` is on the host.").default("false"),
+        Opt::new("local_follow", Kind::Bool, "Copy what links in `src` point to instead of the links.").default("true"),
+        Opt::new("follow", Kind::Bool, "If `dest` is a link, replace what it points to.").default("false"),
+        Opt::new("checksum", Kind::Str, "The SHA-1 that the source must have."),
+        Opt::new("decrypt", Kind::Bool, "Decrypt a source that is in a vault.").default("true"),
+        Opt::new("_content", Kind::Int, "Which content of the controller the file is."),
+        Opt::new("_original_basename", Kind::Str, "The file name of the source."),
+        Opt::new("_entries", Kind::List(&Kind::Dict), "The tree that the controller sends."),
+    ],
+    mutually_exclusive: &[&["src", "content"]],
+    examples: "- name: The configuration\n  ansible.builtin.copy:\n    src: app.conf\n    dest: /etc/app.conf\n    owner: root\n    mode: '0644'\n    \
+               validate: app --check %s\n\n- name: One line\n  ansible.builtin.copy:\n    content: \"{{ app_version }}\\n\"\n    dest: /etc/app-version\n",
+    returns: &[
+        Return { name: "dest", kind: "str", when: "success", doc: "The file or directory." },
+        Return { name: "src", kind: "str", when: "success", doc: "The source." },
+        Return { name: "checksum", kind: "str", when: "a file", doc: "The SHA-1 of the file." },
+        Return { name: "md5sum", kind: "str", when: "a file was written", doc: "The MD5 of the file." },
+        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for Copy {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let task = Task::of(args, host)?;
+        let warnings = task.attributes.warnings();
+        let plan = match &task.origin {
+            Origin::Tree(entries) => tree::plan(&task, entries, host)?,
+            Origin::File { source, name } => task.plan_file(source, name.as_deref(), host)?,
+        };
+        // A single file has brought its warnings along.
+        let warnings = if matches!(task.origin, Origin::Tree(_)) { warnings } else { Vec::new() };
+        Ok(warnings.into_iter().fold(plan, Plan::with_warning))
+    }
+}
+
+/// What is asked for.
+struct Task {
+    dest: String,
+    src: Option<String>,
+    origin: Origin,
+    attributes: Attributes,
+    directories: Attributes,
+    backup: bool,
+    force: bool,
+    follow: bool,
+    validate: Option<String>,
+    checksum: Option<String>,
+}
+
+enum Origin {
+    File { source: Source, name: Option<String> },
+    Tree(Vec<tree::Entry>),
+}
+
+impl Task {
+    fn of(args: &Args, host: &Host) -> Result<Task, Failure> {
+        let src = args.str("src").filter(|src| !src.is_empty()).map(str::to_owned);
+        let name = args.str("_original_basename").map(str::to_owned);
+        let content = args.int("_content").map(|index| usize::try_from(index).unwrap_or(usize::MAX));
+        let origin = match (args.value("_entries"), content, args.value("content"), &src) {
+            (Some(entries), ..) => Origin::Tree(tree::parse(entries)?),
+            (None, Some(index), ..) => {
+                let name = name.or_else(|| file_name(&host.content(index).ok()?.name));
+                Origin::File { source: Source::Controller(index), name }
+            }
+            (None, None, Some(content), _) => {
+                let text = match content {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                Origin::File { source: Source::Bytes(text.into_bytes()), name: None }
+            }
+            (None, None, None, Some(src)) if args.bool("remote_src") => {
+                let path = Path::new(src);
+                match path.metadata() {
+                    Ok(found) if found.is_dir() => Origin::Tree(tree::read(path, src.ends_with('/'), args.bool("local_follow"), host)?),
+                    Ok(_) => Origin::File { source: Source::File(path.to_owned()), name: name.or_else(|| file_name(src)) },
+                    Err(_) => return Err(Failure::new(format!("Source {src} not found"))),
+                }
+            }
+            (None, None, None, Some(src)) => {
+                return Err(Failure::new(format!("The controller sent no content for {src}. Set remote_src if it is on the host.")));
+            }
+            (None, None, None, None) => return Err(Failure::new("src (or content) is required")),
+        };
+        let attributes = Attributes::of(args, host)?;
+        let directories = attributes.with_mode(args.value("directory_mode").map(Mode::parse).transpose()?);
+        Ok(Task {
+            dest: args.required("dest")?.to_owned(),
+            src,
+            origin,
+            attributes,
+            directories,
+            backup: args.bool("backup"),
+            force: args.bool("force"),
+            follow: args.bool("follow"),
+            validate: args.str("validate").map(str::to_owned),
+            checksum: args.str("checksum").map(str::to_owned),
+        })
+    }
+
+    fn plan_file(&self, source: &Source, name: Option<&str>, host: &Host) -> Result<Plan, Failure> {
+        let mut path = PathBuf::from(&self.dest);
+        let below = self.dest.ends_with('/') || path.is_dir();
+        if below {
+            let Some(name) = name else { return Err(Failure::new("can not use content with a dir as dest")) };
+            path.push(name);
+        }
+        let parent = super::staged::directory_of(&path).to_owned();
+        let make_parent = self.dest.ends_with('/') && !parent.is_dir();
+        let mut wanted = self.wanted(&path, source.clone(), host)?;
+        wanted.directory_to_come = make_parent;
+        let file = wanted.plan(host)?;
+        self.check_sum(&file)?;
+        let (shown, src) = (path.display().to_string(), self.src.clone().or_else(|| source_name(source, host)));
+        let kept = !self.force && path.symlink_metadata().is_ok();
+        let plan = if make_parent {
+            let data = file.data().clone();
+            Plan::sequence(vec![directory::plan(&parent, &self.directories)?, file]).with_all(data).and_then(move |_host, outcome| {
+                outcome.data.extend(describe(&path));
+                Ok(())
+            })
+        } else {
+            file
+        };
+        let plan = if let Some(src) = src { plan.with("src", src) } else { plan };
+        let plan = if kept { plan.with("msg", "file already exists") } else { plan };
+        Ok(plan.with("dest", shown))
+    }
+
+    /// One file with what is asked of all files.
+    fn wanted(&self, path: &Path, source: Source, host: &Host) -> Result<Wanted, Failure> {
+        let mut attributes = self.attributes.clone();
+        if attributes.mode == Some(Mode::Preserve) {
+            let bits = match &source {
+                Source::Controller(index) => Some(host.content(*index)?.mode & 0o7777),
+                Source::File(file) => std::fs::metadata(file).ok().map(|found| std::os::unix::fs::MetadataExt::mode(&found) & 0o7777),
+                Source::Bytes(_) => None,
+            };
+            attributes.mode = bits.map(Mode::Bits);
+        }
+        let source_name = source_name(&source, host);
+        let mut wanted = Wanted::new(path, source);
+        wanted.attributes = attributes;
+        wanted.backup = self.backup;
+        wanted.validate = self.validate.clone();
+        wanted.follow = self.follow;
+        wanted.keep = !self.force;
+        if let Some(name) = source_name {
+            wanted.source_name = name;
+        }
+        Ok(wanted)
+    }
+
+    fn check_sum(&self, plan: &Plan) -> Result<(), Failure> {
+        let (Some(expected), Some(found)) = (&self.checksum, plan.data().get("checksum").and_then(Value::as_str)) else {
+            return Ok(());
+        };
+        if expected.eq_ignore_ascii_case(found) {
+            return Ok(());
+        }
+        let text = format!("Copied file does not match the expected checksum. Transfer failed. The source of {} has {found}.", self.dest);
+        Err(Failure::new(text).with("checksum", found).with("expected_checksum", expected.as_str()))
+    }
+}
+
+/// Where a content comes from, for people.
+fn source_name(source: &Source, host: &Host) -> Option<String> {
+    match source {
+        Source::Controller(index) => host.content(*index).ok().map(|content| content.name.clone()),
+        Source::File(path) => Some(path.display().to_string()),
+        Source::Bytes(_) => None,
+    }
+}
+
+fn file_name(path: &str) -> Option<String> {
+    Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,159 @@
+//! Whole trees.
+
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Component, Path, PathBuf},
+};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Task;
+use crate::{
+    Failure, Host, Plan,
+    files::{directory, file::make_symbolic, info::octal, mode::Mode, write::Source},
+    process::reason,
+};
+
+/// One entry of a tree.
+#[derive(Debug, Deserialize)]
+pub(super) struct Entry {
+    path: PathBuf,
+    kind: EntryKind,
+    #[serde(default)]
+    content: Option<usize>,
+    #[serde(default)]
+    mode: Option<Value>,
+    #[serde(default)]
+    target: Option<String>,
+    /// Where a file of the host itself is.
+    #[serde(skip)]
+    file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum EntryKind {
+    Directory,
+    File,
+    Link,
+}
+
+/// Reads the tree that the controller sends.
+pub(super) fn parse(entries: &Value) -> Result<Vec<Entry>, Failure> {
+    let entries: Vec<Entry> = serde_json::from_value(entries.clone())
+        .map_err(|error| Failure::new(format!("The tree that the controller sends cannot be read: {error}.")))?;
+    for entry in &entries {
+        if !entry.path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return Err(Failure::new(format!("The entry {} leads out of the tree.", entry.path.display())));
+        }
+    }
+    Ok(entries)
+}
+
+/// The tree of a directory of the host. Without `inside` the directory itself is part of it.
+pub(super) fn read(top: &Path, inside: bool, follow: bool, host: &Host) -> Result<Vec<Entry>, Failure> {
+    let mut entries = Vec::new();
+    let start = if inside { PathBuf::new() } else { top.file_name().map(PathBuf::from).unwrap_or_default() };
+    walk(top, &start, follow, host, &mut entries, 0)?;
+    Ok(entries)
+}
+
+/// Links that are followed can lead in a circle; no sensible tree is this deep.
+const MAX_DEPTH: usize = 128;
+
+fn walk(directory: &Path, relative: &Path, follow: bool, host: &Host, entries: &mut Vec<Entry>, depth: usize) -> Result<(), Failure> {
+    host.check_cancelled()?;
+    if depth > MAX_DEPTH {
+        return Err(Failure::new(format!("{} is more than {MAX_DEPTH} directories deep; do its links lead in a circle?", directory.display())));
+    }
+    let refuse = |path: &Path, error: std::io::Error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error)));
+    let found = directory.metadata().map_err(|error| refuse(directory, error))?;
+    let entry = |path: &Path, kind, mode: u32| Entry {
+        path: path.to_owned(),
+        kind,
+        content: None,
+        mode: Some(octal(mode).into()),
+        target: None,
+        file: None,
+    };
+    if relative != Path::new("") {
+        entries.push(entry(relative, EntryKind::Directory, found.mode()));
+    }
+    let listed = std::fs::read_dir(directory).map_err(|error| refuse(directory, error))?;
+    let mut children: Vec<_> = listed.filter_map(Result::ok).map(|child| child.file_name()).collect();
+    children.sort();
+    for name in children {
+        let (path, relative) = (directory.join(&name), relative.join(&name));
+        if path.is_symlink() && !follow {
+            let target = std::fs::read_link(&path).map_err(|error| refuse(&path, error))?;
+            entries.push(Entry { target: Some(target.display().to_string()), ..entry(&relative, EntryKind::Link, 0o777) });
+            continue;
+        }
+        let found = path.metadata().map_err(|error| refuse(&path, error))?;
+        if found.is_dir() {
+            walk(&path, &relative, follow, host, entries, depth + 1)?;
+        } else if found.is_file() {
+            entries.push(Entry { file: Some(path), ..entry(&relative, EntryKind::File, found.mode()) });
+        }
+    }
+    Ok(())
+}
+
+/// The plan that makes `dest` hold the tree.
+pub(super) fn plan(task: &Task, entries: &[Entry], host: &Host) -> Result<Plan, Failure> {
+    let top = PathBuf::from(&task.dest);
+    if top.exists() && !top.is_dir() {
+        return Err(Failure::new(format!("{} is not a directory, so a directory cannot be copied to it.", top.display())));
+    }
+    let mut plans = Vec::new();
+    if !top.is_dir() {
+        plans.push(directory::plan(&top, &task.directories)?);
+    }
+    for entry in entries {
+        host.check_cancelled()?;
+        let path = top.join(&entry.path);
+        match entry.kind {
+            EntryKind::Directory => plans.push(plan_directory(task, entry, &path)?),
+            EntryKind::File => plans.push(plan_file(task, entry, &path, host)?),
+            EntryKind::Link => plans.extend(plan_link(task, entry, &path)?),
+        }
+    }
+    let plan = Plan::sequence(plans).with("dest", task.dest.clone());
+    Ok(if let Some(src) = &task.src { plan.with("src", src.as_str()) } else { plan })
+}
+
+fn plan_directory(task: &Task, entry: &Entry, path: &Path) -> Result<Plan, Failure> {
+    if path.exists() && !path.is_dir() {
+        return Err(Failure::new(format!("{} is in the way of a directory.", path.display())));
+    }
+    let mut attributes = task.directories.clone();
+    if attributes.mode == Some(Mode::Preserve) {
+        attributes.mode = entry.mode.as_ref().map(Mode::parse).transpose()?;
+    }
+    directory::plan(path, &attributes)
+}
+
+fn plan_file(task: &Task, entry: &Entry, path: &Path, host: &Host) -> Result<Plan, Failure> {
+    let source = match (&entry.file, entry.content) {
+        (Some(file), _) => Source::File(file.clone()),
+        (None, Some(index)) => Source::Controller(index),
+        (None, None) => return Err(Failure::new(format!("The controller sent no content for {}.", entry.path.display()))),
+    };
+    let mut wanted = task.wanted(path, source, host)?;
+    wanted.directory_to_come = true;
+    wanted.plan(host)
+}
+
+fn plan_link(task: &Task, entry: &Entry, path: &Path) -> Result<Option<Plan>, Failure> {
+    let target = entry.target.clone().ok_or_else(|| Failure::new(format!("The link {} has no target.", entry.path.display())))?;
+    let old = std::fs::read_link(path).ok();
+    if old.as_deref() == Some(Path::new(&target)) || (old.is_some() && !task.force) {
+        return Ok(None);
+    }
+    if path.is_dir() && old.is_none() {
+        return Err(Failure::new(format!("The directory {} is in the way of a link.", path.display())));
+    }
+    let path = path.to_owned();
+    Ok(Some(Plan::change(move |_host, _outcome| make_symbolic(&target, &path))))
+}

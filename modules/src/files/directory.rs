@@ -1,0 +1,58 @@
+//! Directories with those above them.
+
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    attributes::{Attributes, diff_of},
+    info::describe,
+};
+use crate::{Diff, Failure, Plan, process::reason};
+
+/// Makes a directory and those above it, all with these attributes, or gives one that is there the attributes.
+pub fn plan(path: &Path, attributes: &Attributes) -> Result<Plan, Failure> {
+    let path = path.to_owned();
+    if path.is_dir() {
+        let changes = attributes.changes(&path, true)?;
+        if changes.is_empty() {
+            return Ok(Plan::unchanged());
+        }
+        let (diff, attributes) = (diff_of(&path, &changes), attributes.clone());
+        return Ok(Plan::change(move |_host, _outcome| attributes.apply(&path, true).map(drop)).with_diff(diff));
+    }
+    let attributes = attributes.clone();
+    let side = |state: &str| serde_json::json!({ "path": path.display().to_string(), "state": state });
+    let diff = Diff { before: side("absent"), after: side("directory"), ..Diff::default() };
+    let plan = Plan::change(move |_host, outcome| {
+        make(&path, &attributes)?;
+        outcome.data.extend(describe(&path));
+        Ok(())
+    });
+    Ok(plan.with_diff(diff))
+}
+
+/// Makes what is missing on the way to a directory; only what is new gets the attributes.
+pub fn make(path: &Path, attributes: &Attributes) -> Result<(), Failure> {
+    let mut missing: Vec<PathBuf> = Vec::new();
+    for part in path.ancestors() {
+        if part.as_os_str().is_empty() || part.is_dir() {
+            break;
+        }
+        missing.push(part.to_owned());
+    }
+    for part in missing.into_iter().rev() {
+        match std::fs::create_dir(&part) {
+            Ok(()) => drop(attributes.apply(&part, true)?),
+            // Somebody was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && part.is_dir() => {}
+            Err(error) => {
+                let (part, path) = (part.display(), path.display().to_string());
+                let text = format!("There was an issue creating {part} as requested: {}.", reason(&error));
+                return Err(Failure::new(text).with("path", path));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use super::{Task, directory, show, state_diff, state_of};
+use crate::{
+    Failure, Host, Plan,
+    files::{attributes::diff_of, info::describe},
+    process::reason,
+};
+
+/// Gives a file that is there its attributes.
+pub(super) fn plan_file(task: Task) -> Result<Plan, Failure> {
+    let path = followed(&task);
+    let now = state_of(&path);
+    if !matches!(now, "file" | "hard") {
+        let shown = show(&path);
+        return Err(Failure::new(format!("file ({shown}) is {now}, cannot continue")).with("path", shown).with("state", now));
+    }
+    plan_attributes(&task, path.clone(), "path", true)
+}
+
+/// Makes an empty file, or sets the times of one that is there.
+pub(super) fn plan_touch(task: Task) -> Result<Plan, Failure> {
+    if state_of(&task.path) != "absent" {
+        let path = followed(&task);
+        return Ok(plan_attributes(&task, path, "dest", task.follow)?.with("dest", show(&task.path)));
+    }
+    let shown = show(&task.path);
+    let diff = state_diff(&task.path, "absent", "touch");
+    let plan = Plan::change(move |_host, outcome| {
+        let path = &task.path;
+        let refuse = |reason: String| {
+            Failure::new(format!("Error, could not touch target: {}: {reason}.", show(path))).with("path", show(path))
+        };
+        File::options().create_new(true).write(true).open(path).map_err(|error| refuse(reason(&error)))?;
+        let done = task.attributes.apply(path, true).and_then(|_| task.times.apply(path, true));
+        if let Err(failure) = done {
+            // It was not there before, and it is not what was asked for.
+            let _ = std::fs::remove_file(path);
+            return Err(failure);
+        }
+        outcome.data.extend(describe(path));
+        Ok(())
+    });
+    Ok(plan.with("dest", shown).with_diff(diff))
+}
+
+/// Makes a directory with those above it, or gives one that is there its attributes.
+pub(super) fn plan_directory(task: Task, host: &Host) -> Result<Plan, Failure> {
+    let path = followed(&task);
+    match state_of(&path) {
+        "absent" => {
+            let times = task.times;
+            let shown = show(&path);
+            let plan = directory::plan(&path, &task.attributes)?.with("path", shown);
+            Ok(plan.and_then(move |_host, outcome| {
+                times.apply(&path, true)?;
+                outcome.data.extend(describe(&path));
+                Ok(())
+            }))
+        }
+        "directory" if task.recurse => plan_tree(task, path, host),
+        "directory" => plan_attributes(&task, path.clone(), "path", true),
+        now => {
+            let shown = show(&path);
+            Err(Failure::new(format!("{shown} already exists as a {now}")).with("path", shown))
+        }
+    }
+}
+
+/// Attributes and times of one thing that is there.
+pub(super) fn plan_attributes(task: &Task, path: PathBuf, key: &str, follow: bool) -> Result<Plan, Failure> {
+    let changes = task.attributes.changes(&path, follow)?;
+    let found = if follow { path.metadata() } else { path.symlink_metadata() };
+    let times_differ = found.is_ok_and(|found| task.times.differ(&found));
+    let (shown, data) = (show(&path), describe(&path));
+    if changes.is_empty() && !times_differ {
+        return Ok(Plan::unchanged().with(key, shown).with_all(data));
+    }
+    let diff = diff_of(&path, &changes);
+    let (attributes, times) = (task.attributes.clone(), task.times);
+    let plan = Plan::change(move |_host, outcome| {
+        attributes.apply(&path, follow)?;
+        times.apply(&path, follow)?;
+        outcome.data.extend(describe(&path));
+        Ok(())
+    });
+    Ok(plan.with(key, shown).with_all(data).with_diff(diff))
+}
+
+/// Attributes and times of a directory and all it holds.
+fn plan_tree(task: Task, top: PathBuf, host: &Host) -> Result<Plan, Failure> {
+    let mut changed = Vec::new();
+    let mut first = None;
+    let mut seen = std::collections::HashSet::new();
+    walk(&top, &task, host, &mut seen, &mut |path, follow| {
+        let changes = task.attributes.changes(path, follow)?;
+        let found = if follow { path.metadata() } else { path.symlink_metadata() };
+        if !changes.is_empty() || found.is_ok_and(|found| task.times.differ(&found)) {
+            first.get_or_insert_with(|| diff_of(path, &changes));
+            changed.push((path.to_owned(), follow));
+        }
+        Ok(())
+    })?;
+    let (shown, data) = (show(&top), describe(&top));
+    let Some(diff) = first else { return Ok(Plan::unchanged().with("path", shown).with_all(data)) };
+    let plan = Plan::change(move |host, outcome| {
+        for (path, follow) in &changed {
+            host.check_cancelled()?;
+            // What was removed in the meantime needs no attributes.
+            if path.symlink_metadata().is_ok() {
+                task.attributes.apply(path, *follow)?;
+                task.times.apply(path, *follow)?;
+            }
+        }
+        outcome.data.extend(describe(&top));
+        Ok(())
+    });
+    Ok(plan.with("path", shown).with_all(data).with_diff(diff))
+}
+
+type Visit<'a> = dyn FnMut(&Path, bool) -> Result<(), Failure> + 'a;
+
+fn walk(
+    path: &Path,
+    task: &Task,
+    host: &Host,
+    seen: &mut std::collections::HashSet<(u64, u64)>,
+    visit: &mut Visit<'_>,
+) -> Result<(), Failure> {
+    use std::os::unix::fs::MetadataExt;
+    host.check_cancelled()?;
+    if path.is_symlink() {
+        if !task.follow {
+            return visit(path, false);
+        }
+        let Ok(real) = path.canonicalize() else { return Ok(()) };
+        return walk(&real, task, host, seen, visit);
+    }
+    let refuse =
+        |error: std::io::Error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error)));
+    let found = path.symlink_metadata().map_err(refuse)?;
+    // Links may lead back to where we come from.
+    if !seen.insert((found.dev(), found.ino())) {
+        return Ok(());
+    }
+    if found.is_dir() {
+        let mut children: Vec<PathBuf> =
+            std::fs::read_dir(path).map_err(refuse)?.filter_map(Result::ok).map(|entry| entry.path()).collect();
+        children.sort();
+        for child in children {
+            walk(&child, task, host, seen, visit)?;
+        }
+    }
+    // A directory comes after what it holds: without its permissions that could not be reached.
+    visit(path, true)
+}
+
+/// What a link points to, if links are followed.
+fn followed(task: &Task) -> PathBuf {
+    match task.path.canonicalize() {
+        Ok(real) if task.follow && task.path.is_symlink() => real,
+        _ => task.path.clone(),
+    }
+}

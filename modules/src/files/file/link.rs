@@ -1,0 +1,155 @@
+use std::{
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use super::{Task, existing::plan_attributes, show, state_diff, state_of};
+use crate::{
+    Failure, Host, Plan,
+    files::{info::describe, scratch::random_name, staged::directory_of},
+    process::reason,
+};
+
+/// Makes a symbolic link.
+pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure> {
+    let now = state_of(&task.path);
+    let shown = show(&task.path);
+    let refuse = |text: String| Failure::new(text).with("path", shown.clone());
+    let old = std::fs::read_link(&task.path).ok();
+    if task.src.is_none() && task.follow {
+        task.src = old.as_deref().map(show);
+    }
+    let mut warning = None;
+    if let Some(src) = &task.src
+        && !task.force
+    {
+        let base = if now == "directory" { &task.path } else { directory_of(&task.path) };
+        let full = base.join(src);
+        if !full.exists() {
+            let sentence = format!("src file does not exist, use \"force=yes\" if you really want to create the link: {}", full.display());
+            if !host.check() {
+                return Err(refuse(sentence).with("src", src.as_str()));
+            }
+            warning = Some(format!("{sentence}. An earlier task may be about to make it, so check mode goes on."));
+        }
+    }
+    match now {
+        "directory" if !task.force => {
+            return Err(refuse(format!("refusing to convert from directory to symlink for {shown}")));
+        }
+        "directory" if std::fs::read_dir(&task.path).is_ok_and(|mut entries| entries.next().is_some()) => {
+            return Err(refuse(format!("the directory {shown} is not empty, refusing to convert it")));
+        }
+        "file" | "hard" if !task.force => {
+            return Err(refuse(format!("refusing to convert from {now} to symlink for {shown}")));
+        }
+        _ => {}
+    }
+    if task.src.is_none() && now != "link" {
+        return Err(refuse("src is required for creating new symlinks".to_owned()));
+    }
+    let src = task.src.clone();
+    let same = now == "link" && (src.is_none() || old.as_deref() == src.as_deref().map(Path::new));
+    let with_keys = |plan: Plan| {
+        let plan = plan.with("dest", shown.clone());
+        let plan = if let Some(src) = &src { plan.with("src", src.as_str()) } else { plan };
+        if let Some(warning) = warning { plan.with_warning(warning) } else { plan }
+    };
+    if same {
+        return match attribute_target(&task) {
+            Some((path, follow)) => Ok(with_keys(plan_attributes(&task, path, "dest", follow)?.with_all(describe(&task.path)))),
+            None => Ok(with_keys(Plan::unchanged().with_all(describe(&task.path)))),
+        };
+    }
+    let mut diff = state_diff(&task.path, now, "link");
+    for (side, target) in [(&mut diff.before, old.as_deref().map(show)), (&mut diff.after, src.clone())] {
+        if let (Some(map), Some(target)) = (side.as_object_mut(), target) {
+            map.insert("src".into(), target.into());
+        }
+    }
+    let target = src.clone().unwrap_or_default();
+    let plan = Plan::change(move |host, outcome| {
+        if now == "directory" {
+            std::fs::remove_dir(&task.path).map_err(|error| replacing(&task.path, &error))?;
+        }
+        make_symbolic(&target, &task.path)?;
+        match attribute_target(&task) {
+            Some((path, follow)) => {
+                task.attributes.apply(&path, follow)?;
+                task.times.apply(&path, follow)?;
+            }
+            None => host.warn("Cannot set fs attributes on a non-existent symlink target. follow should be set to False to avoid this."),
+        }
+        outcome.data.extend(describe(&task.path));
+        Ok(())
+    });
+    Ok(with_keys(plan.with_diff(diff)))
+}
+
+/// Makes a further name of a file.
+pub(super) fn plan_hard(task: Task) -> Result<Plan, Failure> {
+    let now = state_of(&task.path);
+    let shown = show(&task.path);
+    let refuse = |text: &str| {
+        let failure = Failure::new(text).with("dest", shown.clone());
+        if let Some(src) = &task.src { failure.with("src", src.as_str()) } else { failure }
+    };
+    let Some(src) = task.src.clone() else {
+        if now != "hard" {
+            return Err(refuse("src is required for creating new hardlinks"));
+        }
+        return Ok(plan_attributes(&task, task.path.clone(), "dest", true)?.with("src", serde_json::Value::Null));
+    };
+    let Ok(source) = Path::new(&src).metadata() else { return Err(refuse("src does not exist")) };
+    let same = task.path.symlink_metadata().is_ok_and(|found| (found.dev(), found.ino()) == (source.dev(), source.ino()));
+    if same {
+        return Ok(plan_attributes(&task, task.path.clone(), "dest", true)?.with("src", src));
+    }
+    match now {
+        "hard" if !task.force => return Err(refuse("Cannot link, different hard link exists at destination")),
+        "file" if !task.force => return Err(refuse("Cannot link, file exists at destination")),
+        "directory" => return Err(refuse("Cannot link, directory exists at destination")),
+        _ => {}
+    }
+    let diff = state_diff(&task.path, now, "hard");
+    let source = src.clone();
+    let plan = Plan::change(move |_host, outcome| {
+        let real = Path::new(&source).canonicalize().unwrap_or_else(|_| PathBuf::from(&source));
+        replace(&task.path, |temporary| std::fs::hard_link(&real, temporary))?;
+        task.attributes.apply(&task.path, true)?;
+        task.times.apply(&task.path, true)?;
+        outcome.data.extend(describe(&task.path));
+        Ok(())
+    });
+    Ok(plan.with("dest", shown.clone()).with("src", src).with_diff(diff))
+}
+
+/// Makes a symbolic link, in the place of whatever other file is there.
+pub(in crate::files) fn make_symbolic(target: &str, path: &Path) -> Result<(), Failure> {
+    replace(path, |temporary| std::os::unix::fs::symlink(target, temporary))
+}
+
+/// Makes something beside a path and moves it there, so that the path is never missing.
+fn replace(path: &Path, make: impl Fn(&Path) -> io::Result<()>) -> Result<(), Failure> {
+    let made = (|| {
+        let temporary = directory_of(path).join(format!(".windlass-{}.tmp", random_name()?));
+        make(&temporary)?;
+        std::fs::rename(&temporary, path).inspect_err(|_| {
+            let _ = std::fs::remove_file(&temporary);
+        })
+    })();
+    made.map_err(|error| replacing(path, &error))
+}
+
+fn replacing(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("Error while linking {}: {}.", path.display(), reason(error))).with("path", show(path))
+}
+
+/// What gets the attributes: the link, or what it points to if that is there.
+fn attribute_target(task: &Task) -> Option<(PathBuf, bool)> {
+    if !task.follow {
+        return Some((task.path.clone(), false));
+    }
+    task.path.canonicalize().ok().map(|real| (real, true))
+}

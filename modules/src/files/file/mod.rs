@@ -1,0 +1,152 @@
+//! `file`: files, directories and links with their attributes.
+
+mod absent;
+mod existing;
+mod link;
+
+pub(in crate::files) use link::make_symbolic;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::{
+    attributes::Attributes,
+    directory,
+    info::state,
+    times::{Time, Times},
+};
+use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, with_attributes};
+
+/// The `file` module.
+pub struct File;
+
+static SPEC: Spec = Spec {
+    name: "file",
+    summary: "Create, change and remove files, directories and links",
+    description: &[
+        "`state` says what `path` shall be. Without it, what is there stays what it is and only gets the attributes that are asked for; with \
+         `recurse`, it is a directory.",
+        "`absent` removes directories with all they hold. `touch` makes an empty file, or sets the times of one that is there, which is always a \
+         change unless both times are preserved.",
+    ],
+    options: with_attributes![
+        Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "name"]),
+        Opt::new("state", Kind::Str, "What it shall be.").choices(&["absent", "directory", "file", "hard", "link", "touch"]),
+        Opt::new("src", Kind::Path, "What a link points to. Of a symbolic link it may be relative to the link's directory."),
+        Opt::new("recurse", Kind::Bool, "Give the attributes to everything in the directory.").default("false"),
+        Opt::new("force", Kind::Bool, "Make a link although its source is missing or a file is in its place.").default("false"),
+        Opt::new("follow", Kind::Bool, "Give the attributes to what a link points to.").default("true"),
+        Opt::new("modification_time", Kind::Str, "`preserve`, `now`, or a time in `modification_time_format`."),
+        Opt::new("modification_time_format", Kind::Str, "How `modification_time` is written.").default("\"%Y%m%d%H%M.%S\""),
+        Opt::new("access_time", Kind::Str, "`preserve`, `now`, or a time in `access_time_format`."),
+        Opt::new("access_time_format", Kind::Str, "How `access_time` is written.").default("\"%Y%m%d%H%M.%S\""),
+        Opt::new("_original_basename", Kind::Str, "The file name of the source."),
+        Opt::new("_diff_peek", Kind::Raw, "Only tell whether the file looks binary."),
+    ],
+    examples: "- name: A directory for the application\n  ansible.builtin.file:\n    path: /srv/app\n    state: directory\n    owner: app\n    mode: '0750'\n\n\
+               - name: Point to the current release\n  ansible.builtin.file:\n    src: releases/42\n    path: /srv/app/current\n    state: link\n",
+    returns: &[
+        Return { name: "path", kind: "str", when: "state is absent, directory or file", doc: "The path." },
+        Return { name: "dest", kind: "str", when: "state is touch, hard or link", doc: "The path." },
+        Return { name: "src", kind: "str", when: "state is hard or link", doc: "What the link points to." },
+        Return { name: "state", kind: "str", when: "always", doc: "What it is now." },
+    ],
+    ..Spec::EMPTY
+};
+
+/// What is asked for.
+struct Task {
+    path: PathBuf,
+    src: Option<String>,
+    attributes: Attributes,
+    times: Times,
+    follow: bool,
+    force: bool,
+    recurse: bool,
+}
+
+impl Module for File {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let path = path_of(args)?;
+        let now = state_of(&path);
+        let recurse = args.bool("recurse");
+        if args.value("_diff_peek").is_some() {
+            let head = super::difference::excerpt(&path).unwrap_or_default();
+            let binary = head.iter().take(8192).any(|byte| *byte == 0);
+            return Ok(Plan::unchanged().with("path", show(&path)).with("appears_binary", binary));
+        }
+        let wanted = match args.str("state") {
+            Some(state) => state,
+            None if now != "absent" => now,
+            None if recurse => "directory",
+            None => "file",
+        };
+        if recurse && wanted != "directory" {
+            return Err(Failure::new("recurse option requires state to be 'directory'").with("path", show(&path)));
+        }
+        if args.str("src").is_some_and(|src| !src.is_empty()) && !matches!(wanted, "link" | "hard") {
+            return Err(Failure::new("src option requires state to be 'link' or 'hard'").with("path", show(&path)));
+        }
+        let usual = if wanted == "touch" { Time::Now } else { Time::Preserve };
+        let attributes = if wanted == "absent" { Attributes::default() } else { Attributes::of(args, host)? };
+        let warnings = attributes.warnings();
+        let task = Task {
+            src: args.str("src").filter(|src| !src.is_empty()).map(str::to_owned),
+            times: Times::of(args, usual)?,
+            follow: args.bool("follow"),
+            force: args.bool("force"),
+            attributes,
+            path,
+            recurse,
+        };
+        let plan = match wanted {
+            "absent" => absent::plan(task),
+            "directory" => existing::plan_directory(task, host),
+            "touch" => existing::plan_touch(task),
+            "link" => link::plan_symbolic(task, host),
+            "hard" => link::plan_hard(task),
+            _ => existing::plan_file(task),
+        }?;
+        Ok(warnings.into_iter().fold(plan, Plan::with_warning))
+    }
+}
+
+/// The path; below a directory, if the controller says under which name.
+fn path_of(args: &Args) -> Result<PathBuf, Failure> {
+    let text = args.required("path")?;
+    if text.is_empty() {
+        return Err(Failure::new("path must not be empty."));
+    }
+    let trimmed = text.trim_end_matches('/');
+    let path = PathBuf::from(if trimmed.is_empty() { "/" } else { trimmed });
+    match args.str("_original_basename") {
+        Some(name) if path.is_dir() && !matches!(args.str("state"), Some("link" | "absent" | "directory")) => Ok(path.join(name)),
+        _ => Ok(path),
+    }
+}
+
+/// What a path is: `absent`, `file`, `hard`, `directory`, `link`.
+fn state_of(path: &Path) -> &'static str {
+    match path.symlink_metadata() {
+        Ok(found) => match state(&found) {
+            "unknown" => "file",
+            known => known,
+        },
+        Err(_) => "absent",
+    }
+}
+
+fn show(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The difference that one thing becomes another.
+fn state_diff(path: &Path, before: &str, after: &str) -> Diff {
+    let side = |state: &str| json!({ "path": show(path), "state": state });
+    Diff { before: side(before), after: side(after), ..Diff::default() }
+}

@@ -1,0 +1,51 @@
+//! `slurp`: the content of a small file.
+
+use std::io::ErrorKind;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason};
+
+/// The `slurp` module.
+pub struct Slurp;
+
+static SPEC: Spec = Spec {
+    name: "slurp",
+    summary: "Read a file into the result",
+    description: &["The content is in base64, so that it survives whatever it is; `b64decode` makes a text of it. Large files are better fetched."],
+    options: &[Opt::required("src", Kind::Path, "The file.").aliases(&["path"])],
+    examples: "- name: Read the host key\n  ansible.builtin.slurp:\n    src: /etc/ssh/ssh_host_ed25519_key.pub\n  register: key\n\n\
+               - name: Show it\n  ansible.builtin.debug:\n    msg: \"{{ key.content | b64decode }}\"\n",
+    returns: &[
+        Return { name: "content", kind: "str", when: "success", doc: "The content in base64." },
+        Return { name: "encoding", kind: "str", when: "success", doc: "`base64`." },
+        Return { name: "source", kind: "str", when: "success", doc: "The file." },
+    ],
+    ..Spec::EMPTY
+};
+
+/// Larger files would not fit into one result.
+const MAX_SIZE: u64 = 32 << 20;
+
+impl Module for Slurp {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, _host: &Host) -> Result<Plan, Failure> {
+        let source = args.required("src")?;
+        let size = std::fs::metadata(source).map_or(0, |found| found.len());
+        if size > MAX_SIZE {
+            return Err(Failure::new(format!("{source} has {size} bytes, too many for slurp; use fetch.")));
+        }
+        let bytes = std::fs::read(source).map_err(|error| {
+            Failure::new(match error.kind() {
+                ErrorKind::NotFound => format!("File not found: {source}"),
+                ErrorKind::PermissionDenied => format!("File is not readable: {source}"),
+                ErrorKind::IsADirectory => format!("Source is a directory and must be a file: {source}"),
+                _ => format!("Unable to slurp file: {source}: {}.", reason(&error)),
+            })
+        })?;
+        Ok(Plan::unchanged().with("content", STANDARD.encode(bytes)).with("source", source).with("encoding", "base64"))
+    }
+}

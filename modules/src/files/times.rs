@@ -1,0 +1,83 @@
+//! Times of files: `modification_time` and `access_time`.
+
+use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
+
+use jiff::{civil::DateTime, tz::TimeZone};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, utimensat};
+
+use crate::{Args, Failure};
+
+/// What a time of a file shall be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Time {
+    Preserve,
+    Now,
+    /// Seconds since 1970.
+    At(i64),
+}
+
+/// The times a file shall have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    modification: Time,
+    access: Time,
+}
+
+impl Times {
+    /// Reads the options; `usual` is what a time is that was not given.
+    pub(super) fn of(args: &Args, usual: Time) -> Result<Times, Failure> {
+        let time = |name: &str| match args.str(name) {
+            None | Some("") => Ok(usual),
+            Some("preserve") => Ok(Time::Preserve),
+            Some("now") => Ok(Time::Now),
+            Some(text) => parse(text, args.str(&format!("{name}_format")).unwrap_or("%Y%m%d%H%M.%S")),
+        };
+        Ok(Times { modification: time("modification_time")?, access: time("access_time")? })
+    }
+
+    /// Whether they are not what the file has.
+    pub(super) fn differ(&self, found: &Metadata) -> bool {
+        let differs = |time: Time, seconds: i64, nanos: i64| match time {
+            Time::Preserve => false,
+            Time::Now => true,
+            Time::At(at) => (at, 0) != (seconds, nanos),
+        };
+        differs(self.modification, found.mtime(), found.mtime_nsec()) || differs(self.access, found.atime(), found.atime_nsec())
+    }
+
+    /// Gives the file these times.
+    pub(super) fn apply(&self, path: &Path, follow: bool) -> Result<(), Failure> {
+        if self.modification == Time::Preserve && self.access == Time::Preserve {
+            return Ok(());
+        }
+        let spec = |time: Time| match time {
+            Time::Preserve => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+            Time::Now => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+            Time::At(seconds) => Timespec { tv_sec: seconds, tv_nsec: 0 },
+        };
+        let times = Timestamps { last_access: spec(self.access), last_modification: spec(self.modification) };
+        let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+        utimensat(CWD, path, &times, flags).map_err(|error| {
+            Failure::new(format!("Error while updating modification or access time of {}: {error}.", path.display()))
+                .with("path", path.display().to_string())
+        })
+    }
+}
+
+fn parse(text: &str, format: &str) -> Result<Time, Failure> {
+    let moment = DateTime::strptime(format, text).and_then(|civil| civil.to_zoned(TimeZone::system()));
+    moment.map(|zoned| Time::At(zoned.timestamp().as_second())).map_err(|error| {
+        Failure::new(format!("Error while obtaining timestamp for time {text} using format {format}: {error}."))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_format() {
+        assert!(matches!(parse("202402031405.06", "%Y%m%d%H%M.%S").unwrap(), Time::At(_)));
+        assert!(parse("yesterday", "%Y%m%d%H%M.%S").is_err());
+    }
+}
