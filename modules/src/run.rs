@@ -11,8 +11,8 @@ pub fn run(module: &dyn Module, arguments: &Value, host: &Host) -> Value {
             let mut result = Map::new();
             result.insert("changed".into(), false.into());
             result.insert("failed".into(), true.into());
-            result.insert("msg".into(), failure.message.into());
             result.extend(failure.data);
+            result.insert("msg".into(), failure.message.into());
             result.into()
         }
     }
