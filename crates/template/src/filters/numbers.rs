@@ -3,7 +3,7 @@
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
-use super::call::{Arguments, Outcome, is_list, list, shown};
+use super::call::{Arguments, Outcome, is_list, list};
 use crate::python::number::{self, as_float, integer, to_float};
 use crate::python::random::Random;
 use crate::python::text;
@@ -247,9 +247,4 @@ pub(super) fn shuffle(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     };
     Random::new(args.some("seed")).shuffle(&mut items);
     Ok(list(items))
-}
-
-/// The number an argument stands for, or the sentence that says it is none.
-pub(super) fn need_float(args: &Arguments, value: &Value) -> Result<f64, minijinja::Error> {
-    to_float(value).ok_or_else(|| args.failed(format!("{} is not a number", shown(value))))
 }

@@ -68,11 +68,6 @@ impl Parts {
         };
         (Some(host.to_lowercase()).filter(|host| !host.is_empty()), port.filter(|port| !port.is_empty()))
     }
-
-    /// The host, in lower case.
-    pub(crate) fn hostname(&self) -> Option<String> {
-        self.host_and_port().0
-    }
 }
 
 pub(super) fn urlsplit(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {

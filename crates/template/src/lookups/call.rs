@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use minijinja::Value;
 
 use crate::filters::paths::{home_expanded, normalized};
-use crate::python::{number, text, truth};
+use crate::python::{text, truth};
 use crate::registry::LookupOptions;
 use crate::{Context, Error, Lookup};
 
@@ -69,15 +69,6 @@ impl Call<'_> {
         }
     }
 
-    /// An option that must be an integer.
-    pub(super) fn integer(&self, name: &str, default: i128) -> Result<i128, Error> {
-        match self.option(name) {
-            None => Ok(default),
-            Some(value) => number::to_int(value)
-                .ok_or_else(|| self.error(format!("needs an integer as its option '{name}', not '{}'", text(value)))),
-        }
-    }
-
     /// The file of that name: as it is if it is absolute, else the first that exists in `subdirectory` of, or directly
     /// in, the directories of the role and the playbook.
     pub(super) fn find(&self, subdirectory: &str, name: &str) -> Option<PathBuf> {
@@ -127,15 +118,19 @@ impl Call<'_> {
     pub(super) fn read(&self, path: &Path) -> Result<String, Error> {
         let bytes =
             std::fs::read(path).map_err(|error| self.error(format!("cannot read '{}': {error}", path.display())))?;
-        if windlass_vault::is_encrypted(&bytes) {
-            return self.decrypted(path, &bytes);
+        let encrypted = windlass_vault::is_encrypted(&bytes);
+        let bytes = match encrypted {
+            true => windlass_vault::decrypt(&bytes, &self.context.engine().options().secrets)
+                .map_err(|error| self.error(format!("cannot decrypt '{}': {error}", path.display())))?,
+            false => bytes,
+        };
+        let text = String::from_utf8(bytes)
+            .map_err(|_| self.error(format!("cannot use '{}', which is no UTF-8 text", path.display())))?;
+        if encrypted {
+            // What was secret in the file must not show up in the output.
+            self.context.engine().revealed().insert(text.trim());
         }
-        String::from_utf8(bytes)
-            .map_err(|_| self.error(format!("cannot use '{}', which is no UTF-8 text", path.display())))
-    }
-
-    fn decrypted(&self, path: &Path, _bytes: &[u8]) -> Result<String, Error> {
-        Err(self.error(format!("cannot read '{}', which is encrypted", path.display())))
+        Ok(text)
     }
 }
 

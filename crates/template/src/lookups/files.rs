@@ -106,7 +106,7 @@ pub(super) fn first_found(call: &Call<'_>) -> Answer {
         (terms, _) => candidates(call, terms, &mut files, &mut skip)?,
     }
     let found = files.iter().find_map(|name| {
-        ["files", "templates", "vars", "tasks"].iter().find_map(|subdirectory| call.find(subdirectory, name))
+        ["", "files", "templates", "vars", "tasks"].iter().find_map(|subdirectory| call.find(subdirectory, name))
     });
     match found {
         Some(path) => Ok(vec![Value::from(path.to_string_lossy().into_owned())]),
@@ -167,7 +167,7 @@ fn walk(call: &Call<'_>, root: &Path, directory: &Path, entries: &mut Vec<Value>
 }
 
 /// The name for a number in a table such as /etc/passwd, or the number.
-fn name_of(table: &str, id: u32) -> String {
+pub(super) fn name_of(table: &str, id: u32) -> String {
     let id = id.to_string();
     let content = fs::read_to_string(table).unwrap_or_default();
     let line = content.lines().find(|line| line.split(':').nth(2) == Some(&id));

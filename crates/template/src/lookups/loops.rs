@@ -5,7 +5,7 @@ use minijinja::Value;
 use super::call::{Answer, Call};
 use super::key_value;
 use crate::filters::attribute::step;
-use crate::filters::call::{dict as dict_value, is_dict, is_list, list as list_value, pairs};
+use crate::filters::call::{dict as dict_value, is_dict, is_list, list as list_value, pairs, tuple};
 use crate::filters::sets::{flatten_into, subelement_pairs};
 use crate::python::number;
 use crate::python::random::Random;
@@ -48,12 +48,12 @@ pub(super) fn list(call: &Call<'_>) -> Answer {
 
 pub(super) fn indexed_items(call: &Call<'_>) -> Answer {
     let items = flattened_once(call.terms).into_iter().enumerate();
-    Ok(items.map(|(index, item)| list_value(vec![Value::from(index), item])).collect())
+    Ok(items.map(|(index, item)| tuple(vec![Value::from(index), item])).collect())
 }
 
 pub(super) fn flattened(call: &Call<'_>) -> Answer {
     let mut flat = Vec::new();
-    flatten_into(call.terms, None, true, &mut flat);
+    flatten_into(call.terms, None, false, &mut flat);
     Ok(flat)
 }
 
@@ -118,9 +118,31 @@ pub(super) fn subelements(call: &Call<'_>) -> Answer {
         .filter(|element| !step(element, &Value::from("skipped")).is_some_and(|skipped| truth(&skipped)))
         .collect();
     let path: Vec<Value> = text(key).split('.').map(Value::from).collect();
-    let pairs =
+    let found =
         subelement_pairs(&elements, &path, skip_missing).map_err(|reason| call.error(format!("failed: {reason}")))?;
-    Ok(pairs)
+    // The element comes without the list whose items stand beside it.
+    let pair = |pair: Value| {
+        let mut parts: Vec<Value> = pair.try_iter().into_iter().flatten().collect();
+        if let Some(element) = parts.first_mut() {
+            *element = without(element, &path);
+        }
+        tuple(parts)
+    };
+    Ok(found.into_iter().map(pair).collect())
+}
+
+/// A dictionary without what is at a path in it.
+fn without(value: &Value, path: &[Value]) -> Value {
+    let Some((first, rest)) = path.split_first() else {
+        return value.clone();
+    };
+    let entries = pairs(value).unwrap_or_default().into_iter().filter_map(|(key, inner)| {
+        if key != *first {
+            return Some((key, inner));
+        }
+        (!rest.is_empty()).then(|| (key, without(&inner, rest)))
+    });
+    dict_value(entries)
 }
 
 pub(super) fn random_choice(call: &Call<'_>) -> Answer {
@@ -179,7 +201,7 @@ impl Sequence {
         };
         let read = |text: &str| number::parse_int(text, 0).or_else(|| number::parse_int(text, 10));
         let numbers = (start.map(read), read(end), stride.map(read));
-        let ((None | Some(Some(_))), Some(_), (None | Some(Some(_)))) = numbers else {
+        let (None | Some(Some(_)), Some(_), None | Some(Some(_))) = numbers else {
             return false;
         };
         let (start, end, stride) = numbers;

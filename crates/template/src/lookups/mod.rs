@@ -7,6 +7,8 @@ mod loops;
 mod password;
 mod process;
 mod structured;
+mod template;
+mod url;
 mod variables;
 
 use crate::registry::Lookup;
@@ -33,8 +35,10 @@ pub const LOOKUPS: &[&dyn Lookup] = &[
     &Entry { names: &["random_choice"], run: loops::random_choice },
     &Entry { names: &["sequence"], run: loops::sequence },
     &Entry { names: &["subelements"], run: loops::subelements },
+    &Entry { names: &["template"], run: template::template },
     &Entry { names: &["together"], run: loops::together },
     &Entry { names: &["unvault"], run: files::unvault },
+    &Entry { names: &["url"], run: url::url },
     &Entry { names: &["varnames"], run: variables::varnames },
     &Entry { names: &["vars"], run: variables::vars },
     // Those of community.general; the plain names are what older playbooks write.

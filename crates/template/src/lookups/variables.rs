@@ -48,12 +48,7 @@ pub(super) fn inventory_hostnames(call: &Call<'_>) -> Answer {
         .map(|(name, hosts)| (text(&name), hosts.try_iter().into_iter().flatten().map(|host| text(&host)).collect()))
         .collect();
     let mut chosen: Vec<String> = Vec::new();
-    let mut parts: Vec<String> = call
-        .texts()
-        .iter()
-        .flat_map(|term| term.split([':', ',']).map(str::trim).map(str::to_owned).collect::<Vec<_>>())
-        .collect();
-    parts.retain(|part| !part.is_empty());
+    let mut parts: Vec<String> = call.texts().iter().flat_map(|term| patterns(term)).collect();
     // What adds comes first, then what limits, then what takes away.
     parts.sort_by_key(|part| match part.chars().next() {
         Some('&') => 1,
@@ -80,6 +75,25 @@ pub(super) fn inventory_hostnames(call: &Call<'_>) -> Answer {
         }
     }
     Ok(chosen.into_iter().map(Value::from).collect())
+}
+
+/// The patterns joined by commas or, outside brackets, colons.
+fn patterns(term: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut inside = false;
+    for character in term.chars() {
+        match character {
+            ',' => parts.push(String::new()),
+            ':' if !inside && !term.contains(',') => parts.push(String::new()),
+            other => {
+                inside = other == '[' || inside && other != ']';
+                if let Some(part) = parts.last_mut() {
+                    part.push(other);
+                }
+            }
+        }
+    }
+    parts.iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
 /// The hosts of one name, glob or `~regex`, of a group or a host, perhaps with an index or a range.

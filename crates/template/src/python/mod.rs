@@ -11,4 +11,5 @@ pub(crate) mod version;
 
 mod text;
 
-pub use text::{float, repr, text, truth, type_name};
+pub(crate) use text::float;
+pub use text::{repr, text, truth, type_name};

@@ -68,11 +68,6 @@ impl<'t> Match<'t> {
         let (start, end) = self.groups.get(index).copied().flatten()?;
         self.text.get(start..end)
     }
-
-    /// How many groups there are, without the whole match.
-    pub(crate) fn group_count(&self) -> usize {
-        self.groups.len().saturating_sub(1)
-    }
 }
 
 /// The compiled pattern, from the cache if it was compiled before. The error is a sentence.

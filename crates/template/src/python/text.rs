@@ -44,7 +44,7 @@ pub fn type_name(value: &Value) -> &'static str {
 }
 
 /// A float as Python's `repr()` shows it: the shortest text that reads back as the same number.
-pub fn float(number: f64) -> String {
+pub(crate) fn float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();
     }

@@ -13,34 +13,34 @@ use minijinja::{Error, ErrorKind, State, Value};
 
 /// A Python `datetime`; naive unless it has an offset.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DateTime {
+pub(crate) struct DateTime {
     /// The civil date and time.
-    pub civil: civil::DateTime,
+    pub(crate) civil: civil::DateTime,
     /// The distance from UTC, if the text or clock it came from had one.
-    pub offset: Option<Offset>,
+    pub(crate) offset: Option<Offset>,
 }
 
 /// A Python `timedelta`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TimeDelta(pub SignedDuration);
+pub(crate) struct TimeDelta(pub(crate) SignedDuration);
 
 /// Whether the value is a [`DateTime`].
-pub fn is_datetime(value: &Value) -> bool {
+pub(crate) fn is_datetime(value: &Value) -> bool {
     value.downcast_object_ref::<DateTime>().is_some()
 }
 
 /// Whether the value is a [`TimeDelta`].
-pub fn is_timedelta(value: &Value) -> bool {
+pub(crate) fn is_timedelta(value: &Value) -> bool {
     value.downcast_object_ref::<TimeDelta>().is_some()
 }
 
 /// The date and time as `isoformat()` gives it; empty for another value.
-pub fn iso_format(value: &Value) -> String {
+pub(crate) fn iso_format(value: &Value) -> String {
     value.downcast_object_ref::<DateTime>().map(|time| time.iso('T')).unwrap_or_default()
 }
 
 /// The order of two dates or two spans of time.
-pub fn compare(left: &Value, right: &Value) -> Option<Ordering> {
+pub(crate) fn compare(left: &Value, right: &Value) -> Option<Ordering> {
     if let (Some(left), Some(right)) = (left.downcast_object_ref::<DateTime>(), right.downcast_object_ref::<DateTime>())
     {
         return Some(left.utc().cmp(&right.utc()));
@@ -50,7 +50,7 @@ pub fn compare(left: &Value, right: &Value) -> Option<Ordering> {
 }
 
 /// `left - right`, where one of them is a date or a span of time.
-pub fn subtract(left: &Value, right: &Value) -> Option<Value> {
+pub(crate) fn subtract(left: &Value, right: &Value) -> Option<Value> {
     if let Some(from) = left.downcast_object_ref::<DateTime>() {
         if let Some(other) = right.downcast_object_ref::<DateTime>() {
             return Some(Value::from_object(TimeDelta(from.utc().duration_since(other.utc()))));
@@ -63,7 +63,7 @@ pub fn subtract(left: &Value, right: &Value) -> Option<Value> {
 }
 
 /// `left + right`, where one of them is a date or a span of time.
-pub fn add(left: &Value, right: &Value) -> Option<Value> {
+pub(crate) fn add(left: &Value, right: &Value) -> Option<Value> {
     let (left, right) = if is_datetime(right) { (right, left) } else { (left, right) };
     let span = right.downcast_object_ref::<TimeDelta>()?;
     if let Some(from) = left.downcast_object_ref::<DateTime>() {
@@ -98,8 +98,14 @@ pub(crate) fn format_seconds(format: &str, seconds: Option<f64>, utc: bool) -> R
     format_zoned(format, &moment.to_zoned(zone))
 }
 
+/// A moment given in seconds since 1970, in local time.
+pub(crate) fn from_seconds(seconds: i64) -> Value {
+    let moment = Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH);
+    Value::from_object(DateTime { civil: moment.to_zoned(TimeZone::system()).datetime(), offset: None })
+}
+
 /// `now(utc)`: the present moment as a date without an offset.
-pub fn now(utc: bool) -> Value {
+pub(crate) fn now(utc: bool) -> Value {
     let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
     let civil = Timestamp::now().to_zoned(zone).datetime();
     let micros = civil.subsec_nanosecond() / 1000 * 1000;

@@ -46,7 +46,9 @@ for path in [pathlib.Path(name) for name in sys.argv[1:]] or sorted(here.glob("*
         if not line.strip():
             continue
         case = {"e": json.loads(line)["e"]}
-        templar = Templar(loader=DataLoader(), variables=context)
+        loader = DataLoader()
+        loader.set_basedir(str(here))
+        templar = Templar(loader=loader, variables={**context, "ansible_search_path": [str(here)]})
         ask = lambda text: templar.template(trust_as_template("{{ %s }}" % text))
         try:
             case["v"] = plain(ask(case["e"]))

@@ -37,7 +37,7 @@ pub(in crate::filters) fn ipsubnet(_: &mut State<'_, '_>, args: &Arguments) -> O
             return Err(args.failed(format!("{} is not in the network {}", value.cidr(), range.cidr())));
         }
         let index = (value.address - range.address) >> (value.bits() - value.prefix).min(127);
-        return Ok(integer(i128::try_from(index).unwrap_or(i128::MAX - 1) + 1));
+        return Ok(Value::from((index + 1).to_string()));
     }
     let Some(prefix) = query.parse::<u32>().ok().filter(|prefix| *prefix <= value.bits()) else {
         return no();
@@ -63,7 +63,7 @@ pub(in crate::filters) fn ipsubnet(_: &mut State<'_, '_>, args: &Arguments) -> O
     };
     let count = 1u128.checked_shl(more).unwrap_or(u128::MAX);
     let Some(index) = index else {
-        return Ok(i128::try_from(count).map_or_else(|_| Value::from(count), integer));
+        return Ok(Value::from(count.to_string()));
     };
     let place = match u128::try_from(index) {
         Ok(place) => Some(place),

@@ -7,7 +7,7 @@ use crate::filters::attribute::step;
 use crate::filters::call::{Arguments, Outcome, is_dict, is_list, list};
 use crate::python::json::{DumpOptions, dump};
 use crate::python::regex::{Flags, compile};
-use crate::python::text;
+use crate::python::{repr, text};
 
 const CONTEXT: usize = 3;
 
@@ -72,5 +72,6 @@ pub(in crate::filters) fn fact_diff(_: &mut State<'_, '_>, args: &Arguments) -> 
             }
         }
     }
-    Ok(list(out.split('\n').map(Value::from).collect()))
+    // What the collection answers with is the text of a list.
+    Ok(Value::from(repr(&list(out.split('\n').map(Value::from).collect()))))
 }

@@ -1,0 +1,83 @@
+//! `template`: renders a template file.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use minijinja::Value;
+
+use super::call::{Answer, Call};
+use crate::filters::call::pairs;
+use crate::python::{text, time};
+use crate::{Compat, TemplateOptions, Variable};
+
+pub(super) fn template(call: &Call<'_>) -> Answer {
+    call.texts().iter().map(|term| one(call, term)).collect()
+}
+
+fn options(call: &Call<'_>, path: &Path) -> TemplateOptions {
+    let mut options = TemplateOptions::default();
+    let set = |target: &mut String, name: &str| {
+        if let Some(value) = call.option(name) {
+            *target = text(value);
+        }
+    };
+    set(&mut options.variable.0, "variable_start_string");
+    set(&mut options.variable.1, "variable_end_string");
+    set(&mut options.block.0, "block_start_string");
+    set(&mut options.block.1, "block_end_string");
+    set(&mut options.comment.0, "comment_start_string");
+    set(&mut options.comment.1, "comment_end_string");
+    set(&mut options.newline_sequence, "newline_sequence");
+    options.trim_blocks = call.flag("trim_blocks", options.trim_blocks);
+    options.lstrip_blocks = call.flag("lstrip_blocks", options.lstrip_blocks);
+    options.search_paths = path.parent().map(Path::to_path_buf).into_iter().collect();
+    for directory in call.directories() {
+        options.search_paths.extend([directory.join("templates"), directory]);
+    }
+    options
+}
+
+/// What a template can say about itself.
+fn about(path: &Path) -> IndexMap<Arc<str>, Variable> {
+    let shown = path.to_string_lossy().into_owned();
+    let metadata = path.metadata().ok();
+    let owner = metadata.as_ref().map(MetadataExt::uid).unwrap_or_default();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    [
+        ("template_host", Value::from(host.trim())),
+        ("template_path", Value::from(shown.as_str())),
+        ("template_fullpath", Value::from(shown.as_str())),
+        ("template_uid", Value::from(super::files::name_of("/etc/passwd", owner))),
+        ("template_mtime", time::from_seconds(metadata.as_ref().map(MetadataExt::mtime).unwrap_or_default())),
+        ("template_run_date", time::now(false)),
+        ("template_destpath", Value::from(())),
+    ]
+    .into_iter()
+    .map(|(name, value)| (Arc::from(name), Variable::Data(value)))
+    .collect()
+}
+
+fn one(call: &Call<'_>, term: &str) -> Result<Value, crate::Error> {
+    let path = call.need_file("templates", term)?;
+    let content = call.read(&path)?;
+    let mut variables = about(&path);
+    if let Some(given) = call.option("template_vars") {
+        for (name, value) in pairs(given).unwrap_or_default() {
+            variables.insert(text(&name).into(), Variable::Data(value));
+        }
+    }
+    let context = call.context.with(variables);
+    let rendered = context.template(&content, &path.to_string_lossy(), &options(call, &path))?;
+    // Until ansible-core 2.18, what looks like a list or a dictionary became one.
+    let converts = context.engine().options().compat == Compat::V2_18 && call.flag("convert_data", true);
+    let data = rendered.trim_start();
+    if converts
+        && (data.starts_with('{') || data.starts_with('['))
+        && let Ok(value) = crate::python::json::load(data)
+    {
+        return Ok(value);
+    }
+    Ok(Value::from(rendered))
+}

@@ -1,0 +1,91 @@
+//! Filters, tests and lookups compared with what the real ansible-core 2.19 answered; `filters/record.py` writes the answers.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, missing_docs)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::Value as Json;
+use windlass_template::{Context, Engine, Options, Variable, from_json, text, to_json};
+use windlass_yaml::{Node, Span};
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filters").join(name)).unwrap()
+}
+
+fn context() -> Context {
+    let variables: Json = serde_json::from_str(&read("context.json")).unwrap();
+    let variables: IndexMap<Arc<str>, Variable> = variables
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(name, value)| (name.as_str().into(), Variable::Data(from_json(value))))
+        .collect();
+    let playbook_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filters");
+    Engine::new(Options { playbook_dir, ..Options::default() }).scope(Arc::new(variables))
+}
+
+/// What is different, if anything is.
+fn difference(context: &Context, case: &Json) -> Option<String> {
+    let expression = case["e"].as_str().unwrap();
+    // As part of a playbook's text, where a backslash needs no second one.
+    let render = |expression: &str| context.render(&Node::string(format!("{{{{ {expression} }}}}"), Span::none()));
+    let result = render(expression);
+    if let Some(failure) = case.get("fails") {
+        return result.ok().map(|value| format!("gives {}\n    wanted an error: {failure}", text(&value)));
+    }
+    let found = match result {
+        Ok(value) => to_json(&value),
+        Err(error) => return Some(format!("fails: {error}\n    wanted {}", case["v"])),
+    };
+    if found != case["v"] {
+        return Some(format!("gives {found}\n    wanted {}", case["v"]));
+    }
+    // JSON does not tell tuples from lists and 1 from 1.0: the text does.
+    let shown = render(&format!("({expression}) | string")).map(|value| text(&value));
+    (shown.as_deref().ok() != case["t"].as_str()).then(|| format!("shows {shown:?}\n    wanted {}", case["t"]))
+}
+
+fn compare(name: &str) {
+    let context = context();
+    let mut wrong = 0;
+    for line in read(name).lines() {
+        let case: Json = serde_json::from_str(line).unwrap();
+        if let Some(difference) = difference(&context, &case) {
+            println!("{}\n    {difference}", case["e"].as_str().unwrap());
+            wrong += 1;
+        }
+    }
+    assert_eq!(wrong, 0, "{wrong} cases of {name} differ");
+}
+
+#[test]
+fn filters_of_ansible_are_the_same() {
+    compare("builtin.jsonl");
+}
+
+#[test]
+fn filters_of_jinja_are_the_same() {
+    compare("jinja.jsonl");
+}
+
+#[test]
+fn tests_are_the_same() {
+    compare("tests.jsonl");
+}
+
+#[test]
+fn filters_and_tests_of_ansible_utils_are_the_same() {
+    compare("utils.jsonl");
+}
+
+#[test]
+fn lookups_are_the_same() {
+    compare("lookups.jsonl");
+}
+
+#[test]
+fn filters_of_community_general_are_the_same() {
+    compare("general.jsonl");
+}

@@ -1,0 +1,113 @@
+//! What lookups do with files, commands and the inventory.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::json;
+use windlass_template::{Context, Engine, Options, Variable, from_json, text, to_json};
+use windlass_vault::{Secret, Secrets};
+use windlass_yaml::Span;
+
+fn context(directory: &Path, secrets: Secrets) -> Context {
+    let groups = json!({
+        "all": ["web1", "web2", "db1", "db2"], "web": ["web1", "web2"], "db": ["db1", "db2"], "prod": ["web1", "db1"]
+    });
+    let variables: IndexMap<Arc<str>, Variable> =
+        [(Arc::from("groups"), Variable::Data(from_json(&groups)))].into_iter().collect();
+    let options = Options { playbook_dir: directory.to_path_buf(), secrets, ..Options::default() };
+    Engine::new(options).scope(Arc::new(variables))
+}
+
+fn ask(context: &Context, expression: &str) -> String {
+    context.evaluate(expression, &Span::none()).map_or_else(|error| error.to_string(), |value| text(&value))
+}
+
+#[test]
+fn a_password_is_made_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(directory.path(), Secrets::new());
+    let first = ask(&context, "lookup('password', 'secrets/db length=24 chars=hexdigits')");
+    assert_eq!(first.len(), 24);
+    assert!(first.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    assert_eq!(ask(&context, "lookup('password', 'secrets/db')"), first);
+    let file = directory.path().join("secrets/db");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{first}\n"));
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+
+    let hashed = ask(&context, "lookup('password', 'secrets/db', encrypt='md5_crypt')");
+    assert!(hashed.starts_with("$1$"), "{hashed}");
+    assert_eq!(ask(&context, "lookup('password', 'secrets/db', encrypt='md5_crypt')"), hashed);
+    assert_eq!(ask(&context, "lookup('password', 'secrets/db')"), first);
+}
+
+#[test]
+fn vaulted_files_are_read_with_the_runs_secrets() {
+    let directory = tempfile::tempdir().unwrap();
+    let secret = Secret::new("default", "pw");
+    let sealed = windlass_vault::encrypt(b"the secret\n", &secret).unwrap();
+    std::fs::create_dir(directory.path().join("files")).unwrap();
+    std::fs::write(directory.path().join("files/sealed"), sealed).unwrap();
+    let mut secrets = Secrets::new();
+    secrets.push(secret);
+    let open = context(directory.path(), secrets);
+    assert_eq!(ask(&open, "lookup('file', 'sealed')"), "the secret");
+    assert_eq!(open.engine().revealed().texts(), [Arc::from("the secret")]);
+    let closed = context(directory.path(), Secrets::new());
+    assert!(ask(&closed, "lookup('file', 'sealed')").contains("cannot decrypt"));
+}
+
+#[test]
+fn commands_run_in_the_playbooks_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("here"), "").unwrap();
+    let context = context(directory.path(), Secrets::new());
+    assert_eq!(ask(&context, "lookup('pipe', 'ls')"), "here");
+    let failed = ask(&context, "lookup('pipe', 'echo reason >&2; exit 3')");
+    assert!(failed.contains("exit code 3: reason"), "{failed}");
+}
+
+#[test]
+fn host_patterns_follow_the_groups() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(directory.path(), Secrets::new());
+    let cases = [
+        ("all", "['web1', 'web2', 'db1', 'db2']"),
+        ("web:&prod", "['web1']"),
+        ("all:!db", "['web1', 'web2']"),
+        ("db*,web2", "['db1', 'db2', 'web2']"),
+        ("web[0]", "['web1']"),
+        ("all[1:2]", "['web2', 'db1']"),
+        ("~(web|db)1", "['web1', 'db1']"),
+        ("nosuch", "[]"),
+    ];
+    for (pattern, expected) in cases {
+        assert_eq!(ask(&context, &format!("query('inventory_hostnames', '{pattern}')")), expected, "{pattern}");
+    }
+}
+
+#[test]
+fn a_tree_of_files_lists_directories_before_their_files() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(directory.path().join("files/web/conf")).unwrap();
+    std::fs::write(directory.path().join("files/web/conf/site"), "x").unwrap();
+    std::os::unix::fs::symlink("conf/site", directory.path().join("files/web/link")).unwrap();
+    let context = context(directory.path(), Secrets::new());
+    let expression = "query('community.general.filetree', 'web') | map('ansible.utils.keep_keys', ['path', 'state'])";
+    let found = context.evaluate(&format!("{expression} | list"), &Span::none()).unwrap();
+    let expected = json!([
+        {"path": "conf", "state": "directory"}, {"path": "conf/site", "state": "file"}, {"path": "link", "state": "link"}
+    ]);
+    assert_eq!(to_json(&found), expected);
+}
+
+#[test]
+fn a_missing_file_is_named_with_the_places_searched() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(directory.path(), Secrets::new());
+    let failed = ask(&context, "lookup('file', 'nope.txt')");
+    assert!(failed.contains("nope.txt") && failed.contains(&directory.path().display().to_string()), "{failed}");
+}
