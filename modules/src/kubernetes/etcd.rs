@@ -77,6 +77,9 @@ impl Module for Etcd {
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let client = Client::of(args);
+        if let Some(guess) = super::guess_without(&client.program, host) {
+            return Ok(guess);
+        }
         match args.required("state")? {
             "health" => {
                 let health = client.health(host, false)?;

@@ -75,7 +75,13 @@ impl Module for Image {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let runtime = Runtime::of(args, host)?;
+        let runtime = match Runtime::of(args, host) {
+            Ok(runtime) => runtime,
+            Err(failure) => return super::guess_without("ctr", host).ok_or(failure),
+        };
+        if let Some(guess) = super::guess_without(&runtime.program, host) {
+            return Ok(guess);
+        }
         let names: Vec<String> = args.list("name").into_iter().map(full_name).collect();
         match args.str("state") {
             Some("list") => {

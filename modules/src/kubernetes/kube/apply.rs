@@ -77,7 +77,17 @@ pub(super) fn plan_present(client: Client, args: &Args, reload: bool, host: &Hos
         words.push("--force");
     }
     let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-    let diff = if host.diff() { difference(&client, &source, host)? } else { None };
+    // What is applied on the server is never called unchanged, so there the difference is what tells.
+    let server_side = args.bool("server_side");
+    let difference =
+        if host.diff() || server_side { difference(&client, &source, server_side, host)? } else { Difference::Unknown };
+    if server_side && matches!(difference, Difference::None) {
+        return Ok(Plan::unchanged());
+    }
+    let diff = match difference {
+        Difference::Shown(diff) if host.diff() => Some(diff),
+        _ => None,
+    };
     if host.check() {
         return predict(&client, &source, &words, diff, host);
     }
@@ -131,14 +141,27 @@ fn predict(
     })
 }
 
-/// What `kubectl diff` shows; nothing where it cannot be had, because a difference is a courtesy.
-fn difference(client: &Client, source: &Source, host: &Host) -> Result<Option<Diff>, Failure> {
+/// What `kubectl diff` came to.
+enum Difference {
+    None,
+    Shown(Diff),
+    Unknown,
+}
+
+/// What `kubectl diff` shows; unknown where it cannot be had, because a difference is a courtesy.
+fn difference(client: &Client, source: &Source, server_side: bool, host: &Host) -> Result<Difference, Failure> {
     if crate::process::find(host, "diff").is_none() {
-        return Ok(None);
+        return Ok(Difference::Unknown);
     }
-    let output = source.run(client, &["diff"], host)?;
-    let text = output.stdout_text();
-    Ok((output.rc == 1 && !text.is_empty()).then(|| Diff { prepared: Some(shorten(&text)), ..Diff::default() }))
+    let words: &[&str] = if server_side { &["diff", "--server-side", "--force-conflicts"] } else { &["diff"] };
+    let output = source.run(client, words, host)?;
+    Ok(match output.rc {
+        0 => Difference::None,
+        1 if !output.stdout.is_empty() => {
+            Difference::Shown(Diff { prepared: Some(shorten(&output.stdout_text())), ..Diff::default() })
+        }
+        _ => Difference::Unknown,
+    })
 }
 
 /// Without the lines about kubectl's own temporary files.

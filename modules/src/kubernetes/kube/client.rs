@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::objects;
 use crate::{
-    Args, Failure, Host,
+    Args, Failure, Host, Plan,
     process::{Command, Output},
 };
 
@@ -37,6 +37,18 @@ impl Client {
         }
     }
 
+    /// In check mode, a cluster that an earlier task would have made cannot be asked.
+    pub(super) fn guess(&self, host: &Host) -> Option<Plan> {
+        if let Some(guess) = super::super::guess_without(&self.program, host) {
+            return Some(guess);
+        }
+        let given = self.options.iter().find_map(|option| option.strip_prefix("--kubeconfig="));
+        let missing = given.filter(|path| host.check() && !std::path::Path::new(path).exists())?;
+        Some(Plan::change(|_, _| Ok(())).with_warning(format!(
+            "{missing} is not on this host yet, so the cluster cannot be asked; a change is assumed."
+        )))
+    }
+
     /// A command of kubectl. It speaks to the API server for as long as the command needs.
     pub(super) fn command(&self, words: &[&str], host: &Host) -> Command {
         let mut command = Command::new(&self.program).plain_locale().args(words.iter().copied()).args(&self.options);
@@ -61,11 +73,12 @@ impl Client {
 
     /// The objects that the arguments speak of.
     pub(super) fn get(&self, args: &Args, host: &Host) -> Result<Vec<Value>, Failure> {
-        let target = Target::of(args)?;
-        let mut words = vec!["get"];
-        words.extend(target.words.iter().map(String::as_str));
-        words.extend(["--ignore-not-found", "-o", "json"]);
-        let output = self.run(&words, host)?;
+        self.find(&Target::of(args)?, host)
+    }
+
+    /// These objects.
+    pub(super) fn find(&self, target: &Target, host: &Host) -> Result<Vec<Value>, Failure> {
+        let output = self.run(&target.get(), host)?;
         objects::of_json(&output.stdout_text())
     }
 }
@@ -113,5 +126,13 @@ impl Target {
             words.push("--all-namespaces".into());
         }
         Ok(Target { words, shown })
+    }
+
+    /// The words of a command that reads them.
+    pub(super) fn get(&self) -> Vec<&str> {
+        let mut words = vec!["get"];
+        words.extend(self.words.iter().map(String::as_str));
+        words.extend(["--ignore-not-found", "-o", "json"]);
+        words
     }
 }

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::{Client, Target};
 use crate::{Args, Diff, Failure, Host, Map, Plan};
 
 /// What an object lacks, as words of `kubectl label`, `annotate` and `taint`.
@@ -48,11 +48,13 @@ pub(super) fn plan(client: Client, args: &Args, host: &Host) -> Result<Plan, Fai
     }
     let shown: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
     let before: Vec<Value> = found.iter().map(marks).collect();
+    let target = Target::of(args)?;
     let plan = Plan::change(move |host, outcome| {
         for command in &commands {
             let words: Vec<&str> = command.iter().map(String::as_str).collect();
             client.run(&words, host)?;
         }
+        outcome.set("resources", client.find(&target, host)?);
         outcome.set("stdout", shown.join("\n"));
         Ok(())
     });

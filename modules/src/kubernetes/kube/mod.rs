@@ -85,6 +85,9 @@ impl Module for Kube {
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let client = client::Client::of(args);
+        if let Some(guess) = client.guess(host) {
+            return Ok(guess);
+        }
         let marked =
             ["labels", "annotations"].iter().any(|name| args.value(name).is_some()) || !args.list("taints").is_empty();
         let state = args.required("state")?;

@@ -27,7 +27,7 @@ pub(super) fn plan(client: Client, args: &Args, host: &Host) -> Result<Plan, Fai
     loop {
         host.check_cancelled()?;
         // An API server that is silent for a while, as it may be while the cluster comes up, is waited for as well.
-        let answer = client.ask(&words(&target), host)?;
+        let answer = client.ask(&target.get(), host)?;
         if answer.success() {
             let found = objects::of_json(&answer.stdout_text())?;
             match condition.unmet(&found, named || all) {
@@ -47,13 +47,6 @@ pub(super) fn plan(client: Client, args: &Args, host: &Host) -> Result<Plan, Fai
         }
         std::thread::sleep(Duration::from_secs(1));
     }
-}
-
-fn words(target: &Target) -> Vec<&str> {
-    let mut words = vec!["get"];
-    words.extend(target.words.iter().map(String::as_str));
-    words.extend(["--ignore-not-found", "-o", "json"]);
-    words
 }
 
 fn rollout(client: &Client, target: &Target, limit: Duration, host: &Host) -> Result<Plan, Failure> {
