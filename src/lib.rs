@@ -1,1 +1,4 @@
 //! Windlass: an Ansible-compatible, agentless automation framework.
+
+pub mod connection;
+pub mod executor;

@@ -65,7 +65,7 @@ impl Attempt {
             }
             Self::Password => "the password".into(),
             Self::KeyboardInteractive => "the password (keyboard-interactive)".into(),
-            Self::None => "no credential".into(),
+            Self::None => "nothing".into(),
         }
     }
 }
@@ -152,13 +152,14 @@ impl<'a> Authentication<'a> {
     /// Tries one thing after the other until the server is content.
     pub(crate) async fn run(mut self) -> Result<(), Error> {
         let mut all = self.attempts().await;
-        if all.is_empty() {
-            all.push(Attempt::None);
+        if !matches!(all.first(), Some(Attempt::Key(_))) {
+            // A password goes only to a method the server has: each way of offering it counts as a login.
+            all.insert(0, Attempt::None);
         }
         let mut queue: VecDeque<Attempt> = all.iter().cloned().collect();
         while let Some(attempt) = queue.pop_front() {
             let method = attempt.method();
-            if method != MethodKind::None && self.accepts.as_ref().is_some_and(|accepts| !accepts.contains(&method)) {
+            if self.accepts.as_ref().is_some_and(|accepts| !accepts.contains(&method)) {
                 continue;
             }
             match self.attempt(&attempt).await? {
@@ -168,7 +169,9 @@ impl<'a> Authentication<'a> {
                         break;
                     }
                     self.accepts = Some(remaining_methods.to_vec());
-                    self.tried.push(attempt.describe());
+                    if method != MethodKind::None {
+                        self.tried.push(attempt.describe());
+                    }
                     if partial_success {
                         // The server wants several proofs: what it did not want before may be right now.
                         all.retain(|other| other.describe() != attempt.describe());
@@ -391,7 +394,7 @@ impl<'a> Authentication<'a> {
         if let Some(reason) = &self.shared.lock().unwrap_or_else(PoisonError::into_inner).disconnected {
             tried.push_str(&format!("; {reason}"));
         }
-        let hint = if self.settings.password.is_none() && self.tried.iter().all(|tried| tried == "no credential") {
+        let hint = if self.settings.password.is_none() && self.tried.is_empty() {
             "; give a key (--private-key, ansible_ssh_private_key_file), an ssh-agent or a password (--ask-pass)"
         } else {
             ""

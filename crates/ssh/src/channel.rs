@@ -1,5 +1,7 @@
 //! A running command: what it is fed, what it writes, how it ends.
 
+use std::sync::Arc;
+
 use russh::client::Msg;
 use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 
@@ -15,13 +17,16 @@ pub struct Channel {
 /// The standard input of a command.
 #[derive(Debug)]
 pub struct ChannelInput {
-    half: ChannelWriteHalf<Msg>,
+    half: Arc<ChannelWriteHalf<Msg>>,
 }
 
-/// What a command writes and how it ends, in the order it arrives.
+/// What a command writes and how it ends, in the order it arrives. Dropping it before the end closes the channel.
 #[derive(Debug)]
 pub struct ChannelOutput {
     half: ChannelReadHalf,
+    write_half: Arc<ChannelWriteHalf<Msg>>,
+    ended: bool,
+    terminate: bool,
 }
 
 /// A piece of what a command does.
@@ -48,8 +53,12 @@ pub enum Exit {
 
 impl Channel {
     pub(crate) fn new(channel: russh::Channel<Msg>) -> Self {
-        let (read, write) = channel.split();
-        Self { input: ChannelInput { half: write }, output: ChannelOutput { half: read } }
+        let (half, write_half) = channel.split();
+        let write_half = Arc::new(write_half);
+        Self {
+            input: ChannelInput { half: write_half.clone() },
+            output: ChannelOutput { half, write_half, ended: false, terminate: false },
+        }
     }
 }
 
@@ -64,28 +73,50 @@ impl ChannelInput {
         // An error means that the connection is gone, and with it the input.
         let _ = self.half.eof().await;
     }
-
-    /// Closes the channel; sshd sends the command a hangup.
-    pub async fn close(&self) {
-        // As above.
-        let _ = self.half.close().await;
-    }
 }
 
 impl ChannelOutput {
     /// The next piece; `None` once the channel is closed or the connection lost.
     pub async fn next(&mut self) -> Option<Output> {
         loop {
-            return Some(match self.half.wait().await? {
-                ChannelMsg::Data { data } => Output::Stdout(data.into()),
-                ChannelMsg::ExtendedData { data, .. } => Output::Stderr(data.into()),
-                ChannelMsg::ExitStatus { exit_status } => Output::Exit(Exit::Status(exit_status)),
-                ChannelMsg::ExitSignal { signal_name, .. } => Output::Exit(Exit::Signal(signal_text(&signal_name))),
-                ChannelMsg::Failure => Output::Refused,
-                ChannelMsg::Close => return None,
-                _ => continue,
+            let message = self.half.wait().await;
+            return Some(match message {
+                Some(ChannelMsg::Data { data }) => Output::Stdout(data.into()),
+                Some(ChannelMsg::ExtendedData { data, .. }) => Output::Stderr(data.into()),
+                Some(ChannelMsg::ExitStatus { exit_status }) => Output::Exit(Exit::Status(exit_status)),
+                Some(ChannelMsg::ExitSignal { signal_name, .. }) => {
+                    Output::Exit(Exit::Signal(signal_text(&signal_name)))
+                }
+                Some(ChannelMsg::Failure) => Output::Refused,
+                Some(ChannelMsg::Close) | None => {
+                    self.ended = true;
+                    return None;
+                }
+                Some(_) => continue,
             });
         }
+    }
+
+    /// Has the command sent SIGTERM if this is dropped before its end. Without that it only loses its streams.
+    pub fn terminate_on_drop(&mut self) {
+        self.terminate = true;
+    }
+}
+
+impl Drop for ChannelOutput {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.ended {
+            return;
+        }
+        let (half, terminate) = (self.write_half.clone(), self.terminate);
+        runtime.spawn(async move {
+            // Errors mean that the connection is gone, and the channel with it.
+            if terminate {
+                let _ = half.signal(russh::Sig::TERM).await;
+            }
+            let _ = half.close().await;
+        });
     }
 }
 

@@ -33,10 +33,11 @@ impl Sshd {
         keygen(&path.join("id"), "");
         fs::copy(path.join("id.pub"), path.join("authorized_keys")).unwrap();
         fs::create_dir_all("/run/sshd").unwrap();
+        fs::create_dir(path.join("home")).unwrap();
         let port = free_port();
         let config = format!(
             "{extra}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {0}/host_key\nAuthorizedKeysFile {0}/authorized_keys\nPidFile none\n\
-             StrictModes no\nUsePAM no\nPermitRootLogin yes\nLogLevel DEBUG1\n",
+             StrictModes no\nUsePAM no\nPermitRootLogin yes\nLogLevel DEBUG1\nSetEnv HOME={0}/home\n",
             path.display()
         );
         fs::write(path.join("sshd_config"), config).unwrap();
@@ -54,6 +55,11 @@ impl Sshd {
             std::thread::sleep(Duration::from_millis(20));
         }
         sshd
+    }
+
+    /// The process id of the listening sshd.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -1,0 +1,93 @@
+//! Builds the executor, a static binary for every architecture there is a toolchain for, and embeds it compressed in the controller.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use flate2::{Compression, GzBuilder};
+use sha2::Digest as _;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for path in ["build.rs", "Cargo.toml", "Cargo.lock", "modules", "crates/protocol"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    let out = PathBuf::from(variable("OUT_DIR")?);
+    let mut list = String::from("&[\n");
+    for target in targets()? {
+        let binary = fs::read(build(&target, &out)?)?;
+        let architecture = target.split('-').next().unwrap_or_default();
+        let compressed = out.join(format!("executor-{architecture}.gz"));
+        fs::write(&compressed, compress(&binary)?)?;
+        writeln!(
+            list,
+            "    Image {{ architecture: {architecture:?}, sha256: {:?}, gzip: include_bytes!({:?}) }},",
+            hex::encode(sha2::Sha256::digest(&binary)),
+            compressed.display().to_string()
+        )?;
+    }
+    list.push_str("]\n");
+    fs::write(out.join("executors.rs"), list)?;
+    Ok(())
+}
+
+/// The targets to build for: the controller's own, and the other architecture if its standard library and a linker are configured.
+fn targets() -> Result<Vec<String>, Box<dyn Error>> {
+    let own = variable("TARGET")?;
+    let sysroot = Command::new(variable("RUSTC")?).args(["--print", "sysroot"]).output()?;
+    let libraries = Path::new(String::from_utf8(sysroot.stdout)?.trim()).join("lib/rustlib");
+    let mut targets = vec![own.clone()];
+    for other in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
+        let linker = format!("CARGO_TARGET_{}_LINKER", other.replace('-', "_").to_uppercase());
+        println!("cargo::rerun-if-env-changed={linker}");
+        let same_architecture = own.split('-').next() == other.split('-').next();
+        if !same_architecture && libraries.join(other).is_dir() && env::var_os(linker).is_some() {
+            targets.push(other.to_owned());
+        }
+    }
+    Ok(targets)
+}
+
+/// Runs cargo for the executor alone. Its target folder lies beside the controller's, whose lock the outer cargo holds.
+fn build(target: &str, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let folder = out.ancestors().nth(4).ok_or("OUT_DIR is not inside of a target folder")?.join("executor");
+    let release = variable("PROFILE")? == "release";
+    let (profile, subfolder) = if release { ("executor", "executor") } else { ("dev", "debug") };
+    let mut command = Command::new(variable("CARGO")?);
+    command
+        .current_dir(variable("CARGO_MANIFEST_DIR")?)
+        // The outer cargo has fetched everything and brought Cargo.lock up to date.
+        .args(["build", "--frozen", "--quiet", "--package", "windlass-modules", "--bin", "windlass-executor"])
+        .args(["--profile", profile, "--target", target, "--target-dir"])
+        .arg(&folder)
+        // Debug information and symbols would travel to every host.
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        .env("CARGO_PROFILE_DEV_STRIP", "symbols")
+        .env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+crt-static");
+    // What the outer cargo, clippy or a coverage tool set is meant for the controller.
+    for name in ["RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
+        command.env_remove(name);
+    }
+    // Both cargos together run no more jobs than the outer one may.
+    if let Some(jobs) = env::var_os("CARGO_MAKEFLAGS") {
+        command.env("MAKEFLAGS", jobs);
+    }
+    if !command.status()?.success() {
+        return Err(format!("the executor could not be built for {target}; cargo's messages are above").into());
+    }
+    Ok(folder.join(target).join(subfolder).join("windlass-executor"))
+}
+
+fn compress(binary: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
+    // Without a name and a time the same executor gives the same bytes.
+    let level = if variable("PROFILE")? == "release" { Compression::best() } else { Compression::fast() };
+    let mut encoder = GzBuilder::new().write(Vec::new(), level);
+    encoder.write_all(binary)?;
+    Ok(encoder.finish()?)
+}
+
+fn variable(name: &str) -> Result<String, Box<dyn Error>> {
+    env::var(name).map_err(|_| format!("cargo has not set {name}").into())
+}

@@ -1,0 +1,58 @@
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::duplex::process;
+use super::{Connection, Duplex, Error, Pending};
+
+/// The hidden command of this program that is an executor.
+const EXECUTOR_COMMAND: &str = "__executor";
+
+/// This machine, as the user who runs this program.
+pub(super) struct Local;
+
+impl Connection for Local {
+    fn shell<'a>(&'a self, command: &'a str, _pty: bool) -> Pending<'a, Result<Duplex, Error>> {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", command]);
+        Box::pin(async move { spawn(shell) })
+    }
+
+    fn resident_executor(&self, word: &str) -> Option<Result<Duplex, Error>> {
+        let program = match std::env::current_exe() {
+            Ok(program) => program,
+            Err(error) => {
+                return Some(Err(Error::Process { program: "windlass".to_owned(), reason: error.to_string() }));
+            }
+        };
+        let mut executor = Command::new(program);
+        executor.args([EXECUTOR_COMMAND, word]);
+        Some(spawn(executor))
+    }
+
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    fn lost_reason(&self) -> String {
+        "the executor on this machine has ended".to_owned()
+    }
+
+    fn warning(&self) -> Option<String> {
+        None
+    }
+
+    fn wire_bytes(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn close(&self) -> Pending<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+fn spawn(mut command: Command) -> Result<Duplex, Error> {
+    let program = command.as_std().get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    process(command).map_err(|error| Error::Process { program, reason: error.to_string() })
+}

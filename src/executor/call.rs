@@ -1,0 +1,305 @@
+//! One request from its first to its last frame.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::fs::File;
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use windlass_protocol::{Delivery, Event, Reply, Request, Stream, ToExecutor};
+
+use super::counters::add;
+use super::live::{Incoming, Live};
+use super::{Error, Received};
+
+/// The size of the pieces in which contents are sent.
+const PIECE: usize = 256 << 10;
+/// How much longer than its own timeout a request is waited for.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// A request with everything that belongs to it.
+#[derive(Debug)]
+pub struct Call<V> {
+    /// The request; its id is chosen by the pool.
+    pub request: Request<V>,
+    /// Where the bytes of [`Request::contents`] are, in the same order.
+    pub sources: Vec<Source>,
+    /// The directory for a file the host sends (`fetch`): the one it will be in for good.
+    pub receive_into: Option<PathBuf>,
+    /// Takes what happens meanwhile. If it is slow, the host is slowed down.
+    pub events: Option<mpsc::Sender<TaskEvent>>,
+}
+
+impl<V> Call<V> {
+    /// A request with nothing else.
+    pub fn new(request: Request<V>) -> Self {
+        Self { request, sources: Vec::new(), receive_into: None, events: None }
+    }
+}
+
+/// Where the bytes of a content are.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// In memory.
+    Bytes(Arc<[u8]>),
+    /// In a file of the controller.
+    File(PathBuf),
+}
+
+/// What happens while a request runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskEvent {
+    /// Output of a running command.
+    Output {
+        /// Which of its streams.
+        stream: Stream,
+        /// The bytes as they are.
+        bytes: Vec<u8>,
+    },
+    /// Something the user should know, as a whole sentence.
+    Warning(String),
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Completed<V> {
+    /// The module's result.
+    pub result: V,
+    /// The file the host has sent, if a directory for it was given and one came.
+    pub received: Option<Received>,
+}
+
+/// How a call ended without an answer.
+pub(super) enum Broken<V> {
+    /// An error to report as it is.
+    Error(Error),
+    /// The executor was gone before the request was on its way: nothing was run and the call may be made again.
+    NotSent(Call<V>, String),
+    /// The other user's executor could not be started: nothing was run and the call may be made again.
+    Become(Call<V>, String),
+    /// The executor was lost while the request ran.
+    Lost(String),
+}
+
+impl<V> From<Error> for Broken<V> {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Sends a request and waits for its answer. Dropping the future stops the request on the host.
+pub(super) async fn make<V>(live: &Arc<Live<V>>, mut call: Call<V>) -> Result<Completed<V>, Broken<V>>
+where
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let blob = inline(&call).await?;
+    let (id, mut incoming) = match live.register() {
+        Ok(registered) => registered,
+        Err(reason) => return Err(Broken::NotSent(call, reason)),
+    };
+    call.request.id = id;
+    let mut running = Running { live: live.clone(), id, done: false };
+    let departed = Arc::new(AtomicBool::new(false));
+    add(&live.counters.requests, 1);
+    add(&live.counters.round_trips, 1);
+    let message = ToExecutor::Run(call.request);
+    live.send(&message, &blob, Some(departed.clone())).await?;
+    drop(blob);
+    let ToExecutor::Run(request) = message else { return Err(Broken::Lost(live.closed_reason())) };
+    call.request = request;
+
+    let limit = match call.request.timeout {
+        0 => None,
+        seconds => Some(Duration::from_secs(seconds) + GRACE),
+    };
+    let answer = answer(live, &call, id, &mut incoming);
+    let outcome = match limit {
+        Some(limit) => match tokio::time::timeout(limit, answer).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let reason = format!("the executor did not answer within {} s", limit.as_secs());
+                return Err(Broken::Lost(reason));
+            }
+        },
+        None => answer.await,
+    };
+    if !matches!(outcome, Err(Ended::Error(Error::Controller { .. }))) {
+        running.done = true;
+    }
+    match outcome {
+        Ok(completed) => Ok(completed),
+        Err(Ended::Error(Error::Become { message })) => Err(Broken::Become(call, message)),
+        Err(Ended::Error(error)) => Err(Broken::Error(error)),
+        Err(Ended::Lost) if departed.load(Ordering::Acquire) => Err(Broken::Lost(live.closed_reason())),
+        Err(Ended::Lost) => Err(Broken::NotSent(call, live.closed_reason())),
+    }
+}
+
+enum Ended {
+    Error(Error),
+    Lost,
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+async fn answer<V>(
+    live: &Arc<Live<V>>,
+    call: &Call<V>,
+    id: u64,
+    incoming: &mut mpsc::Receiver<Incoming<V>>,
+) -> Result<Completed<V>, Ended>
+where
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let mut received = None;
+    let mut feeding = JoinSet::new();
+    loop {
+        let (reply, blob) = tokio::select! {
+            frame = incoming.recv() => frame.ok_or(Ended::Lost)?,
+            Some(fed) = feeding.join_next() => {
+                if let Ok(outcome) = fed {
+                    outcome?;
+                }
+                continue;
+            }
+        };
+        match reply {
+            Reply::Hello(_) => {}
+            Reply::Done { result, .. } => {
+                if !blob.is_empty() {
+                    receive(call, &mut received, &blob)?;
+                }
+                return Ok(Completed { result, received });
+            }
+            Reply::Event { event, .. } => match event {
+                Event::Output { stream } => tell(call, TaskEvent::Output { stream, bytes: blob }).await,
+                Event::Warning { message } => tell(call, TaskEvent::Warning(message)).await,
+                Event::FileData => receive(call, &mut received, &blob)?,
+                Event::BecomeFailed { message } => return Err(Error::Become { message }.into()),
+                Event::NeedContent { content } => {
+                    let source = call.sources.get(content).cloned().ok_or_else(|| Error::Controller {
+                        message: format!("the executor asks for content {content}, which this task does not have"),
+                    })?;
+                    let size = call.request.contents.get(content).map(|content| content.size);
+                    add(&live.counters.round_trips, 1);
+                    feeding.spawn(feed(live.clone(), id, content, source, size));
+                }
+            },
+        }
+    }
+}
+
+async fn tell<V>(call: &Call<V>, event: TaskEvent) {
+    if let Some(events) = &call.events {
+        // An error means that nobody wants to know any more.
+        let _ = events.send(event).await;
+    }
+}
+
+fn receive<V>(call: &Call<V>, received: &mut Option<Received>, bytes: &[u8]) -> Result<(), Error> {
+    let Some(directory) = &call.receive_into else {
+        let message = format!("the module {} sent a file that was not asked for", call.request.module);
+        return Err(Error::Controller { message });
+    };
+    if received.is_none() {
+        *received = Some(Received::begin(directory)?);
+    }
+    match received {
+        Some(file) => file.write(bytes),
+        None => Ok(()),
+    }
+}
+
+/// The bytes that travel in the request's own frame.
+async fn inline<V>(call: &Call<V>) -> Result<Vec<u8>, Error> {
+    let mut blob = Vec::new();
+    for (content, source) in call.request.contents.iter().zip(&call.sources) {
+        if content.delivery != Delivery::Inline {
+            continue;
+        }
+        let before = blob.len();
+        match source {
+            Source::Bytes(bytes) => blob.extend_from_slice(bytes),
+            Source::File(path) => {
+                blob.extend(tokio::fs::read(path).await.map_err(|error| unreadable(path.display(), &error))?);
+            }
+        }
+        if (blob.len() - before) as u64 != content.size {
+            return Err(changed(&content.name));
+        }
+    }
+    Ok(blob)
+}
+
+/// Sends a content piece by piece.
+async fn feed<V>(live: Arc<Live<V>>, id: u64, content: usize, source: Source, size: Option<u64>) -> Result<(), Error>
+where
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let message = |last| ToExecutor::<V>::Content { id, content, last };
+    match source {
+        Source::Bytes(bytes) => {
+            let mut pieces = bytes.chunks(PIECE).peekable();
+            if pieces.peek().is_none() {
+                return live.send(&message(true), &[], None).await;
+            }
+            while let Some(piece) = pieces.next() {
+                live.send(&message(pieces.peek().is_none()), piece, None).await?;
+            }
+        }
+        Source::File(path) => {
+            let mut file = File::open(&path).await.map_err(|error| unreadable(path.display(), &error))?;
+            let mut sent = 0;
+            loop {
+                let mut piece = Vec::with_capacity(PIECE);
+                let mut part = (&mut file).take(PIECE as u64);
+                part.read_to_end(&mut piece).await.map_err(|error| unreadable(path.display(), &error))?;
+                sent += piece.len() as u64;
+                let last = piece.len() < PIECE;
+                if last && size.is_some_and(|size| size != sent) {
+                    return Err(changed(&path.display().to_string()));
+                }
+                live.send(&message(last), &piece, None).await?;
+                if last {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unreadable(path: impl std::fmt::Display, error: &std::io::Error) -> Error {
+    Error::Controller { message: format!("the file {path} cannot be read: {error}") }
+}
+
+fn changed(name: &str) -> Error {
+    Error::Controller {
+        message: format!("the file {name} was changed while it was being sent; nothing was written on the host"),
+    }
+}
+
+/// Stops the request on the host if nobody waits for its answer any more.
+struct Running<V: Serialize + DeserializeOwned + Send + Sync + 'static> {
+    live: Arc<Live<V>>,
+    id: u64,
+    done: bool,
+}
+
+impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Drop for Running<V> {
+    fn drop(&mut self) {
+        self.live.unregister(self.id);
+        if !self.done {
+            self.live.cancel(self.id);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+use crate::connection;
+
+/// Why a request has no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The host cannot be reached; nothing was run.
+    #[error("{message}")]
+    Unreachable {
+        /// A whole sentence.
+        message: String,
+    },
+    /// The connection broke while the task ran: it may have been done wholly, in part or not at all. It is never repeated by itself.
+    #[error("{message}")]
+    Indeterminate {
+        /// A whole sentence.
+        message: String,
+        /// Whether the host was restarted meanwhile, if that could be found out.
+        rebooted: Option<bool>,
+    },
+    /// The other user's executor could not be started; nothing was run.
+    #[error("{message}")]
+    Become {
+        /// A whole sentence.
+        message: String,
+    },
+    /// A file on the controller could not be read or written.
+    #[error("{message}")]
+    Controller {
+        /// A whole sentence.
+        message: String,
+    },
+    /// A command did not end in time and was stopped.
+    #[error("the command on {host} did not end within {seconds} s and was stopped")]
+    TimedOut {
+        /// The host's name.
+        host: String,
+        /// The limit.
+        seconds: u64,
+    },
+}
+
+impl Error {
+    /// The host counts as unreachable (`ignore_unreachable`, exit code 4).
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Indeterminate { .. })
+    }
+
+    pub(super) fn unreachable(error: &connection::Error) -> Self {
+        Self::Unreachable { message: error.to_string() }
+    }
+}

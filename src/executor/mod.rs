@@ -1,0 +1,23 @@
+//! The client of the executor: pushes it, starts it, and multiplexes requests on the one channel it answers on.
+//!
+//! A [`Pool`] keeps one connection per [`Target`](crate::connection::Target). [`Pool::run`] sends a request and waits for its answer, while other
+//! requests use the same channel; [`Pool::raw`] runs a bare command where no executor is wanted.
+
+mod call;
+mod counters;
+mod error;
+mod image;
+mod live;
+mod pool;
+mod raw;
+mod received;
+mod script;
+mod start;
+
+pub use call::{Call, Completed, Source, TaskEvent};
+pub use counters::Statistics;
+pub use error::Error;
+pub use image::Image;
+pub use pool::{Limits, Pool};
+pub use raw::{RawCommand, RawOutput};
+pub use received::Received;

@@ -1,0 +1,345 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use windlass_protocol::Hello;
+use windlass_ssh::Connector;
+
+use super::call::{self, Broken};
+use super::counters::{Counters, add};
+use super::live::Live;
+use super::raw::{self, RawFailure};
+use super::start::Starter;
+use super::{Call, Completed, Error, Image, RawCommand, RawOutput, Statistics, TaskEvent, image};
+use crate::connection::{self, Connection, Kind, Target};
+
+/// A refused login is not repeated sooner: servers lock accounts and addresses that fail quickly.
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
+/// How long a lost host is looked for, to learn whether it was restarted.
+const LOOK_DEADLINE: Duration = Duration::from_secs(20);
+/// How often a request that never left is sent over a new connection.
+const SENDINGS: usize = 2;
+
+/// How much is done at once. How many hosts run tasks at once (`forks`) is another matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections being made.
+    pub connecting: usize,
+    /// Executors being sent.
+    pub uploads: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connecting: 64, uploads: 16 }
+    }
+}
+
+/// The connections of a run, one for each target, made when first needed. Cloning gives another handle of the same pool.
+pub struct Pool<V> {
+    inner: Arc<Inner<V>>,
+}
+
+impl<V> Clone for Pool<V> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+struct Inner<V> {
+    connector: Connector,
+    connecting: Semaphore,
+    uploads: Arc<Semaphore>,
+    images: Vec<Image>,
+    slots: Mutex<HashMap<Arc<Target>, Arc<Slot<V>>>>,
+    counters: Arc<Counters>,
+}
+
+/// The place of one target's connection.
+struct Slot<V> {
+    state: tokio::sync::Mutex<State<V>>,
+    /// sudo insists on a terminal here (`requiretty`).
+    pty: AtomicBool,
+}
+
+struct State<V> {
+    live: Option<Arc<Live<V>>>,
+    /// The boot the last connection saw.
+    boot_id: Option<String>,
+    refused: Option<(Instant, Error)>,
+}
+
+impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
+    /// A pool without connections.
+    pub fn new(limits: Limits) -> Self {
+        Self::with_images(limits, image::EMBEDDED.to_vec())
+    }
+
+    /// A pool that sends other executors than those embedded.
+    pub fn with_images(limits: Limits, images: Vec<Image>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                connector: Connector::default(),
+                connecting: Semaphore::new(limits.connecting.max(1)),
+                uploads: Arc::new(Semaphore::new(limits.uploads.max(1))),
+                images,
+                slots: Mutex::default(),
+                counters: Arc::default(),
+            }),
+        }
+    }
+
+    /// Runs a request on a target and waits for its answer. Requests to one target share its connection and run at the same time. Dropping the
+    /// future stops the request on the host.
+    pub async fn run(&self, target: &Arc<Target>, mut call: Call<V>) -> Result<Completed<V>, Error> {
+        let slot = self.slot(target);
+        let mut sendings = 0;
+        loop {
+            let (live, notes) = self.acquire(target, &slot).await?;
+            if let Some(events) = &call.events {
+                for note in notes {
+                    // An error means that nobody wants to know any more.
+                    let _ = events.send(TaskEvent::Warning(note)).await;
+                }
+            }
+            sendings += 1;
+            match call::make(&live, call).await {
+                Ok(completed) => return Ok(completed),
+                Err(Broken::Error(error)) => return Err(error),
+                Err(Broken::NotSent(again, _)) if sendings < SENDINGS => {
+                    self.retire(&slot, &live).await;
+                    call = again;
+                }
+                Err(Broken::NotSent(_, reason)) => {
+                    return Err(Error::Unreachable { message: format!("{} cannot be reached: {reason}", target.name) });
+                }
+                Err(Broken::Become(again, message)) => {
+                    if live.pty || target.kind != Kind::Ssh || !message.contains("must have a tty") {
+                        return Err(Error::Become { message });
+                    }
+                    slot.pty.store(true, Ordering::Relaxed);
+                    self.retire(&slot, &live).await;
+                    call = again;
+                }
+                Err(Broken::Lost(reason)) => return Err(self.lost(target, &slot, &live, &reason).await),
+            }
+        }
+    }
+
+    /// Runs a bare command on a target, without an executor.
+    pub async fn raw(
+        &self,
+        target: &Arc<Target>,
+        command: &RawCommand,
+        events: Option<&mpsc::Sender<TaskEvent>>,
+    ) -> Result<RawOutput, Error> {
+        let slot = self.slot(target);
+        let shared = {
+            let state = slot.state.lock().await;
+            state.live.as_ref().filter(|live| !live.is_closed()).map(|live| live.connection.clone())
+        };
+        if let Some(connection) = shared {
+            match raw::run(connection.as_ref(), target, command, events).await {
+                Ok(output) => return Ok(output),
+                // The executor has the only session this server allows, so the command gets a connection of its own.
+                Err(RawFailure::Connection(error)) if error.is_channel_refused() => {}
+                Err(failure) => return Err(failure.into_error()),
+            }
+        }
+        let connection = self.connect(target, &slot).await?;
+        let outcome = raw::run(connection.as_ref(), target, command, events).await;
+        connection.close().await;
+        self.count(connection.as_ref());
+        outcome.map_err(RawFailure::into_error)
+    }
+
+    /// Connects if there is no connection yet, and says who answers.
+    pub async fn hello(&self, target: &Arc<Target>) -> Result<Hello, Error> {
+        let (live, _) = self.acquire(target, &self.slot(target)).await?;
+        Ok(live.hello.clone())
+    }
+
+    /// Ends the connection to a target (`meta: reset_connection`); the next request makes a new one.
+    pub async fn reset(&self, target: &Arc<Target>) {
+        let slot = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(target);
+        if let Some(slot) = slot {
+            let live = slot.state.lock().await.live.take();
+            if let Some(live) = live {
+                live.close().await;
+            }
+        }
+    }
+
+    /// Ends every executor and every connection, so that nothing is left running on any host.
+    pub async fn close(&self) {
+        let slots: Vec<_> = {
+            let mut slots = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.drain().map(|(_, slot)| slot).collect()
+        };
+        let mut closing = JoinSet::new();
+        for slot in slots {
+            closing.spawn(async move {
+                let live = slot.state.lock().await.live.take();
+                if let Some(live) = live {
+                    live.close().await;
+                }
+            });
+        }
+        while closing.join_next().await.is_some() {}
+    }
+
+    /// What was done so far.
+    pub async fn statistics(&self) -> Statistics {
+        let mut statistics = self.inner.counters.read();
+        let slots: Vec<_> = {
+            let slots = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.values().cloned().collect()
+        };
+        for slot in slots {
+            if let Some(live) = &slot.state.lock().await.live {
+                let (sent, received) = live.connection.wire_bytes();
+                statistics.wire_sent += sent;
+                statistics.wire_received += received;
+            }
+        }
+        statistics
+    }
+
+    fn slot(&self, target: &Arc<Target>) -> Arc<Slot<V>> {
+        let mut slots = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slots.entry(target.clone()).or_insert_with(|| {
+            let state = State { live: None, boot_id: None, refused: None };
+            Arc::new(Slot { state: tokio::sync::Mutex::new(state), pty: AtomicBool::new(false) })
+        });
+        slot.clone()
+    }
+
+    /// The target's executor, started if there is none, and what the user should know about that.
+    async fn acquire(&self, target: &Arc<Target>, slot: &Slot<V>) -> Result<(Arc<Live<V>>, Vec<String>), Error> {
+        let mut state = slot.state.lock().await;
+        if let Some(live) = state.live.as_ref().filter(|live| !live.is_closed()) {
+            return Ok((live.clone(), Vec::new()));
+        }
+        if let Some(dead) = state.live.take() {
+            dead.count_wire();
+        }
+        if let Some((when, error)) = &state.refused
+            && when.elapsed() < REFUSED_PAUSE
+        {
+            return Err(error.clone());
+        }
+        let connection = match self.connection(target).await {
+            Ok(connection) => connection,
+            Err(error) => {
+                let refused = error.is_authentication();
+                let error = Error::unreachable(&error);
+                state.refused = refused.then(|| (Instant::now(), error.clone()));
+                return Err(error);
+            }
+        };
+        let pty = slot.pty.load(Ordering::Relaxed);
+        let starter = Starter {
+            target,
+            images: &self.inner.images,
+            uploads: &self.inner.uploads,
+            counters: &self.inner.counters,
+            pty,
+        };
+        let started = match starter.start(connection.as_ref()).await {
+            Ok(started) => started,
+            Err(error) => {
+                connection.close().await;
+                self.count(connection.as_ref());
+                return Err(error);
+            }
+        };
+        let mut notes: Vec<String> = connection.warning().into_iter().collect();
+        let boot_id = started.hello.boot_id.clone();
+        if state.boot_id.as_ref().is_some_and(|before| *before != boot_id) {
+            notes.push(format!("{} was restarted since its last task", target.name));
+        }
+        state.boot_id = Some(boot_id);
+        let live = Arc::new(Live::new(started, connection, self.inner.counters.clone(), pty));
+        state.live = Some(live.clone());
+        Ok((live, notes))
+    }
+
+    async fn connection(&self, target: &Target) -> Result<Arc<dyn Connection>, connection::Error> {
+        // Fails only if the semaphore is closed, which nobody does.
+        let _permit = self.inner.connecting.acquire().await;
+        let connection = connection::connect(target, &self.inner.connector).await?;
+        add(&self.inner.counters.connections, 1);
+        Ok(connection)
+    }
+
+    /// A connection outside of the slot, with the slot's memory of refused logins.
+    async fn connect(&self, target: &Target, slot: &Slot<V>) -> Result<Arc<dyn Connection>, Error> {
+        if let Some((when, error)) = &slot.state.lock().await.refused
+            && when.elapsed() < REFUSED_PAUSE
+        {
+            return Err(error.clone());
+        }
+        match self.connection(target).await {
+            Ok(connection) => Ok(connection),
+            Err(error) => {
+                let refused = error.is_authentication();
+                let error = Error::unreachable(&error);
+                if refused {
+                    slot.state.lock().await.refused = Some((Instant::now(), error.clone()));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes an executor out of service that is gone or no longer wanted.
+    async fn retire(&self, slot: &Slot<V>, live: &Arc<Live<V>>) {
+        let mut state = slot.state.lock().await;
+        if state.live.as_ref().is_some_and(|current| Arc::ptr_eq(current, live)) {
+            state.live = None;
+        }
+        drop(state);
+        live.close().await;
+    }
+
+    /// Tells what can be known after a connection was lost in the middle of a task: whether the host is back, and whether it was restarted. The
+    /// new connection serves the next task.
+    async fn lost(&self, target: &Arc<Target>, slot: &Slot<V>, live: &Arc<Live<V>>, reason: &str) -> Error {
+        self.retire(slot, live).await;
+        let rebooted = match timeout(LOOK_DEADLINE, self.acquire(target, slot)).await {
+            Ok(Ok((fresh, _))) => Some(fresh.hello.boot_id != live.hello.boot_id),
+            _ => None,
+        };
+        let found = match rebooted {
+            Some(true) => "the host was restarted while the task ran",
+            Some(false) => "the host is there and was not restarted",
+            None => "the host cannot be reached now",
+        };
+        let message = format!(
+            "the executor on {} was lost while a task ran: {reason}; {found}. Whether the task was done is not known, so it is not repeated",
+            target.name
+        );
+        Error::Indeterminate { message, rebooted }
+    }
+
+    fn count(&self, connection: &dyn Connection) {
+        let (sent, received) = connection.wire_bytes();
+        self.inner.counters.wire_sent.fetch_add(sent, Ordering::Relaxed);
+        self.inner.counters.wire_received.fetch_add(received, Ordering::Relaxed);
+    }
+}
+
+impl RawFailure {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Connection(error) => Error::unreachable(&error),
+            Self::Error(error) => error,
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Bare commands, for hosts or moments where no executor is wanted.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use windlass_protocol::{BEGIN_MARKER, Become, Stream};
+
+use super::start::random_word;
+use super::{Error, TaskEvent};
+use crate::connection::{self, Connection, Duplex, Exit, Piece, Target};
+
+/// A bare command.
+#[derive(Debug, Clone, Default)]
+pub struct RawCommand {
+    /// What the login shell gets, as it is.
+    pub command: String,
+    /// Another shell to give it to.
+    pub executable: Option<String>,
+    /// Run it as another user.
+    pub become_user: Option<Become>,
+    /// With a terminal in raw mode; standard error is then part of standard output.
+    pub pty: bool,
+    /// What the command reads.
+    pub input: Vec<u8>,
+    /// When it is stopped.
+    pub timeout: Option<Duration>,
+}
+
+/// What became of a bare command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawOutput {
+    /// The exit status; a signal counts as 128.
+    pub status: u32,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// Its standard error.
+    pub stderr: Vec<u8>,
+}
+
+/// Runs the command on a connection and collects what it writes.
+pub(super) async fn run(
+    connection: &dyn Connection,
+    target: &Target,
+    raw: &RawCommand,
+    events: Option<&mpsc::Sender<TaskEvent>>,
+) -> Result<RawOutput, RawFailure> {
+    let word = random_word()?;
+    let command = match &raw.executable {
+        Some(executable) => format!("{executable} -c {}", quote(&raw.command)),
+        None => raw.command.clone(),
+    };
+    let (command, pty) = match &raw.become_user {
+        Some(other) => (become_command(other, &command, &word), raw.pty || needs_terminal(other)),
+        None => (command, raw.pty),
+    };
+    let mut duplex = connection.shell(&command, pty).await.map_err(RawFailure::Connection)?;
+    duplex.output.terminate_on_drop();
+    let mut running = Running { target, duplex, stdout: Vec::new(), stderr: Vec::new(), exit: None };
+    if let Some(other) = &raw.become_user {
+        running.become_user(other, &word).await?;
+    }
+    let work = running.finish(raw.input.clone(), events);
+    match raw.timeout {
+        Some(limit) => match timeout(limit, work).await {
+            Ok(output) => Ok(output?),
+            Err(_) => Err(Error::TimedOut { host: target.name.clone(), seconds: limit.as_secs() }.into()),
+        },
+        None => Ok(work.await?),
+    }
+}
+
+/// Why a bare command was not run. The first kind may be overcome with a connection of its own.
+#[derive(Debug)]
+pub(super) enum RawFailure {
+    Connection(connection::Error),
+    Error(Error),
+}
+
+impl From<Error> for RawFailure {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+struct Running<'a> {
+    target: &'a Target,
+    duplex: Duplex,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    exit: Option<Exit>,
+}
+
+impl Running<'_> {
+    /// Takes in the next piece; the number of bytes says whether it was output.
+    async fn receive(&mut self) -> Option<(Stream, usize)> {
+        loop {
+            match self.duplex.output.next().await? {
+                Piece::Stdout(bytes) => {
+                    self.stdout.extend(&bytes);
+                    return Some((Stream::Stdout, bytes.len()));
+                }
+                Piece::Stderr(bytes) => {
+                    self.stderr.extend(&bytes);
+                    return Some((Stream::Stderr, bytes.len()));
+                }
+                Piece::Exit(exit) => self.exit = Some(exit),
+                Piece::Refused => {
+                    self.stderr.extend_from_slice(b"the server refused to run a command");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Answers the prompt, once, and waits until the other user's shell has begun.
+    async fn become_user(&mut self, other: &Become, word: &str) -> Result<(), Error> {
+        let limit = Duration::from_secs(other.timeout.max(1));
+        let failed = |reason: String| Error::Become {
+            message: format!("{} to {} failed on {}: {reason}", other.method, other.user, self.target.name),
+        };
+        let failed_late = failed(format!("it neither began nor asked for a password within {} s", limit.as_secs()));
+        match timeout(limit, self.wait_for_begin(other, word)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(reason)) => Err(Error::Become {
+                message: format!("{} to {} failed on {}: {reason}", other.method, other.user, self.target.name),
+            }),
+            Err(_) => Err(failed_late),
+        }
+    }
+
+    async fn wait_for_begin(&mut self, other: &Become, word: &str) -> Result<(), String> {
+        let begin = format!("{BEGIN_MARKER}{word}\n");
+        let mut answered = false;
+        loop {
+            if let Some(position) = find(&self.stdout, begin.as_bytes()) {
+                self.stdout.drain(..position + begin.len());
+                self.stderr.clear();
+                return Ok(());
+            }
+            if asks_for_password(&self.stdout, other, word) || asks_for_password(&self.stderr, other, word) {
+                let password = other.password.as_deref().ok_or("it asks for a password and none is given")?;
+                if answered {
+                    // Once is enough: a second wrong answer may lock the account.
+                    return Err("the password is wrong".to_owned());
+                }
+                answered = true;
+                self.stdout.clear();
+                self.stderr.clear();
+                self.duplex.input.send(format!("{password}\n").into_bytes()).await;
+            }
+            if self.receive().await.is_none() {
+                let said = [&self.stdout, &self.stderr]
+                    .map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned())
+                    .join(" ");
+                let hint = if answered { "the password is wrong, or " } else { "" };
+                return Err(format!("{hint}it was refused: {}", said.trim()));
+            }
+        }
+    }
+
+    async fn finish(mut self, input: Vec<u8>, events: Option<&mpsc::Sender<TaskEvent>>) -> Result<RawOutput, Error> {
+        if let (Some(events), false) = (events, self.stdout.is_empty()) {
+            let _ = events.send(TaskEvent::Output { stream: Stream::Stdout, bytes: self.stdout.clone() }).await;
+        }
+        let duplex = &mut self.duplex;
+        // Fed from a task of its own: a command that writes before it has read everything must not wait for us.
+        let (pipe, output) = (&mut duplex.input, &mut duplex.output);
+        let mut feeding = std::pin::pin!(async move {
+            if !input.is_empty() {
+                pipe.send(input).await;
+            }
+            pipe.finish().await;
+        });
+        let mut fed = false;
+        loop {
+            let piece = tokio::select! {
+                () = &mut feeding, if !fed => { fed = true; continue; }
+                piece = output.next() => piece,
+            };
+            let (stream, bytes) = match piece {
+                Some(Piece::Stdout(bytes)) => (Stream::Stdout, bytes),
+                Some(Piece::Stderr(bytes)) => (Stream::Stderr, bytes),
+                Some(Piece::Exit(exit)) => {
+                    self.exit = Some(exit);
+                    continue;
+                }
+                Some(Piece::Refused) => {
+                    let message = format!("the SSH server of {} refused to run a command", self.target.name);
+                    return Err(Error::Unreachable { message });
+                }
+                None => break,
+            };
+            match stream {
+                Stream::Stdout => self.stdout.extend(&bytes),
+                Stream::Stderr => self.stderr.extend(&bytes),
+            }
+            if let Some(events) = events {
+                // An error means that nobody wants to know any more.
+                let _ = events.send(TaskEvent::Output { stream, bytes }).await;
+            }
+        }
+        let status = match self.exit {
+            Some(Exit::Status(status)) => status,
+            Some(Exit::Signal(_)) => 128,
+            None => {
+                let message = format!("the connection to {} was lost while a command ran", self.target.name);
+                return Err(Error::Indeterminate { message, rebooted: None });
+            }
+        };
+        Ok(RawOutput { status, stdout: self.stdout, stderr: self.stderr })
+    }
+}
+
+fn become_command(other: &Become, command: &str, word: &str) -> String {
+    let begin = format!("echo {BEGIN_MARKER}{word}; {command}");
+    let exe = other.exe.as_deref().unwrap_or(&other.method);
+    let user = quote(&other.user);
+    match other.method.as_str() {
+        "su" => {
+            let flags = other.flags.as_deref().unwrap_or_default();
+            format!("{exe} {flags} {user} -c {}", quote(&format!("/bin/sh -c {}", quote(&begin))))
+        }
+        "doas" => {
+            let flags = other.flags.as_deref().unwrap_or(if other.password.is_some() { "" } else { "-n" });
+            format!("{exe} {flags} -u {user} /bin/sh -c {}", quote(&begin))
+        }
+        _ => {
+            let flags = other.flags.as_deref().unwrap_or("-H -S -n");
+            let (flags, prompt) = match other.password {
+                Some(_) => {
+                    let kept: Vec<&str> = flags.split_whitespace().filter(|flag| *flag != "-n").collect();
+                    (kept.join(" "), format!("-p {}", quote(&sudo_prompt(word))))
+                }
+                None => (flags.to_owned(), String::new()),
+            };
+            format!("{exe} {flags} {prompt} -u {user} /bin/sh -c {}", quote(&begin))
+        }
+    }
+}
+
+fn sudo_prompt(word: &str) -> String {
+    format!("[windlass {word}] password:")
+}
+
+/// `su` and `doas` read the password from a terminal only.
+fn needs_terminal(other: &Become) -> bool {
+    other.method != "sudo" && other.password.is_some()
+}
+
+fn asks_for_password(output: &[u8], other: &Become, word: &str) -> bool {
+    let text = String::from_utf8_lossy(output);
+    match other.method.as_str() {
+        // The prompt of the others is in the host's language; all of them end in a colon (some full-width).
+        "su" | "doas" => text.trim_end().ends_with([':', '：']),
+        _ => text.contains(&sudo_prompt(word)),
+    }
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len()).position(|window| window == wanted)
+}
+
+fn quote(text: &str) -> String {
+    shell_words::quote(text).into_owned()
+}

@@ -1,0 +1,63 @@
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use tempfile::NamedTempFile;
+
+use super::Error;
+
+/// A file that a host has sent. It lies in a temporary file, readable for nobody else, until [`Received::persist`] gives it its name; dropped, it is gone.
+#[derive(Debug)]
+pub struct Received {
+    file: NamedTempFile,
+    size: u64,
+    digest: Sha256,
+}
+
+impl Received {
+    /// Begins a file in the directory where it will be in the end, so that giving it its name is one step.
+    pub(super) fn begin(directory: &Path) -> Result<Self, Error> {
+        let file = std::fs::create_dir_all(directory)
+            .and_then(|()| tempfile::Builder::new().prefix(".windlass-").tempfile_in(directory))
+            .map_err(|error| wrong(directory, &error))?;
+        Ok(Self { file, size: 0, digest: Sha256::new() })
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.file.write_all(bytes).map_err(|error| wrong(self.file.path(), &error))?;
+        self.size += bytes.len() as u64;
+        self.digest.update(bytes);
+        Ok(())
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Its SHA-256 in hex.
+    pub fn sha256(&self) -> String {
+        hex::encode(self.digest.clone().finalize())
+    }
+
+    /// Where it lies for now.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Gives it its name, replacing what is there in one step; the file is safely on the disk before that.
+    pub fn persist(self, destination: &Path) -> Result<PathBuf, Error> {
+        let failed = |error: io::Error| wrong(destination, &error);
+        self.file.as_file().sync_all().map_err(failed)?;
+        self.file.persist(destination).map_err(|error| failed(error.error))?;
+        if let Some(directory) = destination.parent() {
+            File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
+        }
+        Ok(destination.to_owned())
+    }
+}
+
+fn wrong(path: &Path, error: &io::Error) -> Error {
+    Error::Controller { message: format!("the received file cannot be written to {}: {error}", path.display()) }
+}

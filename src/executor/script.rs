@@ -1,0 +1,110 @@
+//! The one command that finds, verifies, receives and starts the executor.
+//!
+//! It travels as one word in single quotes through whatever login shell the user has (sh, csh, fish), so it has no line breaks, single quotes or
+//! exclamation marks. Everything the controller reads is preceded by a word chosen at random.
+
+use super::Image;
+
+/// What the script writes, each followed by the random word.
+pub(super) const NEED: &str = "windlass-need-";
+/// As above: something is wrong, and the rest of the line says what.
+pub(super) const FAIL: &str = "windlass-fail-";
+
+/// `usable` makes a directory of our own below a base and looks whether it really is ours alone: others may have put one there first, and in a
+/// shared directory a link. The executor is looked for in all places before one is chosen to receive it, as a file system may have been remounted.
+const SCRIPT: &str = r##"
+w=$1; t=$2; k=$3; y=$4;
+[ -z "$y" ] || stty raw -echo 2>/dev/null;
+umask 077; HOME=${HOME:-/nonexistent};
+PATH="$PATH:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"; export PATH;
+fail() { printf "\nwindlass-fail-%s %s\n" "$w" "$*"; exit 97; };
+u=$(id -u); m=$(uname -m);
+case $m in @CASES@ *) fail "there is no executor for the architecture $m of this host, only for @KNOWN@";; esac;
+n="executor-$h";
+case $t in "~/"*) t="$HOME/${t#??}";; "~") t=$HOME;; "\$HOME/"*) t="$HOME/${t#??????}";; esac;
+tried=;
+usable() {
+  d=; case $1 in /*) ;; *) return 1;; esac;
+  case ":$k:" in *":$1:"*) return 1;; esac;
+  case $1 in "$HOME"/*) [ -d "$HOME" ] || return 1; mkdir -p "$1" 2>/dev/null;; "$t") mkdir -p "$1" 2>/dev/null;; esac;
+  [ -d "$1" ] || return 1;
+  mkdir "$1/.windlass-$u" 2>/dev/null;
+  set -- "$1" $(ls -ldn "$1/.windlass-$u" 2>/dev/null);
+  if [ -z "$2" ]; then tried="$tried $1 (not writable)"; return 1; fi;
+  case "$2 $4" in "drwx------ $u"|"drwx------. $u") d="$1/.windlass-$u";; *) tried="$tried $1 (.windlass-$u is not private to user id $u)"; return 1;; esac;
+};
+right() {
+  if command -v sha256sum >/dev/null 2>&1; then s=$(sha256sum <"$1");
+  elif command -v openssl >/dev/null 2>&1; then s=$(openssl dgst -sha256 -r <"$1");
+  else s=$h; fi;
+  [ "${s%% *}" = "$h" ];
+};
+start() { [ -z "$y" ] || exec 2>/dev/null; exec "$d/$n" serve "$w"; };
+places() { for b in "$t" "$HOME/.cache" /var/tmp /tmp "$XDG_RUNTIME_DIR" "/run/user/$u" /dev/shm; do "$1" "$b" && return 0; done; return 1; };
+cached() { usable "$1" && [ -f "$d/$n" ] && [ -x "$d/$n" ] && right "$d/$n"; };
+fit() {
+  usable "$1" || return 1;
+  p="$d/.probe-$$-$w";
+  if { printf "#%s/bin/sh\nexit 0\n" "$(printf "\041")" >"$p"; } 2>/dev/null && chmod 700 "$p"; then
+    "$p" 2>/dev/null && s=0 || s=1; rm -f "$p"; [ $s = 0 ] && return 0; tried="$tried $1 (noexec)";
+  else rm -f "$p"; tried="$tried $1 (cannot be written)"; fi;
+  return 1;
+};
+if places cached; then start; fi;
+tried=;
+places fit || fail "no directory takes and executes the executor; tried:$tried";
+f="$d/.upload-$$-$w";
+printf "\nwindlass-need-%s %s %s\n" "$w" "$m" "$b";
+e=$( { head -c "$z" | gzip -dc >"$f"; } 2>&1 ) || { rm -f "$f"; fail "the executor could not be written to $d: $e"; };
+chmod 700 "$f";
+right "$f" || { rm -f "$f"; fail "the executor did not arrive whole in $d"; };
+mv -f "$f" "$d/$n" || fail "the executor could not be renamed in $d";
+find "$d" "(" -name "executor-*" -mtime +30 -o -name ".upload-*" -mtime +1 ")" -exec rm -f "{}" ";" 2>/dev/null;
+start
+"##;
+
+/// The command for an SSH channel. `excluded` are directories in which it has failed before.
+pub(super) fn command(images: &[Image], word: &str, remote_tmp: &str, excluded: &[String], pty: bool) -> String {
+    let cases: String = images
+        .iter()
+        .map(|image| format!("{}) h={}; z={};; ", names(image.architecture), image.sha256, image.gzip.len()))
+        .collect();
+    let known: Vec<&str> = images.iter().map(|image| image.architecture).collect();
+    let script: Vec<&str> = SCRIPT.lines().map(str::trim).collect();
+    let script = script.join(" ").replace("@CASES@", &cases).replace("@KNOWN@", &known.join(" and "));
+    let words = [script.trim(), "sh", word, remote_tmp, &excluded.join(":"), if pty { "pty" } else { "" }];
+    let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
+    format!("exec /bin/sh -c {}", quoted.join(" "))
+}
+
+/// What `uname -m` says for an architecture.
+fn names(architecture: &str) -> &str {
+    match architecture {
+        "x86_64" => "x86_64|amd64",
+        "aarch64" => "aarch64|arm64",
+        other => other,
+    }
+}
+
+/// Whether an image runs where `uname -m` says this.
+pub(super) fn runs_on(image: &Image, machine: &str) -> bool {
+    names(image.architecture).split('|').any(|name| name == machine)
+}
+
+fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_login_shell_can_quote_the_script() {
+        let image = Image { architecture: "x86_64", sha256: "00", gzip: b"" };
+        let command = command(&[image], "word", "~/it's", &[], false);
+        let (script, rest) = command.strip_prefix("exec /bin/sh -c '").unwrap().split_once('\'').unwrap();
+        assert!(!script.contains(['\n', '!']), "{script}");
+        assert_eq!(rest, r" 'sh' 'word' '~/it'\''s' '' ''");
+    }
+}

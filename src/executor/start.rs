@@ -1,0 +1,262 @@
+//! Starts an executor over a connection and waits for its greeting.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use windlass_protocol::{BEGIN_MARKER, FrameDecoder, Hello, PROTOCOL_VERSION, Reply};
+
+use super::counters::{Counters, add};
+use super::script::{self, FAIL, NEED};
+use super::{Error, Image};
+use crate::connection::{Connection, Duplex, Exit, Input, Output, Piece, Target};
+
+/// How long login shell, script and executor may take until the executor answers, uploads apart.
+const START_DEADLINE: Duration = Duration::from_secs(60);
+/// Uploads may take this much longer for every byte: 16 KiB/s is the slowest line that is waited for.
+const SLOWEST_UPLOAD: u64 = 16 << 10;
+const UPLOAD_PIECE: usize = 128 << 10;
+/// In how many directories a failed upload is tried.
+const PLACES: usize = 4;
+/// What is kept of what a login shell prints before the executor begins, and of standard error.
+const NOISE: usize = 4 << 10;
+
+/// An executor that has greeted.
+pub(super) struct Started {
+    pub(super) input: Input,
+    pub(super) output: Output,
+    pub(super) decoder: FrameDecoder,
+    pub(super) hello: Hello,
+}
+
+/// What a start needs besides the connection.
+pub(super) struct Starter<'a> {
+    pub(super) target: &'a Target,
+    pub(super) images: &'a [Image],
+    pub(super) uploads: &'a Arc<Semaphore>,
+    pub(super) counters: &'a Counters,
+    pub(super) pty: bool,
+}
+
+impl Starter<'_> {
+    /// Starts the executor, sending it first if the host does not have it.
+    pub(super) async fn start(&self, connection: &dyn Connection) -> Result<Started, Error> {
+        let word = random_word()?;
+        if let Some(duplex) = connection.resident_executor(&word) {
+            let duplex = duplex.map_err(|error| Error::unreachable(&error))?;
+            let mut stream = Stream::new(duplex, &word);
+            return match self.line(&mut stream).await? {
+                Line::Begin => self.greet(stream).await,
+                _ => Err(self.failed("it did not begin as an executor does".to_owned())),
+            };
+        }
+        let mut excluded = Vec::new();
+        loop {
+            let command = script::command(self.images, &word, &self.target.remote_tmp, &excluded, self.pty);
+            let duplex = connection.shell(&command, self.pty).await.map_err(|error| Error::unreachable(&error))?;
+            let mut stream = Stream::new(duplex, &word);
+            match self.line(&mut stream).await? {
+                Line::Begin => return self.greet(stream).await,
+                Line::Fail(reason) => return Err(self.failed(reason)),
+                Line::Need { machine, place } => match self.upload(&mut stream, &machine).await? {
+                    Line::Begin => return self.greet(stream).await,
+                    Line::Fail(reason) if excluded.len() + 1 < PLACES => {
+                        tracing::debug!(host = self.target.name, reason, "the executor is sent to another directory");
+                        excluded.push(place);
+                    }
+                    Line::Fail(reason) => return Err(self.failed(reason)),
+                    Line::Need { .. } => return Err(self.failed("the executor was asked for twice".to_owned())),
+                },
+            }
+        }
+    }
+
+    async fn line(&self, stream: &mut Stream) -> Result<Line, Error> {
+        match timeout(START_DEADLINE, stream.line()).await {
+            Ok(Ok(line)) => Ok(line),
+            Ok(Err(reason)) => Err(self.failed(reason)),
+            Err(_) => {
+                let reason = format!("nothing came of it within {} s{}", START_DEADLINE.as_secs(), stream.said());
+                Err(self.failed(reason))
+            }
+        }
+    }
+
+    async fn upload(&self, stream: &mut Stream, machine: &str) -> Result<Line, Error> {
+        let image = self.images.iter().find(|image| script::runs_on(image, machine));
+        let image = image.ok_or_else(|| self.failed(format!("it asks for an executor for {machine:?}")))?;
+        // Fails only if the semaphore is closed, which nobody does.
+        let _permit = self.uploads.acquire().await;
+        add(&self.counters.uploads, 1);
+        add(&self.counters.sent, image.gzip.len());
+        let deadline = START_DEADLINE + Duration::from_secs(image.gzip.len() as u64 / SLOWEST_UPLOAD);
+        let transfer = async {
+            for piece in image.gzip.chunks(UPLOAD_PIECE) {
+                if !stream.input.send(piece.to_vec()).await {
+                    break;
+                }
+            }
+            // If the host stopped reading, it says why.
+            stream.line().await
+        };
+        match timeout(deadline, transfer).await {
+            Ok(line) => line.map_err(|reason| self.failed(reason)),
+            Err(_) => Err(self.failed(format!("it could not be sent within {} s", deadline.as_secs()))),
+        }
+    }
+
+    async fn greet(&self, mut stream: Stream) -> Result<Started, Error> {
+        match timeout(START_DEADLINE, stream.hello()).await {
+            Ok(Ok((decoder, hello))) if hello.protocol == PROTOCOL_VERSION => {
+                Ok(Started { input: stream.input, output: stream.output, decoder, hello })
+            }
+            Ok(Ok((_, hello))) => Err(self.failed(format!(
+                "it speaks version {} of the protocol and this program version {PROTOCOL_VERSION}",
+                hello.protocol
+            ))),
+            Ok(Err(reason)) => Err(self.failed(reason)),
+            Err(_) => Err(self.failed(format!("it did not greet within {} s", START_DEADLINE.as_secs()))),
+        }
+    }
+
+    fn failed(&self, reason: String) -> Error {
+        Error::Unreachable { message: format!("the executor could not be started on {}: {reason}", self.target.name) }
+    }
+}
+
+/// A line that is meant for the controller.
+enum Line {
+    /// The executor runs; frames follow.
+    Begin,
+    /// The script waits for an executor.
+    Need { machine: String, place: String },
+    /// The script gave up.
+    Fail(String),
+}
+
+/// The streams of the starting command: what arrives is searched for the lines that bear the random word.
+struct Stream {
+    input: Input,
+    output: Output,
+    word: String,
+    received: Vec<u8>,
+    stderr: Vec<u8>,
+    exit: Option<Exit>,
+}
+
+impl Stream {
+    fn new(duplex: Duplex, word: &str) -> Self {
+        Self {
+            input: duplex.input,
+            output: duplex.output,
+            word: word.to_owned(),
+            received: Vec::new(),
+            stderr: Vec::new(),
+            exit: None,
+        }
+    }
+
+    /// Takes in what arrives next; `false` at the end.
+    async fn receive(&mut self) -> bool {
+        match self.output.next().await {
+            Some(Piece::Stdout(bytes)) => self.received.extend(bytes),
+            Some(Piece::Stderr(bytes)) => {
+                self.stderr.extend(bytes);
+                keep_end(&mut self.stderr);
+            }
+            Some(Piece::Exit(exit)) => self.exit = Some(exit),
+            Some(Piece::Refused) => {
+                self.stderr.extend_from_slice(b"the server refused to run a command");
+                return false;
+            }
+            None => return false,
+        }
+        true
+    }
+
+    /// The next line meant for the controller. Everything before it is noise of a login shell.
+    async fn line(&mut self) -> Result<Line, String> {
+        loop {
+            if let Some(line) = self.take_line() {
+                return Ok(line);
+            }
+            if !self.receive().await {
+                return Err(self.ended());
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<Line> {
+        let markers = [BEGIN_MARKER, NEED, FAIL].map(|marker| format!("{marker}{}", self.word));
+        let found = markers.iter().enumerate().find_map(|(kind, marker)| {
+            let position = self.received.windows(marker.len()).position(|window| window == marker.as_bytes())?;
+            Some((kind, position, position + marker.len()))
+        });
+        let Some((kind, begin, after)) = found else {
+            // A marker may have arrived in part, so more than its length is kept.
+            keep_end(&mut self.received);
+            return None;
+        };
+        let line_end = after + self.received.get(after..)?.iter().position(|&byte| byte == b'\n')?;
+        let rest = String::from_utf8_lossy(self.received.get(after..line_end)?).trim().to_owned();
+        let noise = self.received.drain(..=line_end).take(begin).collect::<Vec<u8>>();
+        self.stderr.splice(0..0, noise);
+        keep_end(&mut self.stderr);
+        Some(match kind {
+            0 => Line::Begin,
+            1 => {
+                let (machine, place) = rest.split_once(' ').unwrap_or((&rest, ""));
+                Line::Need { machine: machine.to_owned(), place: place.to_owned() }
+            }
+            _ => Line::Fail(rest),
+        })
+    }
+
+    /// The executor's greeting, after its begin marker.
+    async fn hello(&mut self) -> Result<(FrameDecoder, Hello), String> {
+        let mut decoder = FrameDecoder::default();
+        loop {
+            decoder.extend(&std::mem::take(&mut self.received));
+            match decoder.next_frame::<Reply<serde_json::Value>>() {
+                Ok(Some((Reply::Hello(hello), _))) => return Ok((decoder, hello)),
+                Ok(Some(_)) => return Err("it did not greet first".to_owned()),
+                Ok(None) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+            if !self.receive().await {
+                return Err(self.ended());
+            }
+        }
+    }
+
+    fn ended(&self) -> String {
+        let end = match &self.exit {
+            Some(Exit::Status(status)) => format!("the command ended with status {status}"),
+            Some(Exit::Signal(signal)) => format!("the command was ended by signal {signal}"),
+            None => "the channel was closed".to_owned(),
+        };
+        format!("{end}{}", self.said())
+    }
+
+    /// What was printed instead of what was expected, as the end of a sentence.
+    fn said(&self) -> String {
+        let text =
+            [&self.received, &self.stderr].map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned()).join(" ");
+        if text.trim().is_empty() { String::new() } else { format!("; it printed: {}", text.trim()) }
+    }
+}
+
+/// Keeps the last bytes only.
+fn keep_end(bytes: &mut Vec<u8>) {
+    let excess = bytes.len().saturating_sub(NOISE);
+    bytes.drain(..excess);
+}
+
+/// A word that no login shell prints by chance.
+pub(super) fn random_word() -> Result<String, Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::Controller { message: format!("the system has no random numbers: {error}") })?;
+    Ok(hex::encode(bytes))
+}
