@@ -27,6 +27,9 @@ use super::{
 /// How long the start may take if the request does not say.
 const USUAL_TIMEOUT: u64 = 60;
 
+/// How long a method that was refused an answer has to end by itself.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// A started executor.
 pub(super) struct Parts {
     pub(super) child: Child,
@@ -143,9 +146,17 @@ impl<'a> Dialogue<'a> {
                 decoder,
             }),
             Err(stop) => {
+                // The end of its input lets the method end in order and write its log.
+                drop(self.input);
+                let deadline = Instant::now() + FAREWELL;
+                while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
                 let _ = self.child.kill();
-                drop((self.input, self.output, self.errors));
-                let _ = self.child.wait();
+                drop((self.output, self.errors));
+                // It may belong to root and take its time; nobody has to wait for that.
+                let mut child = self.child;
+                std::thread::spawn(move || child.wait());
                 Err(stop)
             }
         }

@@ -1,0 +1,195 @@
+//! Other users' executors, with the real `sudo` and `su`.
+//!
+//! Accounts and sudo rules are made in a mount namespace with a copy of `/etc`, so the machine's own are never touched. That takes root,
+//! `unshare` and `sudo`; without them these tests have nothing to show and pass.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{os::unix::fs::PermissionsExt, path::Path, process::Command};
+
+use common::{Session, become_user, request, shell};
+use serde_json::json;
+use windlass_protocol::{Become, Content, Delivery, Event, Request, ToExecutor};
+
+struct House {
+    directory: tempfile::TempDir,
+    extra: String,
+}
+
+impl House {
+    /// A place with the users anna (password `secret`) and ben, in which root's password is `toor`.
+    fn new(extra: &str) -> Option<House> {
+        let there = |program: &str| Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success();
+        let root = String::from_utf8(Command::new("id").arg("-u").output().unwrap().stdout).unwrap().trim() == "0";
+        if !root || !["unshare", "sudo", "useradd", "chpasswd", "su"].into_iter().all(there) {
+            return None;
+        }
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        Some(House { directory, extra: extra.to_owned() })
+    }
+
+    /// A session of an executor that runs as this user.
+    fn session(&self, user: &str) -> Session {
+        let place = self.directory.path().display();
+        let executor = env!("CARGO_BIN_EXE_windlass-executor");
+        let start = match user {
+            "root" => "exec \"$D/home/anna/private/windlass-executor\" serve word".to_owned(),
+            user => format!("exec su {user} -c \"exec $D/home/anna/private/windlass-executor serve word\""),
+        };
+        let script = format!(
+            "set -e; D={place}; mkdir -p $D/home $D/tmp; chmod 1777 $D/tmp; mount --bind $D/tmp /tmp; cp -a /etc $D/etc; mount --bind $D/etc /etc
+             for user in anna ben; do useradd -m -d $D/home/$user -s /bin/sh $user; done >&2
+             printf 'anna:secret\\nroot:toor\\n' | chpasswd >&2
+             mkdir -m 0700 $D/home/anna/private; cp {executor} $D/home/anna/private/; chown -R anna $D/home/anna/private
+             {extra}
+             cd $D/home/anna; {start}",
+            extra = self.extra
+        );
+        Session::of(Command::new("unshare").args(["--mount", "--propagation", "private", "sh", "-c", &script]))
+    }
+}
+
+fn allow(rule: &str) -> String {
+    format!("printf '%s\\n' {} > /etc/sudoers.d/test; chmod 440 /etc/sudoers.d/test", shell_words::quote(rule))
+}
+
+fn with(password: &str, who: Become) -> Become {
+    Become { password: Some(password.into()), ..who }
+}
+
+fn as_user(who: Become, mut request: Request<serde_json::Value>) -> Request<serde_json::Value> {
+    request.become_user = Some(who);
+    request
+}
+
+#[test]
+fn sudo_with_a_password_starts_one_executor() {
+    let Some(house) = House::new(&allow("anna ALL=(ALL) ALL")) else { return };
+    let mut session = house.session("anna");
+    let who = with("secret", become_user("sudo", "root"));
+    let first = session.run(as_user(who.clone(), shell(1, "id -un; echo $PPID; echo $HOME")));
+    assert_eq!(first.result["stdout_lines"][0], "root", "{}", first.result);
+    let second = session.run(as_user(who, shell(2, "id -un; echo $PPID; echo $HOME")));
+    assert_eq!(first.result["stdout"], second.result["stdout"]);
+    assert_eq!(session.run(shell(3, "id -un")).result["stdout"], "anna");
+    assert_eq!(session.close(), 0);
+}
+
+#[test]
+fn a_wrong_password_is_tried_once() {
+    let Some(house) = House::new(&allow("anna ALL=(ALL) ALL\nDefaults logfile=/etc/sudo.log")) else { return };
+    let mut session = house.session("anna");
+    for id in [1, 2] {
+        let answer = session.run(as_user(with("wrong", become_user("sudo", "root")), request(id, "ping", json!({}))));
+        let Some((Event::BecomeFailed { message }, _)) = answer.events.first() else { panic!("{:?}", answer.events) };
+        assert!(message.starts_with("Incorrect sudo password"), "{message}");
+        assert_eq!(answer.result["failed"], true);
+    }
+    let log = std::fs::read_to_string(house.directory.path().join("etc/sudo.log")).unwrap();
+    assert_eq!(log.matches("incorrect password attempt").count(), 1, "{log}");
+    assert!(log.contains("1 incorrect password attempt"), "{log}");
+    let right = session.run(as_user(with("secret", become_user("sudo", "root")), request(3, "ping", json!({}))));
+    assert_eq!(right.result["ping"], "pong", "{}", right.result);
+}
+
+#[test]
+fn a_missing_password_and_a_missing_rule_are_told() {
+    let Some(house) = House::new("") else { return };
+    let mut session = house.session("anna");
+    let missing = session.run(as_user(become_user("sudo", "root"), request(1, "ping", json!({})))).result;
+    assert!(missing["msg"].as_str().unwrap().starts_with("Missing sudo password"), "{missing}");
+    let refused = session.run(as_user(with("secret", become_user("sudo", "root")), request(2, "ping", json!({})))).result;
+    assert!(refused["msg"].as_str().unwrap().contains("sudoers"), "{refused}");
+    let nobody = session.run(as_user(with("secret", become_user("sudo", "nobody-here")), request(3, "ping", json!({})))).result;
+    assert_eq!(nobody["failed"], true);
+}
+
+#[test]
+fn an_unprivileged_user_gets_a_copy_that_is_removed() {
+    let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
+    let mut session = house.session("anna");
+    let answer = session.run(as_user(become_user("sudo", "ben"), shell(1, "id -un; pwd")));
+    assert_eq!(answer.result["stdout_lines"][0], "ben", "{}", answer.result);
+    assert_eq!(std::fs::read_dir(house.directory.path().join("tmp")).unwrap().count(), 0);
+    session.close();
+}
+
+#[test]
+fn sudo_that_requires_a_terminal_gets_one() {
+    let Some(house) = House::new(&allow("Defaults requiretty\nanna ALL=(ALL) ALL")) else { return };
+    let mut session = house.session("anna");
+    let who = with("secret", become_user("sudo", "root"));
+    let bytes: Vec<u8> = (0..300_000u32).map(|number| (number % 256) as u8).collect();
+    let place = house.directory.path().join("bytes");
+    let sum = {
+        use sha1::Digest;
+        hex::encode(sha1::Sha1::digest(&bytes))
+    };
+    let mut copy = as_user(who.clone(), request(1, "copy", json!({ "_content": 0, "dest": place.display().to_string() })));
+    copy.contents = vec![Content { name: "bytes".into(), size: 300_000, sha1: sum.clone(), mode: 0o644, delivery: Delivery::Inline }];
+    session.send(&ToExecutor::Run(copy), &bytes);
+    let copied = session.answer(1).result;
+    assert_eq!(copied["checksum"], sum, "{copied}");
+    assert_eq!(copied["owner"], "root");
+    let fetched = session.run(as_user(who, request(2, "fetch", json!({ "src": place.display().to_string() }))));
+    let received: Vec<u8> = fetched.events.into_iter().flat_map(|(_, blob)| blob).collect();
+    assert!(received == bytes, "the bytes came back changed");
+    session.close();
+}
+
+#[test]
+fn su_asks_on_a_terminal() {
+    let Some(house) = House::new("") else { return };
+    let mut session = house.session("anna");
+    let answer = session.run(as_user(with("toor", become_user("su", "root")), shell(1, "id -un")));
+    assert_eq!(answer.result["stdout"], "root", "{}", answer.result);
+    let wrong = session.run(as_user(with("wrong", become_user("su", "ben")), request(2, "ping", json!({})))).result;
+    assert!(wrong["msg"].as_str().unwrap().starts_with("Incorrect su password"), "{wrong}");
+    let missing = session.run(as_user(become_user("su", "ben"), request(3, "ping", json!({})))).result;
+    assert!(missing["msg"].as_str().unwrap().starts_with("Missing su password"), "{missing}");
+    session.close();
+}
+
+#[test]
+fn root_becomes_anyone() {
+    let Some(house) = House::new("") else { return };
+    let mut session = house.session("root");
+    for (id, method) in [(1, "su"), (2, "sudo")] {
+        let answer = session.run(as_user(become_user(method, "ben"), shell(id, "id -un")));
+        assert_eq!(answer.result["stdout"], "ben", "{method}: {}", answer.result);
+    }
+    session.close();
+}
+
+#[test]
+fn nothing_of_another_user_runs_on_when_the_controller_is_gone() {
+    let Some(house) = House::new(&allow("Defaults:ben requiretty\nanna ALL=(ALL) NOPASSWD: ALL")) else { return };
+    let mut session = house.session("anna");
+    let file = house.directory.path().join("pid");
+    let text = format!("echo $$ > {}; exec sleep 600", file.display());
+    session.send(&ToExecutor::Run(as_user(become_user("sudo", "root"), shell(1, &text))), &[]);
+    while std::fs::read_to_string(&file).unwrap_or_default().trim().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    session.close();
+    let pid = std::fs::read_to_string(&file).unwrap();
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat")).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z"), "still running: {stat}");
+}
+
+#[test]
+fn cancelling_reaches_another_users_executor() {
+    let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
+    let mut session = house.session("anna");
+    let mut slow = as_user(become_user("sudo", "root"), shell(1, "echo started; sleep 600"));
+    slow.stream = true;
+    session.send(&ToExecutor::Run(slow), &[]);
+    assert!(matches!(session.next().0, windlass_protocol::Reply::Event { id: 1, event: Event::Output { .. } }));
+    session.send(&ToExecutor::Cancel { id: 1 }, &[]);
+    assert_eq!(session.answer(1).result["failed"], true);
+    let again = session.run(as_user(become_user("sudo", "root"), shell(2, "id -un")));
+    assert_eq!(again.result["stdout"], "root");
+    session.close();
+}
