@@ -9,10 +9,10 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 
+use crate::emission::{self, Printed};
 use crate::engine::TemplateOptions;
 use crate::error::Error;
 use crate::syntax::{self, Dialect, Parsed, Part};
-use crate::emission::{self, Printed};
 use crate::{methods, operators};
 
 /// A compiled expression.

@@ -204,9 +204,7 @@ impl Inner {
                 }
                 value
             }
-            Compiled::Template(template) => {
-                template.render(Root::value(self, template.mutates, files))?
-            }
+            Compiled::Template(template) => template.render(Root::value(self, template.mutates, files))?,
         };
         match self.compat() {
             Compat::V2_19 => Ok(value),
@@ -281,9 +279,7 @@ impl Inner {
             Compiled::Text(value) => Ok(value.clone()),
             Compiled::Single(expression) => self.expression(expression, Some(options)),
             Compiled::Parts(parts) => self.concatenate(parts, Some(options)),
-            Compiled::Template(template) => {
-                Ok(template.render(Root::value(self, template.mutates, Some(options)))?)
-            }
+            Compiled::Template(template) => Ok(template.render(Root::value(self, template.mutates, Some(options)))?),
         }
     }
 

@@ -51,7 +51,8 @@ pub(crate) fn watch<T>(render: impl FnOnce() -> T) -> (T, Printed) {
     PRINTED.with_borrow_mut(|stack| stack.push(Printed::Nothing));
     let guard = Guard;
     let result = render();
-    let printed = PRINTED.with_borrow_mut(|stack| stack.last_mut().map(|last| std::mem::replace(last, Printed::Nothing)));
+    let printed =
+        PRINTED.with_borrow_mut(|stack| stack.last_mut().map(|last| std::mem::replace(last, Printed::Nothing)));
     drop(guard);
     (result, printed.unwrap_or(Printed::Nothing))
 }

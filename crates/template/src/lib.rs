@@ -41,7 +41,7 @@ pub use crate::context::Context;
 pub use crate::engine::{Compat, Engine, Options, Revealed, TemplateOptions};
 pub use crate::error::{Error, ErrorKind};
 pub use crate::json::{from_json, to_json};
-pub use crate::mark::{is_omit, is_undefined, omit, undefined, unknown};
+pub use crate::mark::{failed, is_omit, is_undefined, omit, undefined, unknown};
 pub use crate::python::{repr, text, truth, type_name};
 pub use crate::registry::{Function, Lookup, LookupOptions, call_filter, call_test};
 pub use crate::scope::{Scope, Variable};

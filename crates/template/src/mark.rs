@@ -116,8 +116,8 @@ fn nameless() -> Error {
     Error::new(ErrorKind::Undefined { name: String::new() }, "A parameter of the macro has no value.")
 }
 
-/// A value that fails with this error when it is used.
-pub(crate) fn failed(error: Error) -> Value {
+/// A value that fails with this error when it is used: for objects whose items may fail one by one, such as `hostvars`.
+pub fn failed(error: Error) -> Value {
     Value::from_object(Mark::Failed(error))
 }
 

@@ -155,6 +155,44 @@ fn a_variable_that_refers_to_itself_is_found_out() {
 }
 
 #[test]
+fn long_chains_of_variables_and_operators_are_no_recursion() {
+    let mut text_of_chain = String::from("v0: end\n");
+    for index in 1..=100 {
+        text_of_chain += &format!("v{index}: '{{{{ v{} }}}}'\n", index - 1);
+    }
+    text_of_chain += "w0: end\n";
+    for index in 1..=100 {
+        text_of_chain += &format!("w{index}: {{x: ['{{{{ w{}.x[0] | default(w0) ~ \"\" }}}}']}}\n", index - 1);
+    }
+    let context = context(&text_of_chain);
+    assert_eq!(context.render_to_string(&text("{{ v100 }}")).unwrap(), "end");
+    assert_eq!(context.render_to_string(&text("{{ w100.x[0] }}")).unwrap(), "end");
+    let sum = vec!["1"; 500].join(" + ");
+    assert_eq!(context.evaluate(&sum, &Span::none()).unwrap(), Value::from(500));
+    assert!(context.condition(&text(&vec!["v0 == 'x'"; 300].join(" or "))).is_ok());
+    let branches = vec!["1 if v0 == 'x' else "; 100].concat();
+    assert_eq!(context.evaluate(&(branches + "2"), &Span::none()).unwrap(), Value::from(2));
+}
+
+#[test]
+fn contexts_can_be_used_from_many_threads() {
+    fn shared<T: Send + Sync>(value: T) -> T {
+        value
+    }
+    let context = shared(context("a: '{{ b }}'\nb: {c: '{{ d }}'}\nd: 1\n"));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for item in 0..50 {
+                    let context = context.with(extra("item", item));
+                    assert_eq!(context.render(&text("{{ a.c + item }}")).unwrap(), Value::from(1 + item));
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn what_is_omitted_as_a_whole_is_for_the_caller_to_decide() {
     let context = context("a: 1\n");
     assert_eq!(*context.render(&text("{{ nope | default(omit) }}")).unwrap_err().kind(), ErrorKind::Omitted);

@@ -35,6 +35,11 @@ impl Code {
     fn new(text: String) -> Code {
         Code { text, path: None, bare: false }
     }
+
+    /// The code where a method is called on it. A filter needs no parentheses in front of another one, but here.
+    fn operand(&self) -> String {
+        if self.bare { self.text.clone() } else { format!("({})", self.text) }
+    }
 }
 
 impl<'a> Parser<'a> {
@@ -164,11 +169,26 @@ impl<'a> Parser<'a> {
     }
 
     fn conditional(&mut self) -> Result<Code, Error> {
-        let mut code = self.or()?;
+        let code = self.or()?;
+        if self.peek_name() != Some("if") {
+            return Ok(code);
+        }
+        Ok(Code::new(format!("({})", self.branches(code.text)?)))
+    }
+
+    /// What follows `value` in `value if test else ...`. Branches follow each other without more parentheses, because
+    /// minijinja limits how deep expressions nest.
+    fn branches(&mut self, value: String) -> Result<String, Error> {
+        let mut code = value;
         while self.accept_word("if") {
             let test = self.or()?.text;
-            let otherwise = if self.accept_word("else") { self.condition()? } else { "(none|__nothing)".to_owned() };
-            code = Code::new(format!("({} if ({test}|__check) else {otherwise})", code.text));
+            let otherwise = if self.accept_word("else") {
+                let next = self.or()?.text;
+                self.nested(|parser| parser.branches(next))?
+            } else {
+                "none|__nothing".to_owned()
+            };
+            code = format!("{code} if {test}|__check else {otherwise}");
         }
         Ok(code)
     }
@@ -186,18 +206,19 @@ impl<'a> Parser<'a> {
         if self.peek_name() != Some(word) {
             return Ok(first);
         }
-        let mut text = first.text;
+        let mut operands = vec![first.text];
         while self.accept_word(word) {
-            let right = operand(self)?.text;
-            text = format!("(({text}|__check) {word} {right})");
+            operands.push(operand(self)?.text);
         }
-        Ok(Code::new(text))
+        // The last operand is the value; those before it are judged.
+        let separator = format!("|__check {word} ");
+        Ok(Code::new(format!("({})", operands.join(&separator))))
     }
 
     fn not(&mut self) -> Result<Code, Error> {
         if self.accept_word("not") {
             let code = self.nested(Self::not)?;
-            return Ok(Code::new(format!("({}|__not)", code.text)));
+            return Ok(Code::new(format!("{}|__not", code.text)));
         }
         self.comparison()
     }
@@ -223,7 +244,7 @@ impl<'a> Parser<'a> {
             };
             self.position += 1;
             let right = self.sum()?.text;
-            links.push(format!("({left}|{filter}({right}))"));
+            links.push(format!("{left}|{filter}({right})"));
             left = right;
         }
         match links.len() {
@@ -243,7 +264,7 @@ impl<'a> Parser<'a> {
             for (operator, filter) in operators {
                 if self.accept(operator) {
                     let right = operand(self)?.text;
-                    left = Code::new(format!("({}|{filter}({right}))", left.text));
+                    left = Code::new(format!("{}|{filter}({right})", left.text));
                     continue 'operators;
                 }
             }
@@ -264,7 +285,7 @@ impl<'a> Parser<'a> {
         while self.accept("~") {
             items.push(self.product()?.text);
         }
-        Ok(Code::new(format!("([{}]|__tilde)", items.join(", "))))
+        Ok(Code::new(format!("[{}]|__tilde", items.join(", "))))
     }
 
     fn product(&mut self) -> Result<Code, Error> {
@@ -286,7 +307,7 @@ impl<'a> Parser<'a> {
         let mut code = match sign {
             Some(filter) => {
                 let operand = self.nested(|parser| parser.unary(false))?;
-                Code::new(format!("({}|{filter})", operand.text))
+                Code::new(format!("{}|{filter}", operand.text))
             }
             None => self.primary()?,
         };
@@ -323,7 +344,7 @@ impl<'a> Parser<'a> {
                 }
                 let literal = quote(&text);
                 if super::is_template(&text) && (self.nested_templates || self.lookups > 0) {
-                    Code::new(format!("({literal}|__template)"))
+                    Code::new(format!("{literal}|__template"))
                 } else {
                     Code::new(literal)
                 }
@@ -339,11 +360,11 @@ impl<'a> Parser<'a> {
             Kind::Operator("[") => {
                 let items = self.items("]")?;
                 let list = format!("[{}]", items.join(", "));
-                Code::new(if self.mutates { format!("({list}|__list)") } else { list })
+                Code::new(if self.mutates { format!("{list}|__list") } else { list })
             }
             Kind::Operator("{") => {
                 let dict = self.nested(Self::dictionary)?;
-                Code::new(if self.mutates { format!("({dict}|__dict)") } else { dict })
+                Code::new(if self.mutates { format!("{dict}|__dict") } else { dict })
             }
             Kind::Operator(_) => {
                 self.position -= 1;
@@ -406,7 +427,7 @@ impl<'a> Parser<'a> {
         match &token.kind {
             Kind::Name(name) if self.peek_is("(") => {
                 let arguments = self.arguments()?;
-                Ok(Code::new(format!("{}.{name}({arguments})", object.text)))
+                Ok(Code::new(format!("{}.{name}({arguments})", object.operand())))
             }
             Kind::Name(name) => Ok(access(object, "__attr", &quote(name), &format!(".{name}"))),
             Kind::Integer(digits) => Ok(access(object, "__item", digits, &format!(".{digits}"))),
@@ -440,7 +461,7 @@ impl<'a> Parser<'a> {
         if slice {
             bounds.push(current.unwrap_or_else(|| "none".to_owned()));
             bounds.resize(3, "none".to_owned());
-            return Ok(Code::new(format!("({}|__slice({}))", object.text, bounds.join(", "))));
+            return Ok(Code::new(format!("{}|__slice({})", object.text, bounds.join(", "))));
         }
         let Some(key) = current else { return Err(self.unexpected("a key or an index")) };
         let written = self.text[start..end].trim();
@@ -513,15 +534,15 @@ impl<'a> Parser<'a> {
     pub(super) fn filter(&mut self, value: &str) -> Result<String, Error> {
         let name = self.dotted_name()?;
         if name == super::REREAD {
-            return Ok(format!("({value}|{name})"));
+            return Ok(format!("{value}|{name}"));
         }
         if self.peek_is("(") {
             let arguments = self.arguments()?;
             if !arguments.is_empty() {
-                return Ok(format!("({value}|__filter({}, {arguments}))", quote(&name)));
+                return Ok(format!("{value}|__filter({}, {arguments})", quote(&name)));
             }
         }
-        Ok(format!("({value}|__filter({}))", quote(&name)))
+        Ok(format!("{value}|__filter({})", quote(&name)))
     }
 
     fn test(&mut self, value: Code) -> Result<Code, Error> {
@@ -546,8 +567,8 @@ impl<'a> Parser<'a> {
             }
         };
         let comma = if arguments.is_empty() { "" } else { ", " };
-        let test = format!("({}|__is({}{comma}{arguments}))", value.text, quote(&name));
-        Ok(Code::new(if negated { format!("({test}|__not)") } else { test }))
+        let test = format!("{}|__is({}{comma}{arguments})", value.text, quote(&name));
+        Ok(Code::new(if negated { format!("{test}|__not") } else { test }))
     }
 }
 
@@ -555,8 +576,8 @@ impl<'a> Parser<'a> {
 fn access(object: Code, filter: &str, key: &str, suffix: &str) -> Code {
     let path = object.path.map(|path| path + suffix);
     let text = match &path {
-        Some(path) => format!("({}|{filter}({key}, {}))", object.text, quote(path)),
-        None => format!("({}|{filter}({key}))", object.text),
+        Some(path) => format!("{}|{filter}({key}, {})", object.text, quote(path)),
+        None => format!("{}|{filter}({key})", object.text),
     };
     Code { text, path, bare: false }
 }

@@ -148,9 +148,7 @@ fn set(parser: &mut Parser<'_>) -> Result<(String, bool), Error> {
 
 /// A filter that is applied to a captured block: ` | __filter("name", arguments)`.
 fn bare_filter(parser: &mut Parser<'_>) -> Result<String, Error> {
-    let applied = parser.filter("")?;
-    let inner = applied.strip_prefix('(').and_then(|code| code.strip_suffix(')')).unwrap_or(&applied);
-    Ok(format!(" {inner}"))
+    Ok(format!(" {}", parser.filter("")?))
 }
 
 fn parameters(parser: &mut Parser<'_>) -> Result<String, Error> {
