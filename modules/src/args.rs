@@ -17,7 +17,13 @@ impl Args {
         let given = match arguments {
             Value::Object(map) => map,
             Value::Null => &empty,
-            other => return Err(Failure::new(format!("the arguments of {} must be a mapping, not {}", spec.name, kind_of(other)))),
+            other => {
+                return Err(Failure::new(format!(
+                    "the arguments of {} must be a mapping, not {}",
+                    spec.name,
+                    kind_of(other)
+                )));
+            }
         };
         let mut warnings = Vec::new();
         let values = coerce_all(spec.name, spec.options, given, host, &mut warnings, "")?;
@@ -43,13 +49,19 @@ impl Args {
             let matches = values.get(*option).is_some_and(|found| text_of(found) == *value);
             let missing: Vec<_> = needed.iter().filter(|name| !has(name)).copied().collect();
             if matches && !missing.is_empty() {
-                return Err(Failure::new(format!("{option} is {value} but all of the following are missing: {}", missing.join(", "))));
+                return Err(Failure::new(format!(
+                    "{option} is {value} but all of the following are missing: {}",
+                    missing.join(", ")
+                )));
             }
         }
         for (option, needed) in spec.required_by {
             let missing: Vec<_> = needed.iter().filter(|name| !has(name)).copied().collect();
             if has(option) && !missing.is_empty() {
-                return Err(Failure::new(format!("missing parameter(s) required by '{option}': {}", missing.join(", "))));
+                return Err(Failure::new(format!(
+                    "missing parameter(s) required by '{option}': {}",
+                    missing.join(", ")
+                )));
             }
         }
         Ok(Args { values, warnings })
@@ -57,7 +69,8 @@ impl Args {
 
     /// All values as a typed structure; the fields are named as the options.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_value(self.values.clone().into()).map_err(|error| Failure::new(format!("an argument has an unexpected value: {error}")))
+        serde_json::from_value(self.values.clone().into())
+            .map_err(|error| Failure::new(format!("an argument has an unexpected value: {error}")))
     }
 
     /// A text.
@@ -92,7 +105,11 @@ impl Args {
 
     /// The texts of a list; empty if it was not given.
     pub fn list(&self, name: &str) -> Vec<&str> {
-        self.values.get(name).and_then(Value::as_array).map(|items| items.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
+        self.values
+            .get(name)
+            .and_then(Value::as_array)
+            .map(|items| items.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default()
     }
 
     /// Any value, if it was given and is not null.
@@ -122,7 +139,9 @@ fn coerce_all(
 ) -> Result<Map, Failure> {
     let unknown: Vec<_> = given
         .keys()
-        .filter(|name| !options.iter().any(|option| option.name == name.as_str() || option.aliases.contains(&name.as_str())))
+        .filter(|name| {
+            !options.iter().any(|option| option.name == name.as_str() || option.aliases.contains(&name.as_str()))
+        })
         .map(|name| format!("{path}{name}"))
         .collect();
     if !unknown.is_empty() {
@@ -160,7 +179,11 @@ fn coerce_all(
         check_choice(option, &value, path)?;
         values.insert(option.name.to_owned(), value);
     }
-    if missing.is_empty() { Ok(values) } else { Err(Failure::new(format!("missing required arguments: {}", missing.join(", ")))) }
+    if missing.is_empty() {
+        Ok(values)
+    } else {
+        Err(Failure::new(format!("missing required arguments: {}", missing.join(", "))))
+    }
 }
 
 fn check_choice(option: &Opt, value: &Value, path: &str) -> Result<(), Failure> {
@@ -189,7 +212,11 @@ fn coerce(
 ) -> Result<Value, Failure> {
     let refuse = |wanted: &str| {
         let shown = if option.no_log { "a secret value".to_owned() } else { text_of(value) };
-        Failure::new(format!("argument '{path}{}' is of type {} and we were unable to convert to {wanted}: {shown}", option.name, kind_of(value)))
+        Failure::new(format!(
+            "argument '{path}{}' is of type {} and we were unable to convert to {wanted}: {shown}",
+            option.name,
+            kind_of(value)
+        ))
     };
     Ok(match kind {
         Kind::Raw => value.clone(),
@@ -210,7 +237,9 @@ fn coerce(
         Kind::List(inner) => {
             let items: Vec<Value> = match value {
                 Value::Array(items) => items.clone(),
-                Value::String(text) if !matches!(inner, Kind::Dict | Kind::Raw) || !text.trim_start().starts_with(['[', '{']) => {
+                Value::String(text)
+                    if !matches!(inner, Kind::Dict | Kind::Raw) || !text.trim_start().starts_with(['[', '{']) =>
+                {
                     text.split(',').map(|part| Value::from(part.trim())).collect()
                 }
                 Value::String(text) => match serde_json::from_str(text) {
@@ -285,7 +314,9 @@ fn truth(value: &Value) -> Option<bool> {
 
 fn integer(value: &Value) -> Option<i64> {
     match value {
-        Value::Number(number) => number.as_i64().or_else(|| number.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i64)),
+        Value::Number(number) => number
+            .as_i64()
+            .or_else(|| number.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i64)),
         Value::String(text) => text.trim().parse().ok(),
         _ => None,
     }
@@ -322,7 +353,8 @@ fn key_values(text: &str) -> Option<Map> {
 pub(crate) fn expand_path(text: &str, host: &Host) -> String {
     let mut path = text.to_owned();
     if let Some(rest) = text.strip_prefix('~') {
-        let (user, tail) = rest.split_once('/').map_or((rest, ""), |(user, _)| (user, rest.get(user.len()..).unwrap_or_default()));
+        let (user, tail) =
+            rest.split_once('/').map_or((rest, ""), |(user, _)| (user, rest.get(user.len()..).unwrap_or_default()));
         let home = if user.is_empty() { host.variable("HOME").or_else(|| home_of(None)) } else { home_of(Some(user)) };
         if let Some(home) = home {
             path = format!("{home}{tail}");

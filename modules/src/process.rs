@@ -131,7 +131,10 @@ impl Command {
                 return Err(failure);
             }
         };
-        let status = running.child.wait().map_err(|error| Failure::new(format!("The process could not be awaited: {error}.")))?;
+        let status = running
+            .child
+            .wait()
+            .map_err(|error| Failure::new(format!("The process could not be awaited: {error}.")))?;
         running.reaped = true;
         let truncated = stdout.truncated() || stderr.truncated();
         Ok(Output { rc: code(status), stdout: stdout.bytes(), stderr: stderr.bytes(), truncated })
@@ -357,9 +360,8 @@ impl Pipes {
 }
 
 fn non_blocking(descriptor: OwnedFd) -> Result<File, Failure> {
-    let flags = rustix::fs::fcntl_getfl(&descriptor).and_then(|flags| {
-        rustix::fs::fcntl_setfl(&descriptor, flags | rustix::fs::OFlags::NONBLOCK)
-    });
+    let flags = rustix::fs::fcntl_getfl(&descriptor)
+        .and_then(|flags| rustix::fs::fcntl_setfl(&descriptor, flags | rustix::fs::OFlags::NONBLOCK));
     flags.map_err(|error| Failure::new(format!("A pipe to the process could not be set up: {error}.")))?;
     Ok(File::from(descriptor))
 }

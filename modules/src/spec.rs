@@ -59,7 +59,8 @@ impl Spec {
             return true;
         }
         let Some((collection, short)) = name.rsplit_once('.') else { return false };
-        let ours = collection == self.collection || (collection == "ansible.legacy" && self.collection == "ansible.builtin");
+        let ours =
+            collection == self.collection || (collection == "ansible.legacy" && self.collection == "ansible.builtin");
         ours && (short == self.name || self.aliases.contains(&short))
     }
 

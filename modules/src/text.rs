@@ -5,7 +5,8 @@ pub fn lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let boundary = rest.find(['\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}']);
+        let boundary =
+            rest.find(['\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}']);
         let Some(at) = boundary else {
             lines.push(rest.to_owned());
             break;

@@ -20,7 +20,9 @@ struct House {
 impl House {
     /// A place with the users anna (password `secret`) and ben, in which root's password is `toor`.
     fn new(extra: &str) -> Option<House> {
-        let there = |program: &str| Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success();
+        let there = |program: &str| {
+            Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success()
+        };
         let root = String::from_utf8(Command::new("id").arg("-u").output().unwrap().stdout).unwrap().trim() == "0";
         if !root || !["unshare", "sudo", "useradd", "chpasswd", "su"].into_iter().all(there) {
             return None;
@@ -100,9 +102,11 @@ fn a_missing_password_and_a_missing_rule_are_told() {
     let mut session = house.session("anna");
     let missing = session.run(as_user(become_user("sudo", "root"), request(1, "ping", json!({})))).result;
     assert!(missing["msg"].as_str().unwrap().starts_with("Missing sudo password"), "{missing}");
-    let refused = session.run(as_user(with("secret", become_user("sudo", "root")), request(2, "ping", json!({})))).result;
+    let refused =
+        session.run(as_user(with("secret", become_user("sudo", "root")), request(2, "ping", json!({})))).result;
     assert!(refused["msg"].as_str().unwrap().contains("sudoers"), "{refused}");
-    let nobody = session.run(as_user(with("secret", become_user("sudo", "nobody-here")), request(3, "ping", json!({})))).result;
+    let nobody =
+        session.run(as_user(with("secret", become_user("sudo", "nobody-here")), request(3, "ping", json!({})))).result;
     assert_eq!(nobody["failed"], true);
 }
 
@@ -127,8 +131,15 @@ fn sudo_that_requires_a_terminal_gets_one() {
         use sha1::Digest;
         hex::encode(sha1::Sha1::digest(&bytes))
     };
-    let mut copy = as_user(who.clone(), request(1, "copy", json!({ "_content": 0, "dest": place.display().to_string() })));
-    copy.contents = vec![Content { name: "bytes".into(), size: 300_000, sha1: sum.clone(), mode: 0o644, delivery: Delivery::Inline }];
+    let mut copy =
+        as_user(who.clone(), request(1, "copy", json!({ "_content": 0, "dest": place.display().to_string() })));
+    copy.contents = vec![Content {
+        name: "bytes".into(),
+        size: 300_000,
+        sha1: sum.clone(),
+        mode: 0o644,
+        delivery: Delivery::Inline,
+    }];
     session.send(&ToExecutor::Run(copy), &bytes);
     let copied = session.answer(1).result;
     assert_eq!(copied["checksum"], sum, "{copied}");
@@ -163,13 +174,12 @@ fn root_becomes_anyone() {
     session.close();
 }
 
-#[test]
-fn nothing_of_another_user_runs_on_when_the_controller_is_gone() {
-    let Some(house) = House::new(&allow("Defaults:ben requiretty\nanna ALL=(ALL) NOPASSWD: ALL")) else { return };
+/// Starts a long command as root, closes the connection, and looks for the command.
+fn runs_on(house: &House, who: Become) {
     let mut session = house.session("anna");
     let file = house.directory.path().join("pid");
     let text = format!("echo $$ > {}; exec sleep 600", file.display());
-    session.send(&ToExecutor::Run(as_user(become_user("sudo", "root"), shell(1, &text))), &[]);
+    session.send(&ToExecutor::Run(as_user(who, shell(1, &text))), &[]);
     while std::fs::read_to_string(&file).unwrap_or_default().trim().is_empty() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
@@ -177,6 +187,18 @@ fn nothing_of_another_user_runs_on_when_the_controller_is_gone() {
     let pid = std::fs::read_to_string(&file).unwrap();
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat")).unwrap_or_default();
     assert!(stat.is_empty() || stat.contains(") Z"), "still running: {stat}");
+}
+
+#[test]
+fn nothing_runs_on_under_sudo_when_the_controller_is_gone() {
+    let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
+    runs_on(&house, become_user("sudo", "root"));
+}
+
+#[test]
+fn nothing_runs_on_on_a_terminal_when_the_controller_is_gone() {
+    let Some(house) = House::new("") else { return };
+    runs_on(&house, with("toor", become_user("su", "root")));
 }
 
 #[test]

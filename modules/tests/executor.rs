@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path, thread::sleep, time::Duration};
 
 use common::{Session, request, shell};
 use serde_json::json;
-use windlass_protocol::{Event, Reply, Stream, ToExecutor};
+use windlass_protocol::{Content, Delivery, Event, Reply, Stream, ToExecutor};
 
 #[test]
 fn it_greets_and_answers_and_ends() {
@@ -58,7 +58,8 @@ fn output_is_streamed_as_it_comes() {
     request.stream = true;
     let answer = session.run(request);
     let of = |wanted: Stream| -> Vec<u8> {
-        let chosen = answer.events.iter().filter(|(event, _)| matches!(event, Event::Output { stream } if *stream == wanted));
+        let chosen =
+            answer.events.iter().filter(|(event, _)| matches!(event, Event::Output { stream } if *stream == wanted));
         chosen.flat_map(|(_, blob)| blob.clone()).collect()
     };
     assert_eq!((of(Stream::Stdout), of(Stream::Stderr)), (b"one\n".to_vec(), b"two\n".to_vec()));
@@ -112,6 +113,55 @@ fn nothing_runs_on_when_the_controller_is_gone() {
     let pid = std::fs::read_to_string(&file).unwrap();
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat")).unwrap_or_default();
     assert!(stat.is_empty() || stat.contains(") Z"), "still running: {stat}");
+}
+
+#[test]
+fn a_large_content_is_asked_for_and_only_when_it_differs() {
+    let directory = tempfile::tempdir().unwrap();
+    let dest = directory.path().join("large");
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|number| (number / 7) as u8).collect();
+    let sum = {
+        use sha1::Digest;
+        hex::encode(sha1::Sha1::digest(&bytes))
+    };
+    let copy = |id| {
+        let mut copy = request(id, "copy", json!({ "_content": 0, "dest": dest.display().to_string() }));
+        let size = bytes.len() as u64;
+        copy.contents =
+            vec![Content { name: "large".into(), size, sha1: sum.clone(), mode: 0o644, delivery: Delivery::OnDemand }];
+        copy
+    };
+    let mut session = Session::start();
+    session.send(&ToExecutor::Run(copy(1)), &[]);
+    let (asked, _) = session.next();
+    assert!(matches!(asked, Reply::Event { id: 1, event: Event::NeedContent { content: 0 } }), "{asked:?}");
+    let mut pieces = bytes.chunks(400_000).peekable();
+    while let Some(piece) = pieces.next() {
+        session.send(&ToExecutor::Content { id: 1, content: 0, last: pieces.peek().is_none() }, piece);
+    }
+    let answer = session.answer(1);
+    assert_eq!(answer.result["checksum"], sum, "{}", answer.result);
+    assert!(std::fs::read(&dest).unwrap() == bytes);
+    let again = session.run(copy(2));
+    assert_eq!((again.events.len(), &again.result["changed"]), (0, &json!(false)));
+}
+
+#[test]
+fn a_content_that_ends_early_leaves_the_old_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let dest = directory.path().join("a");
+    std::fs::write(&dest, "old").unwrap();
+    let mut copy = request(1, "copy", json!({ "_content": 0, "dest": dest.display().to_string() }));
+    copy.contents =
+        vec![Content { name: "a".into(), size: 9, sha1: "0".repeat(40), mode: 0o644, delivery: Delivery::OnDemand }];
+    let mut session = Session::start();
+    session.send(&ToExecutor::Run(copy), &[]);
+    session.next();
+    session.send(&ToExecutor::Content { id: 1, content: 0, last: true }, b"part");
+    let answer = session.answer(1);
+    assert!(answer.result["msg"].as_str().unwrap().contains("checksum"), "{}", answer.result);
+    assert_eq!(std::fs::read_to_string(&dest).unwrap(), "old");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
 #[test]

@@ -19,7 +19,11 @@ fn a_directory_with_its_parents() {
 
 #[test]
 fn a_file_is_in_the_way_of_a_directory() {
-    Bench::new().write("a", "x").refuses("file", json!({ "path": "@/a", "state": "directory" }), "already exists as a file");
+    Bench::new().write("a", "x").refuses(
+        "file",
+        json!({ "path": "@/a", "state": "directory" }),
+        "already exists as a file",
+    );
 }
 
 #[test]
@@ -28,7 +32,11 @@ fn recursion_reaches_everything() {
     bench.write("d/e/f", "x").write("d/g", "x");
     bench.converges("file", json!({ "path": "@/d", "state": "directory", "recurse": true, "mode": "u=rwX,g=rX,o=" }));
     assert_eq!((bench.mode("d"), bench.mode("d/e"), bench.mode("d/e/f")), (0o750, 0o750, 0o640));
-    bench.refuses("file", json!({ "path": "@/d/g", "state": "file", "recurse": true }), "recurse option requires state");
+    bench.refuses(
+        "file",
+        json!({ "path": "@/d/g", "state": "file", "recurse": true }),
+        "recurse option requires state",
+    );
 }
 
 #[test]
@@ -50,7 +58,11 @@ fn a_link_and_its_next_target() {
     bench.converges("file", json!({ "src": "@/two", "path": "@/link", "state": "link" }));
     assert_eq!(bench.read("link"), "2");
     bench.refuses("file", json!({ "src": "three", "path": "@/link", "state": "link" }), "src file does not exist");
-    bench.refuses("file", json!({ "src": "one", "path": "@/two", "state": "link" }), "refusing to convert from file to symlink");
+    bench.refuses(
+        "file",
+        json!({ "src": "one", "path": "@/two", "state": "link" }),
+        "refusing to convert from file to symlink",
+    );
     bench.converges("file", json!({ "src": "three", "path": "@/two", "state": "link", "force": true }));
 }
 
@@ -122,11 +134,16 @@ fn a_file_of_the_controller() {
     assert_eq!((bench.read("app.conf").as_str(), bench.mode("app.conf")), ("port = 1\n", 0o751));
     assert_eq!(result["src"], "files/app.conf");
     assert_eq!(result["diff"]["after_header"], "files/app.conf");
-    let below = bench.converges("copy", json!({ "_content": 0, "_original_basename": "app.conf", "dest": "@/etc/sub/" }));
+    let below =
+        bench.converges("copy", json!({ "_content": 0, "_original_basename": "app.conf", "dest": "@/etc/sub/" }));
     assert_eq!(bench.read("etc/sub/app.conf"), "port = 1\n");
     assert_eq!(below["dest"], bench.path("etc/sub/app.conf").display().to_string());
     bench.rests("copy", json!({ "_content": 0, "_original_basename": "app.conf", "dest": "@/etc/sub" }));
-    bench.refuses("copy", json!({ "_content": 0, "dest": "@/x", "checksum": "00" }), "does not match the expected checksum");
+    bench.refuses(
+        "copy",
+        json!({ "_content": 0, "dest": "@/x", "checksum": "00" }),
+        "does not match the expected checksum",
+    );
 }
 
 #[test]
@@ -149,7 +166,11 @@ fn a_file_that_is_there_can_be_left() {
 fn a_file_is_checked_before_it_is_in_place() {
     let bench = Bench::new();
     bench.write("a", "old");
-    bench.refuses("copy", json!({ "content": "new", "dest": "@/a", "validate": "grep -q good %s" }), "failed to validate");
+    bench.refuses(
+        "copy",
+        json!({ "content": "new", "dest": "@/a", "validate": "grep -q good %s" }),
+        "failed to validate",
+    );
     bench.refuses("copy", json!({ "content": "new", "dest": "@/a", "validate": "true" }), "validate must contain %s");
     bench.converges("copy", json!({ "content": "good", "dest": "@/a", "validate": "grep -q good %s" }));
 }
@@ -176,8 +197,14 @@ fn a_tree_of_the_controller() {
         { "path": "sub/b", "kind": "file", "content": 1, "mode": "0644" },
         { "path": "sub/c", "kind": "link", "target": "b" },
     ]);
-    bench.converges("copy", json!({ "dest": "@/new/place", "_entries": entries, "mode": "0600", "directory_mode": "0700" }));
-    assert_eq!((bench.read("new/place/sub/c"), bench.mode("new/place/sub"), bench.mode("new/place/a")), ("B".into(), 0o700, 0o600));
+    bench.converges(
+        "copy",
+        json!({ "dest": "@/new/place", "_entries": entries, "mode": "0600", "directory_mode": "0700" }),
+    );
+    assert_eq!(
+        (bench.read("new/place/sub/c"), bench.mode("new/place/sub"), bench.mode("new/place/a")),
+        ("B".into(), 0o700, 0o600)
+    );
     let bad = json!([{ "path": "../x", "kind": "directory" }]);
     bench.refuses("copy", json!({ "dest": "@/new", "_entries": bad }), "leads out of the tree");
 }
@@ -208,14 +235,17 @@ fn stat_knows_everything() {
     std::os::unix::fs::symlink("a", bench.path("link")).unwrap();
     let stat = bench.rests("stat", json!({ "path": "@/a" }))["stat"].clone();
     assert_eq!(stat["checksum"], "f572d396fae9206628714fb2ce00f72e94f2258f");
-    for (key, value) in [("exists", true), ("isreg", true), ("isdir", false), ("rusr", true), ("xoth", false), ("readable", true)] {
+    for (key, value) in
+        [("exists", true), ("isreg", true), ("isdir", false), ("rusr", true), ("xoth", false), ("readable", true)]
+    {
         assert_eq!(stat[key], value, "{key}");
     }
     assert_eq!(stat["size"], 6);
     let link = bench.rests("stat", json!({ "path": "@/link" }))["stat"].clone();
     assert_eq!((&link["islnk"], &link["lnk_target"]), (&json!(true), &json!("a")));
     assert_eq!(link["lnk_source"], bench.path("a").canonicalize().unwrap().display().to_string());
-    let followed = bench.rests("stat", json!({ "path": "@/link", "follow": true, "checksum_algorithm": "md5" }))["stat"].clone();
+    let followed =
+        bench.rests("stat", json!({ "path": "@/link", "follow": true, "checksum_algorithm": "md5" }))["stat"].clone();
     assert_eq!(followed["checksum"], "b1946ac92492d2347c6235b4d2611184");
     assert_eq!(bench.rests("stat", json!({ "path": "@/none" }))["stat"], json!({ "exists": false }));
 }
@@ -255,12 +285,14 @@ fn scripts_of_the_controller_run() {
 #[test]
 fn commands_and_their_conditions() {
     let bench = Bench::new();
-    let result = bench.converges("command", json!({ "_raw_params": "touch 'a b.flag'", "chdir": "@", "creates": "*.flag" }));
+    let result =
+        bench.converges("command", json!({ "_raw_params": "touch 'a b.flag'", "chdir": "@", "creates": "*.flag" }));
     assert_eq!(result["cmd"], json!(["touch", "a b.flag"]));
     let skipped = bench.rests("command", json!({ "cmd": "false", "creates": "@/*.flag" }));
     assert!(skipped["msg"].as_str().unwrap().starts_with("Did not run command since"));
     bench.converges("shell", json!({ "cmd": "rm *.flag", "chdir": "@", "removes": "@/*.flag" }));
-    let failed = bench.refuses("shell", json!({ "_raw_params": "echo out; echo err >&2; exit 3" }), "non-zero return code");
+    let failed =
+        bench.refuses("shell", json!({ "_raw_params": "echo out; echo err >&2; exit 3" }), "non-zero return code");
     assert_eq!((&failed["rc"], &failed["stdout"], &failed["stderr"]), (&json!(3), &json!("out"), &json!("err")));
     assert_eq!(failed["changed"], true);
     let check = bench.run("command", json!({ "argv": ["rm", "-rf", "@"] }), true);

@@ -25,7 +25,8 @@ pub(super) fn invocation(who: &Become, executor: &[String], mark: &str) -> Resul
     };
     let program = |usual: &str| {
         let exe = who.exe.as_deref().filter(|exe| !exe.is_empty()).unwrap_or(usual);
-        shell_words::split(exe).map_err(|error| Refusal::new(format!("become_exe cannot be split into words: {error}.")))
+        shell_words::split(exe)
+            .map_err(|error| Refusal::new(format!("become_exe cannot be split into words: {error}.")))
     };
     let root = rustix::process::geteuid().is_root();
     match who.method.as_str() {

@@ -90,7 +90,9 @@ impl Drop for Reachable {
 /// Whether the user can pass every directory on the way and execute the file. Root can, but for a network filesystem that does not trust it;
 /// there the start fails with a message of its own.
 fn readable(path: &Path, name: &str) -> bool {
-    let Some(user) = accounts::user_by_name(name).or_else(|| accounts::user_by_id(name.strip_prefix('#')?.parse().ok()?)) else {
+    let Some(user) =
+        accounts::user_by_name(name).or_else(|| accounts::user_by_id(name.strip_prefix('#')?.parse().ok()?))
+    else {
         return false;
     };
     if user.uid == 0 {

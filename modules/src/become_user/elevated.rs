@@ -28,6 +28,7 @@ pub(crate) struct Elevated {
     pending: Mutex<HashSet<u64>>,
     alive: AtomicBool,
     said: Arc<Mutex<Vec<u8>>>,
+    terminal: bool,
 }
 
 impl Elevated {
@@ -42,6 +43,7 @@ impl Elevated {
             pending: Mutex::default(),
             alive: AtomicBool::new(true),
             said: Arc::clone(&said),
+            terminal: errors.is_none(),
         });
         let refuse = |error: std::io::Error| Refusal::new(format!("The executor could not start a thread: {error}."));
         if let Some(errors) = errors {
@@ -75,19 +77,40 @@ impl Elevated {
         write_frame(file, message, blob).is_ok()
     }
 
-    pub(crate) fn close(&self) {
-        *lock(&self.input) = None;
+    /// Stops what runs. Closing the connection would do too, but where it is a terminal the executor would be hung up on before it could
+    /// stop its processes.
+    pub(crate) fn cancel_all(&self) {
+        let pending: Vec<u64> = lock(&self.pending).iter().copied().collect();
+        for id in pending {
+            self.send(&ToExecutor::Cancel { id }, &[]);
+        }
     }
 
-    pub(crate) fn wait(&self, longest: Duration) {
-        let deadline = Instant::now() + longest;
-        while self.alive() && Instant::now() < deadline {
+    /// Waits until nothing runs any more, closes the connection, and waits for the executor's end.
+    pub(crate) fn wait(&self, deadline: Instant) {
+        self.wait_until(deadline, || lock(&self.pending).is_empty());
+        self.close();
+        if self.terminal {
+            // The relaying thread still holds the terminal open; it is hung up when this process ends.
+            return;
+        }
+        self.wait_until(deadline + Duration::from_secs(1), || false);
+        if self.alive() {
+            // The relaying thread reaps it; of another user's process this may not be allowed, but its connection is closed.
+            if let Ok(mut child) = self.child.try_lock() {
+                let _ = child.kill();
+            }
+        }
+    }
+
+    fn wait_until(&self, deadline: Instant, reached: impl Fn() -> bool) {
+        while self.alive() && !reached() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(10));
         }
-        let mut child = lock(&self.child);
-        if !matches!(child.try_wait(), Ok(Some(_))) {
-            let _ = child.kill();
-        }
+    }
+
+    fn close(&self) {
+        *lock(&self.input) = None;
     }
 
     fn relay(&self, session: &Arc<Session>, mut output: File, mut decoder: FrameDecoder) {
@@ -119,7 +142,11 @@ impl Elevated {
         let pending: Vec<u64> = lock(&self.pending).drain().collect();
         for id in pending {
             let tail = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            session.done(id, failed(format!("The executor of user {} ended before the task was done{tail}.", self.user)), &[]);
+            session.done(
+                id,
+                failed(format!("The executor of user {} ended before the task was done{tail}.", self.user)),
+                &[],
+            );
         }
         let _ = lock(&self.child).wait();
     }

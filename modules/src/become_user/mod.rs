@@ -11,7 +11,7 @@ use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -80,14 +80,15 @@ impl Users {
         }
     }
 
-    /// Closes the connections; an executor whose connection is closed stops what it runs and ends.
+    /// Stops what the executors run.
     pub(crate) fn end(&self) {
-        self.each(|elevated| elevated.close());
+        self.each(Elevated::cancel_all);
     }
 
-    /// Waits until the executors have ended, but not for ever.
+    /// Waits until nothing runs any more and closes the connections, which ends the executors; but does not wait for ever.
     pub(crate) fn wait(&self) {
-        self.each(|elevated| elevated.wait(crate::process::GRACE + Duration::from_secs(3)));
+        let deadline = Instant::now() + crate::process::GRACE + Duration::from_secs(3);
+        self.each(|elevated| elevated.wait(deadline));
     }
 
     fn each(&self, action: impl Fn(&Elevated)) {

@@ -107,13 +107,18 @@ struct Dialogue<'a> {
 impl<'a> Dialogue<'a> {
     fn open(invocation: &'a Invocation, who: &'a Become, word: &str, terminal: bool) -> Result<Dialogue<'a>, Stop> {
         let started = if terminal {
-            terminal::spawn(&invocation.words).and_then(|(child, control)| Ok((child, control.try_clone()?, control, None)))
+            terminal::spawn(&invocation.words)
+                .and_then(|(child, control)| Ok((child, control.try_clone()?, control, None)))
         } else {
             piped(&invocation.words)
         };
         let (child, input, output, errors) = started.map_err(|error| {
             let program = invocation.words.first().map(String::as_str).unwrap_or_default();
-            Refusal::new(format!("{program} could not be started to become {}: {}.", who.user, crate::process::reason(&error)))
+            Refusal::new(format!(
+                "{program} could not be started to become {}: {}.",
+                who.user,
+                crate::process::reason(&error)
+            ))
         })?;
         let seconds = if who.timeout == 0 { USUAL_TIMEOUT } else { who.timeout };
         Ok(Dialogue {
@@ -138,13 +143,9 @@ impl<'a> Dialogue<'a> {
     fn hold(mut self) -> Result<Parts, Stop> {
         let held = self.until_greeted();
         match held {
-            Ok(decoder) => Ok(Parts {
-                child: self.child,
-                input: self.input,
-                output: self.output,
-                errors: self.errors,
-                decoder,
-            }),
+            Ok(decoder) => {
+                Ok(Parts { child: self.child, input: self.input, output: self.output, errors: self.errors, decoder })
+            }
             Err(stop) => {
                 // The end of its input lets the method end in order and write its log.
                 drop(self.input);
@@ -183,7 +184,9 @@ impl<'a> Dialogue<'a> {
                     Ok(None) => decoder = Some(waiting),
                     Ok(Some(_)) | Err(_) => {
                         let user = &self.who.user;
-                        return Err(Refusal::new(format!("The executor of user {user} did not greet as expected.")).into());
+                        return Err(
+                            Refusal::new(format!("The executor of user {user} did not greet as expected.")).into()
+                        );
                     }
                 }
             }

@@ -17,7 +17,9 @@ fn main() -> ExitCode {
                 Err(_) => ExitCode::FAILURE,
             }
         }
-        _ => complain("This program is started by windlass. Usage: windlass-executor serve WORD | windlass-executor --version"),
+        _ => complain(
+            "This program is started by windlass. Usage: windlass-executor serve WORD | windlass-executor --version",
+        ),
     }
 }
 

@@ -90,7 +90,8 @@ pub(super) fn check_directory(args: &Args, shown: &Value) -> Result<(), Failure>
     if Path::new(directory).is_dir() {
         return Ok(());
     }
-    let mut failure = Failure::new(format!("Unable to change directory before execution: {directory} is not a directory."));
+    let mut failure =
+        Failure::new(format!("Unable to change directory before execution: {directory} is not a directory."));
     failure.data = skeleton(shown);
     Err(failure)
 }

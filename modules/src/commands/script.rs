@@ -86,7 +86,9 @@ impl Module for Script {
 }
 
 fn write(host: &Host, content: usize, path: &Path) -> Result<(), Failure> {
-    let refuse = |error: io::Error| Failure::new(format!("The script could not be written to {}: {}.", path.display(), reason(&error)));
+    let refuse = |error: io::Error| {
+        Failure::new(format!("The script could not be written to {}: {}.", path.display(), reason(&error)))
+    };
     let mut file = File::options().write(true).create_new(true).mode(0o700).open(path).map_err(refuse)?;
     io::copy(&mut host.read_content(content)?, &mut file).and_then(|_| file.flush()).map_err(refuse)
 }

@@ -35,7 +35,9 @@ pub fn split(text: &str) -> Result<Vec<String>, Failure> {
             }
             '\\' => match characters.next() {
                 Some(escaped) => word.get_or_insert_default().push(escaped),
-                None => return Err(Failure::new(format!("The command ends with a backslash that escapes nothing: {text}"))),
+                None => {
+                    return Err(Failure::new(format!("The command ends with a backslash that escapes nothing: {text}")));
+                }
             },
             other => word.get_or_insert_default().push(other),
         }
@@ -54,7 +56,10 @@ mod tests {
 
     #[test]
     fn quotes_and_escapes() {
-        assert_eq!(split(r#"a "b c" 'd "e"' f\ g "\$h \" \\" ''"#).unwrap(), ["a", "b c", "d \"e\"", "f g", "\\$h \" \\", ""]);
+        assert_eq!(
+            split(r#"a "b c" 'd "e"' f\ g "\$h \" \\" ''"#).unwrap(),
+            ["a", "b c", "d \"e\"", "f g", "\\$h \" \\", ""]
+        );
         assert_eq!(split("  \n ").unwrap(), Vec::<String>::new());
         assert_eq!(split("a # b").unwrap(), ["a", "#", "b"]);
     }

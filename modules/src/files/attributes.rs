@@ -89,7 +89,8 @@ impl Attributes {
     pub fn of(args: &Args, host: &Host) -> Result<Attributes, Failure> {
         let mode = args.value("mode").map(Mode::parse).transpose()?;
         let owner = args.str("owner").filter(|name| !name.is_empty());
-        let owner = owner.map(|name| id(name, "user", host, |name| Some(accounts::user_by_name(name)?.uid))).transpose()?;
+        let owner =
+            owner.map(|name| id(name, "user", host, |name| Some(accounts::user_by_name(name)?.uid))).transpose()?;
         let group = args.str("group").filter(|name| !name.is_empty());
         let group =
             group.map(|name| id(name, "group", host, |name| Some(accounts::group_by_name(name)?.gid))).transpose()?;
@@ -115,7 +116,8 @@ impl Attributes {
     /// What is not as it is asked for. `follow` looks at what a link points to.
     pub fn changes(&self, path: &Path, follow: bool) -> Result<Vec<Change>, Failure> {
         let found = if follow { path.metadata() } else { path.symlink_metadata() };
-        let found = found.map_err(|error| Failure::new(format!("{} cannot be looked at: {}.", path.display(), reason(&error))))?;
+        let found = found
+            .map_err(|error| Failure::new(format!("{} cannot be looked at: {}.", path.display(), reason(&error))))?;
         let mut changes = Vec::new();
         let mut note = |name, before: String, after: String| {
             if before != after {

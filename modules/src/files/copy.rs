@@ -40,7 +40,9 @@ static SPEC: Spec = Spec {
         Opt::new("src", Kind::Path, "What to copy."),
         Opt::new("content", Kind::Raw, "The text of the file, instead of `src`."),
         BACKUP,
-        Opt::new("force", Kind::Bool, "Replace a file that is there with other content.").aliases(&["thirsty"]).default("true"),
+        Opt::new("force", Kind::Bool, "Replace a file that is there with other content.")
+            .aliases(&["thirsty"])
+            .default("true"),
         VALIDATE,
         Opt::new("directory_mode", Kind::Raw, "Permission bits of directories that are made."),
         Opt::new("remote_src", Kind::Bool, "`src` is on the host.").default("false"),
@@ -123,13 +125,19 @@ impl Task {
             (None, None, None, Some(src)) if args.bool("remote_src") => {
                 let path = Path::new(src);
                 match path.metadata() {
-                    Ok(found) if found.is_dir() => Origin::Tree(tree::read(path, src.ends_with('/'), args.bool("local_follow"), host)?),
-                    Ok(_) => Origin::File { source: Source::File(path.to_owned()), name: name.or_else(|| file_name(src)) },
+                    Ok(found) if found.is_dir() => {
+                        Origin::Tree(tree::read(path, src.ends_with('/'), args.bool("local_follow"), host)?)
+                    }
+                    Ok(_) => {
+                        Origin::File { source: Source::File(path.to_owned()), name: name.or_else(|| file_name(src)) }
+                    }
                     Err(_) => return Err(Failure::new(format!("Source {src} not found"))),
                 }
             }
             (None, None, None, Some(src)) => {
-                return Err(Failure::new(format!("The controller sent no content for {src}. Set remote_src if it is on the host.")));
+                return Err(Failure::new(format!(
+                    "The controller sent no content for {src}. Set remote_src if it is on the host."
+                )));
             }
             (None, None, None, None) => return Err(Failure::new("src (or content) is required")),
         };
@@ -166,15 +174,18 @@ impl Task {
         let kept = !self.force && path.symlink_metadata().is_ok();
         let plan = if make_parent {
             let data = file.data().clone();
-            Plan::sequence(vec![directory::plan(&parent, &self.directories)?, file]).with_all(data).and_then(move |_host, outcome| {
-                outcome.data.extend(describe(&path));
-                Ok(())
-            })
+            Plan::sequence(vec![directory::plan(&parent, &self.directories)?, file]).with_all(data).and_then(
+                move |_host, outcome| {
+                    outcome.data.extend(describe(&path));
+                    Ok(())
+                },
+            )
         } else {
             file
         };
         let plan = if let Some(src) = src { plan.with("src", src) } else { plan };
         let plan = if kept { plan.with("msg", "file already exists") } else { plan };
+        let plan = if plan.is_change() { plan } else { plan.with("path", shown.clone()) };
         Ok(plan.with("dest", shown))
     }
 
@@ -184,7 +195,9 @@ impl Task {
         if attributes.mode == Some(Mode::Preserve) {
             let bits = match &source {
                 Source::Controller(index) => Some(host.content(*index)?.mode & 0o7777),
-                Source::File(file) => std::fs::metadata(file).ok().map(|found| std::os::unix::fs::MetadataExt::mode(&found) & 0o7777),
+                Source::File(file) => {
+                    std::fs::metadata(file).ok().map(|found| std::os::unix::fs::MetadataExt::mode(&found) & 0o7777)
+                }
                 Source::Bytes(_) => None,
             };
             attributes.mode = bits.map(Mode::Bits);
@@ -203,13 +216,17 @@ impl Task {
     }
 
     fn check_sum(&self, plan: &Plan) -> Result<(), Failure> {
-        let (Some(expected), Some(found)) = (&self.checksum, plan.data().get("checksum").and_then(Value::as_str)) else {
+        let (Some(expected), Some(found)) = (&self.checksum, plan.data().get("checksum").and_then(Value::as_str))
+        else {
             return Ok(());
         };
         if expected.eq_ignore_ascii_case(found) {
             return Ok(());
         }
-        let text = format!("Copied file does not match the expected checksum. Transfer failed. The source of {} has {found}.", self.dest);
+        let text = format!(
+            "Copied file does not match the expected checksum. Transfer failed. The source of {} has {found}.",
+            self.dest
+        );
         Err(Failure::new(text).with("checksum", found).with("expected_checksum", expected.as_str()))
     }
 }

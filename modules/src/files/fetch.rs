@@ -23,7 +23,12 @@ static SPEC: Spec = Spec {
         Opt::required("src", Kind::Path, "The file on the host."),
         Opt::new("dest", Kind::Str, "The directory on the control machine."),
         Opt::new("fail_on_missing", Kind::Bool, "A file that is missing or unreadable is a failure.").default("true"),
-        Opt::new("flat", Kind::Bool, "Keep the file at `dest` itself, or below it under its own name if `dest` ends with `/`.").default("false"),
+        Opt::new(
+            "flat",
+            Kind::Bool,
+            "Keep the file at `dest` itself, or below it under its own name if `dest` ends with `/`.",
+        )
+        .default("false"),
         Opt::new("validate_checksum", Kind::Bool, "Compare the checksums after the transfer.").default("true"),
         Opt::new("_checksum", Kind::Str, "The SHA-1 of the file that the controller has."),
     ],
@@ -55,7 +60,9 @@ impl Module for Fetch {
         let file = File::open(&src).and_then(|file| Ok((file.metadata()?, file)));
         let (found, _) = match file {
             Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return missing("the remote file does not exist".to_owned()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return missing("the remote file does not exist".to_owned());
+            }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 return missing("the remote file is not readable".to_owned());
             }

@@ -115,7 +115,9 @@ mod tests {
     #[test]
     fn wildcards() {
         assert!(matches("*.conf", "a.conf") && matches("*", "") && matches("a?c", "abc") && matches("[a-c]x", "bx"));
-        assert!(matches("[!a]x", "bx") && !matches("[!a]x", "ax") && matches("[]]", "]") && matches("a*b*c", "a-b-b-c"));
+        assert!(
+            matches("[!a]x", "bx") && !matches("[!a]x", "ax") && matches("[]]", "]") && matches("a*b*c", "a-b-b-c")
+        );
         assert!(!matches("*.conf", "a.conf.bak") && !matches("a?c", "ac") && !matches("", "a") && matches("[", "["));
         assert!(matches("{a,b}", "{a,b}") && !matches("{a,b}", "a"));
     }

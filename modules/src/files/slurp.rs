@@ -12,7 +12,9 @@ pub struct Slurp;
 static SPEC: Spec = Spec {
     name: "slurp",
     summary: "Read a file into the result",
-    description: &["The content is in base64, so that it survives whatever it is; `b64decode` makes a text of it. Large files are better fetched."],
+    description: &[
+        "The content is in base64, so that it survives whatever it is; `b64decode` makes a text of it. Large files are better fetched.",
+    ],
     options: &[Opt::required("src", Kind::Path, "The file.").aliases(&["path"])],
     examples: "- name: Read the host key\n  ansible.builtin.slurp:\n    src: /etc/ssh/ssh_host_ed25519_key.pub\n  register: key\n\n\
                - name: Show it\n  ansible.builtin.debug:\n    msg: \"{{ key.content | b64decode }}\"\n",

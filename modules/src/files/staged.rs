@@ -38,7 +38,8 @@ impl Staged {
             // The directory may be closed although the file is open to us.
             Err(error) if attributes.unsafe_writes && target.exists() => {
                 let elsewhere = std::env::temp_dir();
-                let mut staged = Staged::create(&elsewhere, target).map_err(|_| unwritable(target, directory, &error))?;
+                let mut staged =
+                    Staged::create(&elsewhere, target).map_err(|_| unwritable(target, directory, &error))?;
                 staged.in_place = true;
                 Ok(staged)
             }
@@ -85,7 +86,10 @@ impl Staged {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
                     let target = self.target.display();
-                    return Err(Failure::new(format!("The content of {target} could not be read: {}.", reason(&error))));
+                    return Err(Failure::new(format!(
+                        "The content of {target} could not be read: {}.",
+                        reason(&error)
+                    )));
                 }
             };
             let bytes = buffer.get(..count).unwrap_or_default();
@@ -117,7 +121,8 @@ impl Staged {
         let target = self.target.clone();
         let old: Option<Metadata> = target.metadata().ok().filter(|old| !old.is_dir());
         let old_context = if old.is_some() { context(&target) } else { None };
-        let refuse = |what: &str, error: &io::Error| Failure::new(format!("{what} {}: {}.", target.display(), reason(error)));
+        let refuse =
+            |what: &str, error: &io::Error| Failure::new(format!("{what} {}: {}.", target.display(), reason(error)));
         attributes
             .prepare(&self.file, old.as_ref(), FRESH_FILE)
             .map_err(|error| refuse("Owner and permissions could not be set for", &error))?;
@@ -136,7 +141,9 @@ impl Staged {
                 let _ = File::open(directory_of(&target)).and_then(|directory| directory.sync_all());
                 Ok(())
             }
-            Err(Errno::BUSY | Errno::XDEV | Errno::ACCESS | Errno::PERM) if attributes.unsafe_writes => self.overwrite(),
+            Err(Errno::BUSY | Errno::XDEV | Errno::ACCESS | Errno::PERM) if attributes.unsafe_writes => {
+                self.overwrite()
+            }
             Err(Errno::BUSY) => Err(Failure::new(format!(
                 "{} cannot be replaced because it is a mount point of its own, as in a container. Set unsafe_writes to overwrite it in place.",
                 target.display()
@@ -176,7 +183,12 @@ pub fn directory_of(path: &Path) -> &Path {
 
 fn unwritable(target: &Path, directory: &Path, error: &io::Error) -> Failure {
     let text = if directory.is_dir() {
-        format!("Destination {} not writable: no file can be made in {}: {}.", target.display(), directory.display(), reason(error))
+        format!(
+            "Destination {} not writable: no file can be made in {}: {}.",
+            target.display(),
+            directory.display(),
+            reason(error)
+        )
     } else {
         format!("Destination directory {} does not exist", directory.display())
     };

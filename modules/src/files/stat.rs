@@ -21,7 +21,9 @@ pub struct Stat;
 static SPEC: Spec = Spec {
     name: "stat",
     summary: "Tell what is known of a file",
-    description: &["Reads a file's kind, owner, permissions, times and checksum. A file that does not exist is no failure: `stat.exists` is false."],
+    description: &[
+        "Reads a file's kind, owner, permissions, times and checksum. A file that does not exist is no failure: `stat.exists` is false.",
+    ],
     options: &[
         Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "name"]),
         Opt::new("follow", Kind::Bool, "Look at what a link points to.").default("false"),
@@ -40,7 +42,12 @@ static SPEC: Spec = Spec {
     ],
     examples: "- name: Is it set up already?\n  ansible.builtin.stat:\n    path: /etc/app.conf\n  register: config\n\n\
                - name: Set it up\n  ansible.builtin.command: app-setup\n  when: not config.stat.exists\n",
-    returns: &[Return { name: "stat", kind: "dict", when: "always", doc: "`exists`, and of a file that exists everything else." }],
+    returns: &[Return {
+        name: "stat",
+        kind: "dict",
+        when: "always",
+        doc: "`exists`, and of a file that exists everything else.",
+    }],
     ..Spec::EMPTY
 };
 
@@ -58,10 +65,14 @@ impl Module for Stat {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Plan::unchanged().with("stat", json!({ "exists": false })));
             }
-            Err(error) => return Err(Failure::new(format!("{text} cannot be looked at: {}.", process::reason(&error)))),
+            Err(error) => {
+                return Err(Failure::new(format!("{text} cannot be looked at: {}.", process::reason(&error))));
+            }
         };
         let mut stat = basics(text, &found);
-        for (key, wanted) in [("readable", Access::READ_OK), ("writeable", Access::WRITE_OK), ("executable", Access::EXEC_OK)] {
+        for (key, wanted) in
+            [("readable", Access::READ_OK), ("writeable", Access::WRITE_OK), ("executable", Access::EXEC_OK)]
+        {
             stat.insert(key.into(), access(path, wanted).is_ok().into());
         }
         if found.is_symlink() {
@@ -87,7 +98,8 @@ impl Module for Stat {
         }
         if args.bool("get_attributes") {
             let flags = flags_of(path).unwrap_or(rustix::fs::IFlags::empty());
-            let names: Vec<&str> = FLAGS.iter().filter(|(_, flag, _)| flags.contains(*flag)).map(|(.., name)| *name).collect();
+            let names: Vec<&str> =
+                FLAGS.iter().filter(|(_, flag, _)| flags.contains(*flag)).map(|(.., name)| *name).collect();
             stat.insert("attr_flags".into(), letters(flags).into());
             stat.insert("attributes".into(), names.into());
             stat.insert("version".into(), Value::Null);

@@ -42,7 +42,8 @@ impl Times {
             Time::Now => true,
             Time::At(at) => (at, 0) != (seconds, nanos),
         };
-        differs(self.modification, found.mtime(), found.mtime_nsec()) || differs(self.access, found.atime(), found.atime_nsec())
+        differs(self.modification, found.mtime(), found.mtime_nsec())
+            || differs(self.access, found.atime(), found.atime_nsec())
     }
 
     /// Gives the file these times.

@@ -178,9 +178,12 @@ impl Wanted {
     /// The SHA-1 of the content; the controller's it knows without reading.
     fn sum(&self, host: &Host) -> Result<String, Failure> {
         match &self.source {
-            Source::Controller(index) if !host.content(*index)?.sha1.is_empty() => Ok(host.content(*index)?.sha1.clone()),
-            _ => checksum::of_reader(Hasher::sha1(), &mut *self.open(host)?, host)
-                .map_err(|error| Failure::new(format!("The content of {} could not be read: {error}.", self.path.display()))),
+            Source::Controller(index) if !host.content(*index)?.sha1.is_empty() => {
+                Ok(host.content(*index)?.sha1.clone())
+            }
+            _ => checksum::of_reader(Hasher::sha1(), &mut *self.open(host)?, host).map_err(|error| {
+                Failure::new(format!("The content of {} could not be read: {error}.", self.path.display()))
+            }),
         }
     }
 
@@ -204,7 +207,9 @@ impl Wanted {
         }
         let mut bytes = Vec::new();
         let read = self.open(host)?.take(limit).read_to_end(&mut bytes);
-        read.map_err(|error| Failure::new(format!("The content of {} could not be read: {error}.", self.path.display())))?;
+        read.map_err(|error| {
+            Failure::new(format!("The content of {} could not be read: {error}.", self.path.display()))
+        })?;
         Ok(bytes)
     }
 }

@@ -135,7 +135,10 @@ impl Session {
             if now >= deadline {
                 break;
             }
-            routes = self.idle.wait_timeout(routes, deadline - now).map_or_else(|error| error.into_inner().0, |woken| woken.0);
+            routes = self
+                .idle
+                .wait_timeout(routes, deadline - now)
+                .map_or_else(|error| error.into_inner().0, |woken| woken.0);
         }
         drop(routes);
         self.users.wait();

@@ -80,12 +80,17 @@ impl Bench {
     /// All bytes that were sent as a file.
     pub(crate) fn fetched(&self) -> Vec<u8> {
         let received = self.controller.received.lock().unwrap();
-        received.iter().filter(|(event, _)| matches!(event, Event::FileData)).flat_map(|(_, blob)| blob.clone()).collect()
+        received
+            .iter()
+            .filter(|(event, _)| matches!(event, Event::FileData))
+            .flat_map(|(_, blob)| blob.clone())
+            .collect()
     }
 
     /// Runs a module with diff on. `@` in a text argument is the directory.
     pub(crate) fn run(&self, module: &str, args: Value, check: bool) -> Value {
-        let host = Host::new(Arc::clone(&self.controller) as Arc<dyn Sink>, check, true).with_contents(self.descriptions.clone());
+        let host = Host::new(Arc::clone(&self.controller) as Arc<dyn Sink>, check, true)
+            .with_contents(self.descriptions.clone());
         let found = registry::find(module).unwrap_or_else(|| panic!("no module {module}"));
         run(found, &self.resolve(args), &host)
     }

@@ -62,12 +62,24 @@ pub(super) fn read(top: &Path, inside: bool, follow: bool, host: &Host) -> Resul
 /// Links that are followed can lead in a circle; no sensible tree is this deep.
 const MAX_DEPTH: usize = 128;
 
-fn walk(directory: &Path, relative: &Path, follow: bool, host: &Host, entries: &mut Vec<Entry>, depth: usize) -> Result<(), Failure> {
+fn walk(
+    directory: &Path,
+    relative: &Path,
+    follow: bool,
+    host: &Host,
+    entries: &mut Vec<Entry>,
+    depth: usize,
+) -> Result<(), Failure> {
     host.check_cancelled()?;
     if depth > MAX_DEPTH {
-        return Err(Failure::new(format!("{} is more than {MAX_DEPTH} directories deep; do its links lead in a circle?", directory.display())));
+        return Err(Failure::new(format!(
+            "{} is more than {MAX_DEPTH} directories deep; do its links lead in a circle?",
+            directory.display()
+        )));
     }
-    let refuse = |path: &Path, error: std::io::Error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error)));
+    let refuse = |path: &Path, error: std::io::Error| {
+        Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error)))
+    };
     let found = directory.metadata().map_err(|error| refuse(directory, error))?;
     let entry = |path: &Path, kind, mode: u32| Entry {
         path: path.to_owned(),
@@ -87,7 +99,8 @@ fn walk(directory: &Path, relative: &Path, follow: bool, host: &Host, entries: &
         let (path, relative) = (directory.join(&name), relative.join(&name));
         if path.is_symlink() && !follow {
             let target = std::fs::read_link(&path).map_err(|error| refuse(&path, error))?;
-            entries.push(Entry { target: Some(target.display().to_string()), ..entry(&relative, EntryKind::Link, 0o777) });
+            entries
+                .push(Entry { target: Some(target.display().to_string()), ..entry(&relative, EntryKind::Link, 0o777) });
             continue;
         }
         let found = path.metadata().map_err(|error| refuse(&path, error))?;
@@ -104,7 +117,10 @@ fn walk(directory: &Path, relative: &Path, follow: bool, host: &Host, entries: &
 pub(super) fn plan(task: &Task, entries: &[Entry], host: &Host) -> Result<Plan, Failure> {
     let top = PathBuf::from(&task.dest);
     if top.exists() && !top.is_dir() {
-        return Err(Failure::new(format!("{} is not a directory, so a directory cannot be copied to it.", top.display())));
+        return Err(Failure::new(format!(
+            "{} is not a directory, so a directory cannot be copied to it.",
+            top.display()
+        )));
     }
     let mut plans = Vec::new();
     if !top.is_dir() {
@@ -138,7 +154,9 @@ fn plan_file(task: &Task, entry: &Entry, path: &Path, host: &Host) -> Result<Pla
     let source = match (&entry.file, entry.content) {
         (Some(file), _) => Source::File(file.clone()),
         (None, Some(index)) => Source::Controller(index),
-        (None, None) => return Err(Failure::new(format!("The controller sent no content for {}.", entry.path.display()))),
+        (None, None) => {
+            return Err(Failure::new(format!("The controller sent no content for {}.", entry.path.display())));
+        }
     };
     let mut wanted = task.wanted(path, source, host)?;
     wanted.directory_to_come = true;
@@ -146,7 +164,10 @@ fn plan_file(task: &Task, entry: &Entry, path: &Path, host: &Host) -> Result<Pla
 }
 
 fn plan_link(task: &Task, entry: &Entry, path: &Path) -> Result<Option<Plan>, Failure> {
-    let target = entry.target.clone().ok_or_else(|| Failure::new(format!("The link {} has no target.", entry.path.display())))?;
+    let target = entry
+        .target
+        .clone()
+        .ok_or_else(|| Failure::new(format!("The link {} has no target.", entry.path.display())))?;
     let old = std::fs::read_link(path).ok();
     if old.as_deref() == Some(Path::new(&target)) || (old.is_some() && !task.force) {
         return Ok(None);

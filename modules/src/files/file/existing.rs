@@ -16,7 +16,9 @@ pub(super) fn plan_file(task: Task) -> Result<Plan, Failure> {
     let now = state_of(&path);
     if !matches!(now, "file" | "hard") {
         let shown = show(&path);
-        return Err(Failure::new(format!("file ({shown}) is {now}, cannot continue")).with("path", shown).with("state", now));
+        return Err(Failure::new(format!("file ({shown}) is {now}, cannot continue"))
+            .with("path", shown)
+            .with("state", now));
     }
     plan_attributes(&task, path.clone(), "path", true)
 }

@@ -27,7 +27,10 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
         let base = if now == "directory" { &task.path } else { directory_of(&task.path) };
         let full = base.join(src);
         if !full.exists() {
-            let sentence = format!("src file does not exist, use \"force=yes\" if you really want to create the link: {}", full.display());
+            let sentence = format!(
+                "src file does not exist, use \"force=yes\" if you really want to create the link: {}",
+                full.display()
+            );
             if !host.check() {
                 return Err(refuse(sentence).with("src", src.as_str()));
             }
@@ -58,7 +61,9 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
     };
     if same {
         return match attribute_target(&task) {
-            Some((path, follow)) => Ok(with_keys(plan_attributes(&task, path, "dest", follow)?.with_all(describe(&task.path)))),
+            Some((path, follow)) => {
+                Ok(with_keys(plan_attributes(&task, path, "dest", follow)?.with_all(describe(&task.path))))
+            }
             None => Ok(with_keys(Plan::unchanged().with_all(describe(&task.path)))),
         };
     }
@@ -102,7 +107,8 @@ pub(super) fn plan_hard(task: Task) -> Result<Plan, Failure> {
         return Ok(plan_attributes(&task, task.path.clone(), "dest", true)?.with("src", serde_json::Value::Null));
     };
     let Ok(source) = Path::new(&src).metadata() else { return Err(refuse("src does not exist")) };
-    let same = task.path.symlink_metadata().is_ok_and(|found| (found.dev(), found.ino()) == (source.dev(), source.ino()));
+    let same =
+        task.path.symlink_metadata().is_ok_and(|found| (found.dev(), found.ino()) == (source.dev(), source.ino()));
     if same {
         return Ok(plan_attributes(&task, task.path.clone(), "dest", true)?.with("src", src));
     }

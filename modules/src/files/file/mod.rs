@@ -32,13 +32,26 @@ static SPEC: Spec = Spec {
     ],
     options: with_attributes![
         Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "name"]),
-        Opt::new("state", Kind::Str, "What it shall be.").choices(&["absent", "directory", "file", "hard", "link", "touch"]),
-        Opt::new("src", Kind::Path, "What a link points to. Of a symbolic link it may be relative to the link's directory."),
+        Opt::new("state", Kind::Str, "What it shall be.").choices(&[
+            "absent",
+            "directory",
+            "file",
+            "hard",
+            "link",
+            "touch"
+        ]),
+        Opt::new(
+            "src",
+            Kind::Path,
+            "What a link points to. Of a symbolic link it may be relative to the link's directory."
+        ),
         Opt::new("recurse", Kind::Bool, "Give the attributes to everything in the directory.").default("false"),
-        Opt::new("force", Kind::Bool, "Make a link although its source is missing or a file is in its place.").default("false"),
+        Opt::new("force", Kind::Bool, "Make a link although its source is missing or a file is in its place.")
+            .default("false"),
         Opt::new("follow", Kind::Bool, "Give the attributes to what a link points to.").default("true"),
         Opt::new("modification_time", Kind::Str, "`preserve`, `now`, or a time in `modification_time_format`."),
-        Opt::new("modification_time_format", Kind::Str, "How `modification_time` is written.").default("\"%Y%m%d%H%M.%S\""),
+        Opt::new("modification_time_format", Kind::Str, "How `modification_time` is written.")
+            .default("\"%Y%m%d%H%M.%S\""),
         Opt::new("access_time", Kind::Str, "`preserve`, `now`, or a time in `access_time_format`."),
         Opt::new("access_time_format", Kind::Str, "How `access_time` is written.").default("\"%Y%m%d%H%M.%S\""),
         Opt::new("_original_basename", Kind::Str, "The file name of the source."),
@@ -125,7 +138,9 @@ fn path_of(args: &Args) -> Result<PathBuf, Failure> {
     let trimmed = text.trim_end_matches('/');
     let path = PathBuf::from(if trimmed.is_empty() { "/" } else { trimmed });
     match args.str("_original_basename") {
-        Some(name) if path.is_dir() && !matches!(args.str("state"), Some("link" | "absent" | "directory")) => Ok(path.join(name)),
+        Some(name) if path.is_dir() && !matches!(args.str("state"), Some("link" | "absent" | "directory")) => {
+            Ok(path.join(name))
+        }
         _ => Ok(path),
     }
 }

@@ -1,0 +1,86 @@
+//! Files where writing them is not simple: on a full disk, on a mount point, as another owner.
+//!
+//! The mounts are made in a mount namespace of the executor's own, which takes root and `unshare`; without them these tests pass unseen.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+mod case;
+mod common;
+
+use std::{os::unix::fs::MetadataExt, process::Command};
+
+use case::Bench;
+use common::{Session, request};
+use serde_json::json;
+
+fn root() -> bool {
+    String::from_utf8(Command::new("id").arg("-u").output().unwrap().stdout).unwrap().trim() == "0"
+}
+
+/// An executor after these preparations in a directory `$D`.
+fn session(directory: &tempfile::TempDir, preparations: &str) -> Option<Session> {
+    let executor = env!("CARGO_BIN_EXE_windlass-executor");
+    let script = format!("set -e; D={}; {preparations}; exec {executor} serve word", directory.path().display());
+    root().then(|| {
+        Session::of(Command::new("unshare").args(["--mount", "--propagation", "private", "sh", "-c", &script]))
+    })
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_file_and_says_how_full_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let prepare = "mkdir $D/small; mount -t tmpfs -o size=64k none $D/small; echo old > $D/small/a";
+    let Some(mut session) = session(&directory, prepare) else { return };
+    let dest = directory.path().join("small/a").display().to_string();
+    let result = session.run(request(1, "copy", json!({ "content": "x".repeat(200_000), "dest": dest }))).result;
+    let message = result["msg"].as_str().unwrap();
+    assert!(message.contains("bytes free") && message.contains("small"), "{message}");
+    let left = session.run(common::shell(2, &format!("cat {dest}; ls -A {}/small", directory.path().display()))).result;
+    assert_eq!(left["stdout"], "old\na");
+}
+
+#[test]
+fn a_mounted_file_is_only_overwritten_if_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let prepare = "echo outer > $D/outer; echo inner > $D/inner; mount --bind $D/outer $D/inner";
+    let Some(mut session) = session(&directory, prepare) else { return };
+    let dest = directory.path().join("inner").display().to_string();
+    let refused = session.run(request(1, "copy", json!({ "content": "new\n", "dest": dest }))).result;
+    assert!(refused["msg"].as_str().unwrap().contains("unsafe_writes"), "{refused}");
+    let done =
+        session.run(request(2, "copy", json!({ "content": "new\n", "dest": dest, "unsafe_writes": true }))).result;
+    assert_eq!(done["changed"], true, "{done}");
+    assert_eq!(std::fs::read_to_string(directory.path().join("outer")).unwrap(), "new\n");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn owners_are_set_and_kept() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    let owned = |name: &str| {
+        let found = bench.path(name).symlink_metadata().unwrap();
+        (found.uid(), found.gid(), found.mode() & 0o7777)
+    };
+    let result = bench.converges(
+        "copy",
+        json!({ "content": "x", "dest": "@/a", "owner": "4242", "group": "daemon", "mode": "4750" }),
+    );
+    assert_eq!((&result["owner"], &result["group"], &result["uid"]), (&json!("4242"), &json!("daemon"), &json!(4242)));
+    let gid = u32::try_from(result["gid"].as_u64().unwrap()).unwrap();
+    assert_eq!(owned("a"), (4242, gid, 0o4750));
+    bench.converges("copy", json!({ "content": "y", "dest": "@/a" }));
+    assert_eq!(owned("a"), (4242, gid, 0o4750));
+    bench.converges("file", json!({ "path": "@/a", "owner": "root", "mode": "4750" }));
+    assert_eq!(owned("a"), (0, gid, 0o4750));
+    bench.write("d/e", "x");
+    std::os::unix::fs::symlink("nowhere", bench.path("d/link")).unwrap();
+    bench.converges(
+        "file",
+        json!({ "path": "@/d", "state": "directory", "recurse": true, "owner": 4242, "follow": false }),
+    );
+    assert_eq!((owned("d").0, owned("d/e").0, owned("d/link").0), (4242, 4242, 4242));
+    let before = bench.run("file", json!({ "path": "@/d", "owner": "root" }), true);
+    assert_eq!(before["diff"]["before"]["owner"], "4242");
+}
