@@ -1,0 +1,224 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use sha1::{Digest as _, Sha1};
+use tokio::sync::mpsc;
+use windlass_protocol::{Delivery, Request};
+use windlass_template::{Context, Value};
+
+use crate::executor::{ContentSource, Pool, TaskEvent};
+use crate::output::{Event, Secrets};
+use crate::playbook::{Files, Task};
+use crate::strategy::TaskResult;
+use crate::vars::{ConnectionVariables, World};
+
+/// Why an action has no ordinary result.
+#[derive(Debug)]
+pub enum Failure {
+    /// The host could not be reached, or was lost; a sentence.
+    Unreachable(String),
+    /// The task failed; a sentence.
+    Failed(String),
+}
+
+impl From<windlass_template::Error> for Failure {
+    fn from(error: windlass_template::Error) -> Failure {
+        Failure::Failed(error.to_string())
+    }
+}
+
+impl From<crate::error::Error> for Failure {
+    fn from(error: crate::error::Error) -> Failure {
+        Failure::Failed(error.to_string())
+    }
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure::Failed(message)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Failure {
+        Failure::Failed(message.to_owned())
+    }
+}
+
+/// Everything an action may use: one task, one item, one host.
+pub struct ActionContext {
+    /// The action's short name.
+    pub action: String,
+    /// The task.
+    pub task: Arc<Task>,
+    /// The host the task is for.
+    pub host: Arc<str>,
+    /// The variables.
+    pub context: Context,
+    /// What is known of all hosts.
+    pub world: Arc<World>,
+    /// The arguments, rendered.
+    pub args: IndexMap<Arc<str>, Value>,
+    /// How the host (or the one it is delegated to) is reached.
+    pub connection: ConnectionVariables,
+    /// Predict only.
+    pub check: bool,
+    /// Report differences.
+    pub diff: bool,
+    /// The environment of the task's processes.
+    pub environment: BTreeMap<String, String>,
+    /// Seconds the action may take; 0 is no limit.
+    pub timeout: u64,
+    /// The result is not shown.
+    pub no_log: bool,
+    /// The project's files.
+    pub files: Arc<Files>,
+    /// Connections and executors.
+    pub pool: Arc<Pool>,
+    /// Where events go.
+    pub events: mpsc::UnboundedSender<Event>,
+    /// What must never be shown.
+    pub secrets: Secrets,
+}
+
+/// A file of the controller on its way to a host.
+pub struct Content {
+    /// What the request says of it.
+    pub description: windlass_protocol::Content,
+    /// Where its bytes are.
+    pub source: ContentSource,
+}
+
+/// Up to this size a content travels with its request; above, only if the host does not have it already.
+const INLINE_LIMIT: u64 = 128 << 10;
+
+impl Content {
+    /// Bytes that the controller made.
+    pub fn of_bytes(name: &str, bytes: Vec<u8>) -> Content {
+        let description = windlass_protocol::Content {
+            name: name.to_owned(),
+            size: bytes.len() as u64,
+            sha1: hex::encode(Sha1::digest(&bytes)),
+            mode: 0o644,
+            delivery: if bytes.len() as u64 <= INLINE_LIMIT { Delivery::Inline } else { Delivery::OnDemand },
+        };
+        Content { description, source: ContentSource::Bytes(bytes) }
+    }
+
+    /// A file, which is read now if it is small and hashed piece by piece if it is large.
+    pub fn of_file(path: &Path, files: &Files, decrypt: bool) -> Result<Content, String> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let fail = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
+        let metadata = std::fs::metadata(path).map_err(fail)?;
+        let mode = metadata.permissions().mode() & 0o7777;
+        if metadata.len() <= INLINE_LIMIT {
+            let (bytes, _) = if decrypt { files.bytes(path).map_err(|error| error.to_string())? } else { (std::fs::read(path).map_err(fail)?, false) };
+            let mut content = Content::of_bytes(&path.display().to_string(), bytes);
+            content.description.mode = mode;
+            return Ok(content);
+        }
+        let mut file = std::fs::File::open(path).map_err(fail)?;
+        let mut hasher = Sha1::new();
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let count = std::io::Read::read(&mut file, &mut buffer).map_err(fail)?;
+            if count == 0 {
+                break;
+            }
+            hasher.update(buffer.get(..count).unwrap_or_default());
+        }
+        let description = windlass_protocol::Content {
+            name: path.display().to_string(),
+            size: metadata.len(),
+            sha1: hex::encode(hasher.finalize()),
+            mode,
+            delivery: Delivery::OnDemand,
+        };
+        Ok(Content { description, source: ContentSource::File(path.to_owned()) })
+    }
+}
+
+impl ActionContext {
+    /// An argument.
+    pub fn arg(&self, name: &str) -> Option<&Value> {
+        self.args.get(name).filter(|value| !value.is_none())
+    }
+
+    /// An argument as text.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.arg(name).map(windlass_template::text)
+    }
+
+    /// An argument as a boolean.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.arg(name).map(crate::vars::truth)
+    }
+
+    /// Sends a module to the host with these arguments.
+    pub async fn module(&self, name: &str, args: Value, contents: Vec<Content>) -> Result<TaskResult, Failure> {
+        self.module_into(name, args, contents, None).await
+    }
+
+    /// Sends a module to the host; what it sends back as a file goes to this path.
+    pub async fn module_into(&self, name: &str, args: Value, contents: Vec<Content>, file: Option<PathBuf>) -> Result<TaskResult, Failure> {
+        let (descriptions, sources): (Vec<_>, Vec<_>) = contents.into_iter().map(|content| (content.description, content.source)).unzip();
+        let request = Request {
+            id: 0,
+            module: name.to_owned(),
+            args,
+            check: self.check,
+            diff: self.diff,
+            environment: self.environment.clone(),
+            timeout: self.timeout,
+            become_user: self.connection.become_user.clone(),
+            contents: descriptions,
+            stream: !self.no_log,
+        };
+        let target = Arc::new(self.connection.target.clone());
+        let (sender, mut receiver) = mpsc::channel::<TaskEvent>(64);
+        let (events, host) = (self.events.clone(), self.host.to_string());
+        let forward = tokio::spawn(async move {
+            while let Some(event) = receiver.recv().await {
+                let _ = match event {
+                    TaskEvent::Output { bytes, .. } => events.send(Event::Live { host: host.clone(), bytes }),
+                    TaskEvent::Warning(sentence) => events.send(Event::Warning(format!("{host}: {sentence}"))),
+                };
+            }
+        });
+        let answer = self.pool.run(&target, request, sources, file, sender).await;
+        // All events of a task come before its result.
+        let _ = forward.await;
+        match answer {
+            Ok(value) => Ok(TaskResult::from_value(&value)),
+            Err(unreachable) => Err(Failure::Unreachable(unreachable.to_string())),
+        }
+    }
+
+    /// Finds a file of the project: in the role's folder of that kind, beside the task, beside the playbook.
+    pub fn find(&self, kind: &str, name: &str) -> Result<PathBuf, Failure> {
+        let path = Path::new(name);
+        if path.is_absolute() || name.starts_with('~') {
+            let path = crate::settings::expand_home(name);
+            return if path.exists() { Ok(path) } else { Err(Failure::Failed(not_found(name, &[path]))) };
+        }
+        let mut tried = Vec::new();
+        for folder in self.context.search_paths() {
+            for candidate in [folder.join(kind).join(name), folder.join(name)] {
+                if candidate.exists() {
+                    return Ok(candidate);
+                }
+                if !tried.contains(&candidate) {
+                    tried.push(candidate);
+                }
+            }
+        }
+        Err(Failure::Failed(not_found(name, &tried)))
+    }
+}
+
+fn not_found(name: &str, tried: &[PathBuf]) -> String {
+    let shown: Vec<_> = tried.iter().map(|path| path.display().to_string()).collect();
+    format!("Could not find or access '{name}'\nSearched in:\n\t{}", shown.join("\n\t"))
+}

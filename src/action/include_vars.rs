@@ -1,0 +1,79 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_template::Value;
+use windlass_yaml::Mapping;
+
+use super::{ActionContext, Failure};
+use crate::strategy::TaskResult;
+
+/// `include_vars`. The variables keep their text, so they are rendered where they are used; the strategy reads the files named in
+/// `ansible_included_var_files` again from the project's cache.
+pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
+    let files = match context.text("dir") {
+        Some(dir) => files_of_dir(context, &dir)?,
+        None => {
+            let Some(name) = context.text("file").or_else(|| context.text("_raw_params")) else {
+                return Err("include_vars needs a file or a dir".into());
+            };
+            vec![context.find("vars", name.trim())?]
+        }
+    };
+    for file in &files {
+        let _: Arc<Mapping> = context.files.variables(file)?;
+    }
+    let listed: Value = files.iter().map(|file| Value::from(file.display().to_string())).collect();
+    let mut result = TaskResult::ok(false).with("ansible_included_var_files", listed);
+    if let Some(name) = context.text("name") {
+        result.set("_include_vars_name", name);
+    }
+    Ok(result)
+}
+
+fn files_of_dir(context: &ActionContext, dir: &str) -> Result<Vec<PathBuf>, Failure> {
+    let folder = context.find("vars", dir)?;
+    if !folder.is_dir() {
+        return Err(format!("{} is not a directory", folder.display()).into());
+    }
+    let list = |name: &str| -> Vec<String> {
+        let value = context.arg(name);
+        value.map(|value| value.try_iter().into_iter().flatten().map(|item| windlass_template::text(&item)).collect()).unwrap_or_default()
+    };
+    let mut extensions = list("extensions");
+    if extensions.is_empty() {
+        extensions = ["yaml", "yml", "json"].map(str::to_owned).to_vec();
+    }
+    let ignored = list("ignore_files");
+    let depth = context.arg("depth").and_then(crate::vars::number).unwrap_or(0);
+    let mut files = Vec::new();
+    walk(&folder, 1, depth, &mut files).map_err(|error| Failure::Failed(format!("{} cannot be read: {error}", folder.display())))?;
+    let matching = match context.text("files_matching") {
+        None => None,
+        Some(pattern) => Some(fancy_regex_of(&pattern)?),
+    };
+    files.retain(|path| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned()).unwrap_or_default();
+        extensions.contains(&extension) && !ignored.contains(&name) && matching.as_ref().is_none_or(|regex| regex.is_match(&name))
+    });
+    Ok(files)
+}
+
+fn fancy_regex_of(pattern: &str) -> Result<regex::Regex, Failure> {
+    regex::Regex::new(pattern).map_err(|error| Failure::Failed(format!("files_matching is no regular expression: {error}")))
+}
+
+fn walk(folder: &Path, level: u64, depth: u64, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?.into_iter().map(|entry| entry.path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            if depth == 0 || level < depth {
+                walk(&path, level + 1, depth, files)?;
+            }
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

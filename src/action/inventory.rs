@@ -1,0 +1,46 @@
+//! `add_host` and `group_by`: the strategy changes the inventory by what is in the result.
+
+use windlass_template::Value;
+
+use super::{ActionContext, Failure};
+use crate::strategy::TaskResult;
+
+/// `add_host`.
+pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Failure> {
+    let Some(name) = ["name", "hostname", "host"].iter().find_map(|key| context.text(key)) else {
+        return Err("name, host or hostname needs to be provided".into());
+    };
+    let groups = ["groups", "group", "groupname"].iter().find_map(|key| context.arg(key));
+    let groups: Vec<Value> = match groups {
+        None => Vec::new(),
+        Some(value) => names(value).into_iter().map(Value::from).collect(),
+    };
+    let special = ["name", "hostname", "host", "groups", "group", "groupname"];
+    let vars: Value = context
+        .args
+        .iter()
+        .filter(|(key, _)| !special.contains(&&***key))
+        .map(|(key, value)| (Value::from(&**key), value.clone()))
+        .collect();
+    let entry: Value = [("host_name", Value::from(name)), ("groups", groups.into_iter().collect()), ("host_vars", vars)].into_iter().collect();
+    Ok(TaskResult::ok(false).with("add_host", entry))
+}
+
+/// `group_by`.
+pub(super) async fn group_by(context: &ActionContext) -> Result<TaskResult, Failure> {
+    let Some(key) = context.text("key") else { return Err("the 'key' param is required when using group_by".into()) };
+    let clean = |name: &str| name.replace(' ', "-");
+    let parents: Vec<Value> = match context.arg("parents") {
+        None => vec![Value::from("all")],
+        Some(value) => names(value).iter().map(|name| Value::from(clean(name))).collect(),
+    };
+    Ok(TaskResult::ok(false).with("add_group", clean(&key)).with("parent_groups", parents.into_iter().collect::<Value>()))
+}
+
+/// A list of names, or a text with commas.
+fn names(value: &Value) -> Vec<String> {
+    match value.as_str() {
+        Some(text) => text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+        None => value.try_iter().into_iter().flatten().map(|item| windlass_template::text(&item)).collect(),
+    }
+}

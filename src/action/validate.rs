@@ -1,0 +1,105 @@
+//! `validate_argument_spec`: are a role's variables what its specification says?
+
+use windlass_template::Value;
+
+use super::{ActionContext, Failure};
+use crate::strategy::TaskResult;
+
+/// Checks variables of the specification's names.
+pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
+    let Some(options) = context.arg("argument_spec") else {
+        return Err("\"argument_spec\" arg is required in args: argument_spec".into());
+    };
+    let provided = context.arg("provided_arguments");
+    let mut errors = Vec::new();
+    check(options, "", &mut errors, &|name| match provided.and_then(|map| map.get_attr(name).ok()).filter(|value| !value.is_undefined()) {
+        Some(value) => Ok(Some(value)),
+        None => context.context.variable(name).map_err(|error| error.to_string()),
+    });
+    let described: Value = [
+        ("type", Value::from("role")),
+        ("name", context.arg("role_name").cloned().unwrap_or_default()),
+        ("argument_spec_name", context.arg("entry_point").cloned().unwrap_or_default()),
+    ]
+    .into_iter()
+    .collect();
+    if errors.is_empty() {
+        return Ok(TaskResult::ok(false).with("msg", "The arg spec validation passed").with("validate_args_context", described));
+    }
+    let mut result = TaskResult::failure(format!("Validation of arguments failed:\n{}", errors.join("\n")));
+    result.set("argument_errors", errors.iter().map(|error| Value::from(error.as_str())).collect::<Value>());
+    result.set("argument_spec_data", options.clone());
+    result.set("validate_args_context", described);
+    Ok(result)
+}
+
+type Lookup<'a> = &'a dyn Fn(&str) -> Result<Option<Value>, String>;
+
+fn check(options: &Value, path: &str, errors: &mut Vec<String>, lookup: Lookup<'_>) {
+    let mut missing = Vec::new();
+    for key in options.try_iter().into_iter().flatten() {
+        let name = windlass_template::text(&key);
+        let Ok(option) = options.get_item(&key) else { continue };
+        let field = |key: &str| option.get_attr(key).ok().filter(|value| !value.is_undefined() && !value.is_none());
+        let value = match lookup(&name) {
+            Ok(value) => value.filter(|value| !value.is_none() && !value.is_undefined()),
+            Err(error) => {
+                errors.push(format!("{path}{name}: {error}"));
+                continue;
+            }
+        };
+        let Some(value) = value else {
+            if field("required").is_some_and(|value| crate::vars::truth(&value)) {
+                missing.push(format!("{path}{name}"));
+            }
+            continue;
+        };
+        let kind = field("type").map(|kind| windlass_template::text(&kind)).unwrap_or_else(|| "str".to_owned());
+        if !fits(&value, &kind) {
+            errors.push(format!(
+                "argument '{path}{name}' is of type {} and we were unable to convert to {kind}",
+                windlass_template::type_name(&value)
+            ));
+            continue;
+        }
+        if let Some(choices) = field("choices") {
+            let allowed: Vec<String> = choices.try_iter().into_iter().flatten().map(|choice| windlass_template::text(&choice)).collect();
+            let given: Vec<Value> = if kind == "list" { value.try_iter().into_iter().flatten().collect() } else { vec![value.clone()] };
+            if let Some(bad) = given.iter().map(windlass_template::text).find(|text| !allowed.contains(text)) {
+                errors.push(format!("value of {path}{name} must be one of: {}, got: {bad}", allowed.join(", ")));
+            }
+        }
+        if let Some(elements) = field("elements").filter(|_| kind == "list") {
+            let elements = windlass_template::text(&elements);
+            if let Some(bad) = value.try_iter().into_iter().flatten().find(|item| !fits(item, &elements)) {
+                errors.push(format!("Elements value for option '{path}{name}' is of type {} and we were unable to convert to {elements}", windlass_template::type_name(&bad)));
+            }
+        }
+        if let Some(inner) = field("options") {
+            let entries: Vec<Value> = if kind == "list" { value.try_iter().into_iter().flatten().collect() } else { vec![value] };
+            for entry in entries {
+                check(&inner, &format!("{path}{name}."), errors, &|name| Ok(entry.get_attr(name).ok()));
+            }
+        }
+    }
+    if !missing.is_empty() {
+        errors.push(format!("missing required arguments: {}", missing.join(", ")));
+    }
+}
+
+fn fits(value: &Value, kind: &str) -> bool {
+    use minijinja::value::ValueKind::{Bool, Map, Number, Seq, String};
+    let found = value.kind();
+    match kind {
+        "list" => matches!(found, Seq | String | Number | Bool),
+        "dict" => found == Map || value.as_str().is_some_and(|text| text.starts_with('{') || text.contains('=')),
+        "bool" => {
+            let words = ["true", "false", "yes", "no", "on", "off", "1", "0", "y", "n", "t", "f"];
+            found == Bool || value.as_str().is_some_and(|text| words.contains(&text.to_lowercase().as_str())) || matches!(i64::try_from(value.clone()), Ok(0 | 1))
+        }
+        "int" => i64::try_from(value.clone()).is_ok() || value.as_str().is_some_and(|text| text.trim().parse::<i64>().is_ok()),
+        "float" => found == Number || value.as_str().is_some_and(|text| text.trim().parse::<f64>().is_ok()),
+        "str" | "path" => !matches!(found, Seq | Map) || kind == "str" && found != Seq && found != Map,
+        _ => true,
+    }
+}

@@ -1,0 +1,165 @@
+//! Errors that end a run, as sentences with a place and advice.
+
+use windlass_yaml::Span;
+
+/// The outcome of anything that can end a run.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What sort of error it is; it decides the exit code, which is Ansible's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Anything without a code of its own.
+    Generic,
+    /// A playbook, role, task file or variable file that cannot be read.
+    Parse,
+    /// A command line that cannot be followed.
+    Usage,
+}
+
+/// An error that ends a run.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", self.render())]
+pub struct Error {
+    kind: Kind,
+    message: String,
+    span: Option<Span>,
+    hint: Option<String>,
+}
+
+impl Error {
+    /// An error without a code of its own.
+    pub fn new(message: impl Into<String>) -> Error {
+        Error { kind: Kind::Generic, message: message.into(), span: None, hint: None }
+    }
+
+    /// Something in a file of the project that cannot be read.
+    pub fn parse(message: impl Into<String>, span: &Span) -> Error {
+        Error { kind: Kind::Parse, message: message.into(), span: Some(span.clone()), hint: None }
+    }
+
+    /// A command line that cannot be followed.
+    pub fn usage(message: impl Into<String>) -> Error {
+        Error { kind: Kind::Usage, message: message.into(), span: None, hint: None }
+    }
+
+    /// With what to do about it.
+    pub fn hint(mut self, hint: impl Into<String>) -> Error {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// With what to do about it, if something is known.
+    pub fn maybe_hint(mut self, hint: Option<String>) -> Error {
+        self.hint = hint.or(self.hint);
+        self
+    }
+
+    /// As a parse error, which exits with 4.
+    pub fn as_parse(mut self) -> Error {
+        self.kind = Kind::Parse;
+        self
+    }
+
+    /// As an error without a code of its own, which exits with 1.
+    pub fn generic(mut self) -> Error {
+        self.kind = Kind::Generic;
+        self
+    }
+
+    /// The sentence alone.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The process's exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind {
+            Kind::Generic => 1,
+            Kind::Parse => 4,
+            Kind::Usage => 5,
+        }
+    }
+
+    fn render(&self) -> String {
+        let mut text = self.message.clone();
+        if let Some(span) = self.span.as_ref().filter(|span| span.is_located()) {
+            text = format!("{text}\n  at {span}");
+            let excerpt = span.excerpt();
+            if !excerpt.is_empty() {
+                text.push_str("\n\n");
+                text.push_str(&excerpt);
+            }
+        }
+        if let Some(hint) = &self.hint {
+            text.push_str("\n\nhint: ");
+            text.push_str(hint);
+        }
+        text
+    }
+}
+
+impl From<windlass_yaml::Error> for Error {
+    fn from(error: windlass_yaml::Error) -> Error {
+        Error {
+            kind: Kind::Parse,
+            message: error.message().to_owned(),
+            span: Some(error.span().clone()),
+            hint: error.hint().map(str::to_owned),
+        }
+    }
+}
+
+impl From<windlass_template::Error> for Error {
+    fn from(error: windlass_template::Error) -> Error {
+        Error::new(error.to_string())
+    }
+}
+
+impl From<windlass_inventory::Error> for Error {
+    fn from(error: windlass_inventory::Error) -> Error {
+        Error::new(error.to_string())
+    }
+}
+
+/// The candidate nearest to a misspelt word, as a question.
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let limit = (word.chars().count() / 3).max(1) + 1;
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
+}
+
+/// Edits between two words, neighbours swapped counting as one.
+fn distance(left: &str, right: &str) -> usize {
+    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut previous: Vec<usize> = (0..=right.len()).collect();
+    for (row, l) in left.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, r) in right.iter().enumerate() {
+            let at = |line: &[usize], index: usize| line.get(index).copied().unwrap_or(usize::MAX / 2);
+            let mut best = (at(&previous, column) + usize::from(l != r)).min(at(&previous, column + 1) + 1).min(at(&current, column) + 1);
+            let swapped = row > 0 && column > 0 && left.get(row - 1) == Some(r) && right.get(column - 1) == Some(l);
+            if swapped {
+                best = best.min(at(&before, column - 1) + 1);
+            }
+            current.push(best);
+        }
+        before = std::mem::replace(&mut previous, current);
+    }
+    previous.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_word_finds_its_neighbour() {
+        assert_eq!(did_you_mean("deletgate_to", ["delegate_to", "name"]).as_deref(), Some("did you mean `delegate_to`?"));
+        assert_eq!(did_you_mean("zzzzzz", ["delegate_to", "name"]), None);
+    }
+}

@@ -1,0 +1,266 @@
+//! The default callback: what `ansible-playbook` prints.
+
+use serde_json::Value;
+
+use super::diff::unified;
+use super::json::{nice_json, python_json};
+use super::printer::{Color, Printer};
+use super::{Event, Output, ResultEvent, Stats, Status};
+
+/// What is shown.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `-v`.
+    pub verbosity: u8,
+    /// Skipped hosts are shown.
+    pub skipped: bool,
+    /// Hosts that went well are shown.
+    pub ok: bool,
+    /// Lines around a change.
+    pub diff_context: usize,
+    /// Output of running commands is shown as it comes.
+    pub live: bool,
+}
+
+/// Prints as Ansible's default callback does.
+#[derive(Debug)]
+pub struct DefaultOutput {
+    printer: Printer,
+    options: Options,
+    /// The task's banner, until something of the task is shown.
+    banner: Option<String>,
+}
+
+impl DefaultOutput {
+    /// Prints with this printer.
+    pub fn new(printer: Printer, settings: &crate::settings::Settings, live: bool) -> DefaultOutput {
+        let options = Options {
+            verbosity: settings.verbosity,
+            skipped: settings.display_skipped_hosts,
+            ok: settings.display_ok_hosts,
+            diff_context: settings.diff_context,
+            live,
+        };
+        DefaultOutput { printer, options, banner: None }
+    }
+
+    fn say(&mut self, text: &str, color: Color) {
+        if let Some(banner) = self.banner.take() {
+            self.printer.line(&banner, Color::Plain);
+        }
+        self.printer.line(text, color);
+    }
+
+    fn result(&mut self, event: &ResultEvent) {
+        let result = event.result.to_json();
+        if event.diff && result.get("changed").and_then(Value::as_bool).unwrap_or(false) && (event.item.is_some() || !event.looped) {
+            let text = unified(result.get("diff").unwrap_or(&Value::Null), self.options.diff_context);
+            if !text.is_empty() {
+                for line in text.lines() {
+                    let color = match line.as_bytes().first() {
+                        Some(b'+') => Color::Green,
+                        Some(b'-') => Color::Red,
+                        Some(b'@') => Color::Cyan,
+                        _ => Color::Plain,
+                    };
+                    self.say(line, color);
+                }
+            }
+        }
+        for warning in result.get("warnings").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            self.printer.error_line(&format!("[WARNING]: {warning}"), Color::BrightPurple);
+        }
+        if event.looped {
+            return self.summary(event, &result);
+        }
+        let item = event.item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
+        match event.status {
+            Status::Ok => {
+                let changed = result.get("changed").and_then(Value::as_bool).unwrap_or(false);
+                let (word, color) = if changed { ("changed", Color::Yellow) } else { ("ok", Color::Green) };
+                if !changed && !self.options.ok {
+                    return;
+                }
+                let mut line = format!("{word}: [{}]{item}", event.host);
+                if self.is_shown(event, &result) {
+                    line.push_str(&format!(" => {}", self.dump(&result, event)));
+                }
+                self.say(&line, color);
+            }
+            Status::Failed { ignored } => {
+                let line = match &event.item {
+                    Some(label) => format!("failed: [{}] (item={label}) => {}", event.host, self.dump(&result, event)),
+                    None => format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(&result, event)),
+                };
+                self.say(&line, Color::Red);
+                if ignored {
+                    self.say("...ignoring", Color::Cyan);
+                }
+            }
+            Status::Skipped => {
+                if self.options.skipped {
+                    let mut line = format!("skipping: [{}]{}", event.host, event.item.as_ref().map(|label| format!(" => (item={label}) ")).unwrap_or_default());
+                    if self.options.verbosity > 0 {
+                        line.push_str(&format!(" => {}", self.dump(&result, event)));
+                    }
+                    self.say(&line, Color::Cyan);
+                }
+            }
+            Status::Unreachable { ignored } => {
+                let line = format!("fatal: [{}]: UNREACHABLE! => {}", event.host, self.dump(&result, event));
+                self.say(&line, Color::BrightRed);
+                if ignored {
+                    self.say("...ignoring", Color::Cyan);
+                }
+            }
+        }
+    }
+
+    /// The line for a whole loop, whose items have been shown.
+    fn summary(&mut self, event: &ResultEvent, result: &Value) {
+        match event.status {
+            Status::Failed { ignored } => {
+                let any_item = result.get("results").and_then(Value::as_array).is_some_and(|items| !items.is_empty());
+                if !any_item {
+                    self.say(&format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(result, event)), Color::Red);
+                }
+                if ignored {
+                    self.say("...ignoring", Color::Cyan);
+                }
+            }
+            Status::Skipped if self.options.skipped => {
+                let mut line = format!("skipping: [{}]", event.host);
+                if self.options.verbosity > 0 {
+                    line.push_str(&format!(" => {}", self.dump(result, event)));
+                }
+                self.say(&line, Color::Cyan);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_shown(&self, event: &ResultEvent, result: &Value) -> bool {
+        let always = event.action == "debug" || result.get("_ansible_verbose_always").is_some();
+        self.options.verbosity > 0 || always
+    }
+
+    /// A result as JSON, without what is shown otherwise.
+    fn dump(&self, result: &Value, event: &ResultEvent) -> String {
+        let mut map = result.as_object().cloned().unwrap_or_default();
+        map.retain(|key, _| !key.starts_with("_ansible") && key != "warnings" && key != "deprecations");
+        if self.options.verbosity < 3 {
+            map.remove("invocation");
+        }
+        map.remove("diff");
+        // Text that is also given as lines is not repeated.
+        for (text, lines) in [("stdout", "stdout_lines"), ("stderr", "stderr_lines")] {
+            if map.contains_key(text) && map.contains_key(lines) && self.options.verbosity < 1 {
+                let _ = map.remove(lines);
+            }
+        }
+        if event.action == "debug" && !matches!(event.status, Status::Failed { .. }) {
+            map.retain(|key, _| key != "changed" && key != "failed");
+        }
+        if event.item.is_some() && event.action == "debug" {
+            map.retain(|key, _| key != "item" && key != "ansible_loop_var");
+        }
+        let value = Value::Object(map);
+        let pretty = event.action == "debug" && !matches!(event.status, Status::Failed { .. });
+        if pretty { nice_json(&value) } else { python_json(&value) }
+    }
+}
+
+/// A title with stars to the width of 79, at least three.
+fn banner(text: &str) -> String {
+    let width = text.chars().count();
+    let stars = if width < 79 { (79 - width).max(3) } else { 3 };
+    format!("\n{text} {}", "*".repeat(stars.saturating_sub(1).max(3)))
+}
+
+impl Output for DefaultOutput {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::PlaybookStart { path } => {
+                if self.options.verbosity > 1 {
+                    let name = path.rsplit('/').next().unwrap_or(path);
+                    self.printer.line(&banner(&format!("PLAYBOOK: {name}")), Color::Plain);
+                }
+            }
+            Event::PlayStart { name } => {
+                self.banner = None;
+                let title = if name.is_empty() { "PLAY".to_owned() } else { format!("PLAY [{name}]") };
+                self.printer.line(&banner(&title), Color::Plain);
+            }
+            Event::NoHostsMatched => self.printer.line("skipping: no hosts matched", Color::Cyan),
+            Event::NoHostsLeft => self.printer.line(&banner("NO MORE HOSTS LEFT"), Color::Plain),
+            Event::TaskStart { name, handler, path, .. } => {
+                let kind = if *handler { "RUNNING HANDLER" } else { "TASK" };
+                let mut text = banner(&format!("{kind} [{name}]"));
+                if let (Some(path), true) = (path, self.options.verbosity >= 2) {
+                    text.push_str(&format!("\ntask path: {path}"));
+                }
+                if self.options.skipped && self.options.ok {
+                    self.printer.line(&text, Color::Plain);
+                } else {
+                    self.banner = Some(text);
+                }
+            }
+            Event::Result(result) => self.result(result),
+            Event::Retry { host, task, left, result } => {
+                let mut line = format!("FAILED - RETRYING: [{host}]: {task} ({left} retries left).");
+                if self.options.verbosity > 2 {
+                    line.push_str(&format!("Result was: {}", python_json(&result.to_json())));
+                }
+                self.say(&line, Color::Plain);
+            }
+            Event::Included { what, hosts, item } => {
+                let item = item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
+                self.say(&format!("included: {what} for {}{item}", hosts.join(", ")), Color::Cyan);
+            }
+            Event::Live { host, bytes } => {
+                if self.options.live {
+                    for line in String::from_utf8_lossy(bytes).lines() {
+                        self.printer.error_line(&format!("[{host}] {line}"), Color::Blue);
+                    }
+                }
+            }
+            Event::Warning(sentence) => self.printer.error_line(&format!("[WARNING]: {sentence}"), Color::BrightPurple),
+            Event::Notice(text) => self.say(text, Color::Plain),
+            Event::Recap(hosts) => {
+                self.printer.line(&banner("PLAY RECAP"), Color::Plain);
+                let mut names: Vec<_> = hosts.iter().collect();
+                names.sort_by_key(|(name, _)| *name);
+                for (name, stats) in names {
+                    self.recap(name, stats);
+                }
+                self.printer.line("", Color::Plain);
+            }
+        }
+    }
+}
+
+impl DefaultOutput {
+    fn recap(&self, name: &str, stats: &Stats) {
+        let color = match stats {
+            Stats { failed: 1.., .. } | Stats { unreachable: 1.., .. } => Color::Red,
+            Stats { changed: 1.., .. } => Color::Yellow,
+            _ => Color::Green,
+        };
+        let field = |key: &str, value: u32, color: Color| {
+            let text = format!("{key}={value:<4}");
+            if value == 0 { text } else { self.printer.paint(&text, color) }
+        };
+        let host = format!("{:<26}", self.printer.paint(name, color));
+        let line = format!(
+            "{host} : {} {} {} {} {} {} {}",
+            field("ok", stats.ok, Color::Green),
+            field("changed", stats.changed, Color::Yellow),
+            field("unreachable", stats.unreachable, Color::BrightRed),
+            field("failed", stats.failed, Color::Red),
+            field("skipped", stats.skipped, Color::Cyan),
+            field("rescued", stats.rescued, Color::Yellow),
+            field("ignored", stats.ignored, Color::BrightPurple),
+        );
+        self.printer.line_as_is(&line);
+    }
+}

@@ -1,0 +1,92 @@
+//! JSON as Python writes it.
+
+use serde_json::Value;
+
+/// `json.dumps(value, sort_keys=True)`.
+pub fn python_json(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, None, 0, &mut text);
+    text
+}
+
+/// `json.dumps(value, indent=4, sort_keys=True)`.
+pub fn nice_json(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, Some(4), 0, &mut text);
+    text
+}
+
+fn write(value: &Value, indent: Option<usize>, depth: usize, text: &mut String) {
+    match value {
+        Value::Array(items) if items.is_empty() => text.push_str("[]"),
+        Value::Object(map) if map.is_empty() => text.push_str("{}"),
+        Value::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                separate(index, indent, depth + 1, text);
+                write(item, indent, depth + 1, text);
+            }
+            close(indent, depth, text);
+            text.push(']');
+        }
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            text.push('{');
+            for (index, (key, item)) in entries.into_iter().enumerate() {
+                separate(index, indent, depth + 1, text);
+                text.push_str(&string(key));
+                text.push_str(": ");
+                write(item, indent, depth + 1, text);
+            }
+            close(indent, depth, text);
+            text.push('}');
+        }
+        Value::String(content) => text.push_str(&string(content)),
+        Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            Some(float) => text.push_str(&windlass_yaml::python_float(float)),
+            None => text.push_str(&number.to_string()),
+        },
+        other => text.push_str(&other.to_string()),
+    }
+}
+
+fn separate(index: usize, indent: Option<usize>, depth: usize, text: &mut String) {
+    match (index, indent) {
+        (0, None) => {}
+        (_, None) => text.push_str(", "),
+        (0, Some(width)) => line(width * depth, text),
+        (_, Some(width)) => {
+            text.push(',');
+            line(width * depth, text);
+        }
+    }
+}
+
+fn close(indent: Option<usize>, depth: usize, text: &mut String) {
+    if let Some(width) = indent {
+        line(width * depth, text);
+    }
+}
+
+fn line(width: usize, text: &mut String) {
+    text.push('\n');
+    text.extend(std::iter::repeat_n(' ', width));
+}
+
+/// A string with Python's escapes; letters beyond ASCII stay as they are.
+fn string(content: &str) -> String {
+    serde_json::to_string(content).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn keys_are_sorted_and_blanks_are_pythons() {
+        assert_eq!(python_json(&json!({"b": [1, 2], "a": {}})), r#"{"a": {}, "b": [1, 2]}"#);
+        assert_eq!(nice_json(&json!({"b": [1], "a": null})), "{\n    \"a\": null,\n    \"b\": [\n        1\n    ]\n}");
+    }
+}

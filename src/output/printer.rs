@@ -1,0 +1,133 @@
+//! The way to the terminal: colours, and secrets masked by value.
+
+use std::io::Write;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A colour of Ansible's default callback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Color {
+    /// As the terminal has it.
+    Plain,
+    /// ok.
+    Green,
+    /// changed.
+    Yellow,
+    /// skipped, included.
+    Cyan,
+    /// failed.
+    Red,
+    /// unreachable.
+    BrightRed,
+    /// warnings.
+    BrightPurple,
+    /// verbose.
+    Blue,
+}
+
+impl Color {
+    fn code(self) -> &'static str {
+        match self {
+            Color::Plain => "",
+            Color::Green => "0;32",
+            Color::Yellow => "0;33",
+            Color::Cyan => "0;36",
+            Color::Red => "0;31",
+            Color::BrightRed => "1;31",
+            Color::BrightPurple => "1;35",
+            Color::Blue => "0;34",
+        }
+    }
+}
+
+/// Values that must never be shown.
+#[derive(Debug, Clone, Default)]
+pub struct Secrets(Arc<RwLock<Vec<String>>>);
+
+impl Secrets {
+    /// Masks a value from now on. Very short ones are left out: masking them would garble everything and hide nothing.
+    pub fn add(&self, secret: &str) {
+        let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for part in std::iter::once(secret.trim()).chain(secret.lines().map(str::trim)) {
+            if part.len() >= 4 && !secrets.iter().any(|known| known == part) {
+                secrets.push(part.to_owned());
+            }
+        }
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    }
+
+    /// The text with every secret masked.
+    pub fn mask(&self, text: &str) -> String {
+        let secrets = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut masked = text.to_owned();
+        for secret in secrets.iter().filter(|secret| text.contains(secret.as_str())) {
+            masked = masked.replace(secret.as_str(), "********");
+        }
+        masked
+    }
+}
+
+/// Writes lines, coloured and masked.
+#[derive(Debug, Clone)]
+pub struct Printer {
+    color: bool,
+    secrets: Secrets,
+}
+
+impl Printer {
+    /// A printer that masks these secrets.
+    pub fn new(color: bool, secrets: Secrets) -> Printer {
+        Printer { color, secrets }
+    }
+
+    /// The secrets it masks.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// A text in a colour, if colours are used.
+    pub fn paint(&self, text: &str, color: Color) -> String {
+        if !self.color || color == Color::Plain || text.is_empty() {
+            return text.to_owned();
+        }
+        let lines: Vec<String> = text.split('\n').map(|line| format!("\u{1b}[{}m{line}\u{1b}[0m", color.code())).collect();
+        lines.join("\n")
+    }
+
+    /// A line on standard output. A reader that has gone away is no reason to stop a run half-way.
+    pub fn line(&self, text: &str, color: Color) {
+        let text = self.paint(&printable(&self.secrets.mask(text)), color);
+        let _ = writeln!(std::io::stdout().lock(), "{text}");
+    }
+
+    /// A line on standard output that has its colours already.
+    pub fn line_as_is(&self, text: &str) {
+        let _ = writeln!(std::io::stdout().lock(), "{}", self.secrets.mask(text));
+    }
+
+    /// A line on standard error.
+    pub fn error_line(&self, text: &str, color: Color) {
+        let text = self.paint(&printable(&self.secrets.mask(text)), color);
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+}
+
+/// A text whose control characters cannot drive the terminal.
+fn printable(text: &str) -> String {
+    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
+    if text.chars().all(harmless) {
+        return text.to_owned();
+    }
+    text.chars().map(|c| if harmless(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_masked_wherever_it_stands() {
+        let secrets = Secrets::default();
+        secrets.add("hunter2");
+        assert_eq!(secrets.mask("{\"msg\": \"hunter2!\"}"), "{\"msg\": \"********!\"}");
+    }
+}

@@ -1,0 +1,284 @@
+//! One host's way through a play.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::tags::TagFilter;
+use crate::playbook::{Block, Item, Role, Task};
+
+/// Where a cursor stands, comparable between hosts of one play: the host with the least position is furthest behind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(Vec<(u32, u8, u32)>);
+
+/// What a host does next.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The task.
+    pub task: Arc<Task>,
+    /// Where it is.
+    pub position: Position,
+}
+
+/// One host's way through a play.
+#[derive(Debug, Clone)]
+pub struct Cursor {
+    stack: Vec<Level>,
+    /// Roles that have completed with at least one task on this host.
+    completed_roles: HashSet<String>,
+    failed: bool,
+    rescued: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Body = 0,
+    Rescue = 1,
+    Always = 2,
+}
+
+#[derive(Debug, Clone)]
+struct Level {
+    block: Arc<Block>,
+    part: Part,
+    index: usize,
+    /// Something failed here and has not been rescued.
+    failed: bool,
+    /// Which of several includes at one place this is.
+    ordinal: u32,
+    /// Handlers run only if notified.
+    handlers: bool,
+    /// A task of the role has run.
+    ran: bool,
+}
+
+impl Level {
+    fn items(&self) -> &[Item] {
+        match self.part {
+            Part::Body => &self.block.body,
+            Part::Rescue => &self.block.rescue,
+            Part::Always => &self.block.always,
+        }
+    }
+}
+
+/// What decides whether an item is passed over.
+pub struct Selection<'a> {
+    /// `--tags`.
+    pub tags: &'a TagFilter,
+    /// Whether a handler has been notified; takes the notification.
+    pub take_notified: &'a mut dyn FnMut(&Arc<Task>) -> bool,
+}
+
+impl Cursor {
+    /// A host at the start of a play.
+    pub fn new(play: &Arc<Block>) -> Cursor {
+        let mut cursor = Cursor { stack: Vec::new(), completed_roles: HashSet::new(), failed: false, rescued: 0 };
+        cursor.push(Arc::clone(play), 0, false);
+        cursor
+    }
+
+    /// Whether the host has failed for good.
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// How often a failure was rescued.
+    pub fn rescued(&self) -> u32 {
+        self.rescued
+    }
+
+    fn push(&mut self, block: Arc<Block>, ordinal: u32, handlers: bool) {
+        self.stack.push(Level { block, part: Part::Body, index: 0, failed: false, ordinal, handlers, ran: false });
+    }
+
+    /// Continues with the items of an include that has just run; `ordinal` tells several includes of one task apart.
+    pub fn enter(&mut self, block: Arc<Block>, ordinal: u32) {
+        self.push(block, ordinal, false);
+    }
+
+    /// Continues with the handlers that have been notified.
+    pub fn enter_handlers(&mut self, handlers: Arc<Block>) {
+        self.push(handlers, 0, true);
+    }
+
+    /// The next task, without going past it.
+    pub fn peek(&mut self, selection: &mut Selection<'_>) -> Option<Step> {
+        loop {
+            let position = self.position();
+            let level = self.stack.last_mut()?;
+            let Some(item) = level.items().get(level.index).cloned() else {
+                self.leave();
+                continue;
+            };
+            match item {
+                Item::Block(block) => {
+                    level.index += 1;
+                    let again = block.role.as_ref().is_some_and(|role| self.has_completed(role));
+                    if !again {
+                        let handlers = self.stack.last().is_some_and(|level| level.handlers);
+                        self.push(block, 0, handlers);
+                    }
+                }
+                Item::Task(task) => {
+                    let selected = if level.handlers && task.handler { (selection.take_notified)(&task) } else { selection.tags.selects(&task.tags) };
+                    if selected {
+                        return Some(Step { task, position });
+                    }
+                    level.index += 1;
+                }
+            }
+        }
+    }
+
+    /// Goes past the task that [`Cursor::peek`] gave.
+    pub fn advance(&mut self, ran: bool) {
+        if let Some(level) = self.stack.last_mut() {
+            level.index += 1;
+        }
+        if ran {
+            for level in &mut self.stack {
+                level.ran = true;
+            }
+        }
+    }
+
+    /// The task failed: goes to the nearest rescue or always. True if a rescue will run.
+    pub fn fail(&mut self) -> bool {
+        loop {
+            let Some(level) = self.stack.last_mut() else {
+                self.failed = true;
+                return false;
+            };
+            level.failed = true;
+            match level.part {
+                Part::Body if !level.block.rescue.is_empty() => {
+                    level.part = Part::Rescue;
+                    level.index = 0;
+                    return true;
+                }
+                Part::Body | Part::Rescue if !level.block.always.is_empty() => {
+                    level.part = Part::Always;
+                    level.index = 0;
+                    return false;
+                }
+                _ => {
+                    self.stack.pop();
+                }
+            }
+        }
+    }
+
+    /// Whether a failure now would be rescued.
+    pub fn would_rescue(&self) -> bool {
+        self.stack.iter().any(|level| level.part == Part::Body && !level.block.rescue.is_empty())
+    }
+
+    /// Nothing more is done on this host (`end_host`, unreachable).
+    pub fn stop(&mut self) {
+        self.stack.clear();
+    }
+
+    /// Ends the innermost role.
+    pub fn end_role(&mut self) {
+        while let Some(level) = self.stack.pop() {
+            if let Some(role) = &level.block.role {
+                if level.ran {
+                    self.completed_roles.insert(role.identity.clone());
+                }
+                return;
+            }
+        }
+    }
+
+    fn has_completed(&self, role: &Role) -> bool {
+        !role.allow_duplicates && self.completed_roles.contains(&role.identity)
+    }
+
+    /// The innermost level has no further item.
+    fn leave(&mut self) {
+        let Some(level) = self.stack.last_mut() else { return };
+        match level.part {
+            Part::Rescue => {
+                level.failed = false;
+                self.rescued += 1;
+                level.part = Part::Always;
+                level.index = 0;
+            }
+            Part::Body => {
+                level.part = Part::Always;
+                level.index = 0;
+            }
+            Part::Always => {
+                let Some(level) = self.stack.pop() else { return };
+                if let Some(role) = level.block.role.as_ref().filter(|_| level.ran) {
+                    self.completed_roles.insert(role.identity.clone());
+                }
+                if level.failed {
+                    self.fail();
+                }
+            }
+        }
+    }
+
+    fn position(&self) -> Position {
+        Position(self.stack.iter().map(|level| (level.ordinal, level.part as u8, level.index as u32)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::playbook::{Frame, FrameKind, Keywords};
+    use windlass_yaml::Mapping;
+
+    fn frame() -> Arc<Frame> {
+        Arc::new(Frame { parent: None, keywords: Keywords::default(), vars: Arc::default(), kind: FrameKind::Play, tags: Arc::default() })
+    }
+
+    fn task(name: &str) -> Item {
+        Item::Task(Arc::new(Task::internal(name, Mapping::new(), &frame(), &[])))
+    }
+
+    fn block(body: Vec<Item>, rescue: Vec<Item>, always: Vec<Item>) -> Arc<Block> {
+        Arc::new(Block { frame: frame(), body, rescue, always, role: None })
+    }
+
+    /// Runs to the end; a task whose name starts with `bad` fails.
+    fn run(play: Arc<Block>) -> (Vec<String>, bool) {
+        let filter = TagFilter::new(&["all".to_owned()], &[]);
+        let mut cursor = Cursor::new(&play);
+        let mut seen = Vec::new();
+        loop {
+            let mut never = |_: &Arc<Task>| false;
+            let Some(step) = cursor.peek(&mut Selection { tags: &filter, take_notified: &mut never }) else { break };
+            seen.push(step.task.action.clone());
+            cursor.advance(true);
+            if step.task.action.starts_with("bad") {
+                cursor.fail();
+            }
+        }
+        (seen, cursor.failed())
+    }
+
+    #[test]
+    fn a_rescue_saves_the_host_and_always_runs() {
+        let inner = block(vec![task("bad"), task("skipped")], vec![task("rescue")], vec![task("always")]);
+        let (seen, failed) = run(block(vec![Item::Block(inner), task("after")], vec![], vec![]));
+        assert_eq!((seen.join(" ").as_str(), failed), ("bad rescue always after", false));
+    }
+
+    #[test]
+    fn without_rescue_always_runs_and_the_host_fails() {
+        let inner = block(vec![task("bad")], vec![], vec![task("always")]);
+        let (seen, failed) = run(block(vec![Item::Block(inner), task("after")], vec![], vec![]));
+        assert_eq!((seen.join(" ").as_str(), failed), ("bad always", true));
+    }
+
+    #[test]
+    fn a_failing_rescue_goes_to_always_and_then_outwards() {
+        let inner = block(vec![task("bad1")], vec![task("bad2")], vec![task("always")]);
+        let outer = block(vec![Item::Block(inner)], vec![task("outer_rescue")], vec![]);
+        let (seen, failed) = run(block(vec![Item::Block(outer), task("after")], vec![], vec![]));
+        assert_eq!((seen.join(" ").as_str(), failed), ("bad1 bad2 always outer_rescue after", false));
+    }
+}

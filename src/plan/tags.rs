@@ -1,0 +1,55 @@
+//! Which tasks `--tags` and `--skip-tags` select.
+
+/// The selection of one run.
+#[derive(Debug, Clone)]
+pub struct TagFilter {
+    only: Vec<String>,
+    skip: Vec<String>,
+}
+
+impl TagFilter {
+    /// Selects by these; `only` is `all` by default.
+    pub fn new(only: &[String], skip: &[String]) -> TagFilter {
+        TagFilter { only: only.to_vec(), skip: skip.to_vec() }
+    }
+
+    /// Whether something with these tags is selected.
+    pub fn selects(&self, tags: &[String]) -> bool {
+        let untagged = ["untagged".to_owned()];
+        let own: &[String] = if tags.is_empty() { &untagged } else { tags };
+        let has = |tag: &str| own.iter().any(|own| own == tag);
+        let only = |tag: &str| self.only.iter().any(|only| only == tag);
+        let skip = |tag: &str| self.skip.iter().any(|skip| skip == tag);
+        let run = self.only.is_empty()
+            || has("always")
+            || (only("all") && !has("never"))
+            || own.iter().any(|tag| only(tag))
+            || (only("tagged") && !tags.is_empty() && !has("never"));
+        let skipped = own.iter().any(|tag| skip(tag))
+            || (skip("all") && !(has("always") && !skip("always")))
+            || (skip("tagged") && !tags.is_empty());
+        run && !skipped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selects(only: &[&str], skip: &[&str], tags: &[&str]) -> bool {
+        let owned = |list: &[&str]| list.iter().map(|tag| (*tag).to_owned()).collect::<Vec<_>>();
+        TagFilter::new(&owned(only), &owned(skip)).selects(&owned(tags))
+    }
+
+    #[test]
+    fn never_needs_to_be_asked_for_and_always_to_be_refused() {
+        assert!(selects(&["all"], &[], &[]));
+        assert!(!selects(&["all"], &[], &["never"]));
+        assert!(selects(&["x"], &[], &["never", "x"]));
+        assert!(selects(&["x"], &[], &["always"]));
+        assert!(!selects(&["x"], &["always"], &["always"]));
+        assert!(selects(&["untagged"], &[], &[]));
+        assert!(!selects(&["tagged"], &[], &[]));
+        assert!(selects(&["all"], &["all"], &["always"]));
+    }
+}

@@ -1,0 +1,158 @@
+//! `key=value` arguments and free text.
+
+use windlass_yaml::{Key, Mapping, Node, Span, Value};
+
+use crate::error::{Error, Result};
+
+/// The options that are recognised inside the free text of `command` and its kin; everything else stays as it is.
+const RAW_OPTIONS: &[&str] = &["creates", "removes", "chdir", "executable", "warn", "stdin", "stdin_add_newline", "strip_empty_ends"];
+
+/// Reads the text of `module: text`. For actions with free text, what is no option stays whole under `_raw_params`.
+pub fn parse(text: &str, free_text: bool, span: &Span) -> Result<Mapping> {
+    let mut map = Mapping::new();
+    let mut raw: Vec<&str> = Vec::new();
+    let pieces = split(text).map_err(|message| Error::parse(message, span))?;
+    for piece in pieces {
+        let word = piece.trim_matches([' ', '\n']);
+        match option_of(word) {
+            Some((key, value)) if !free_text || RAW_OPTIONS.contains(&key) => {
+                map.insert(Key::string(key, span.clone()), Node::string(unquote(value), span.clone()));
+            }
+            _ => raw.push(piece),
+        }
+    }
+    if !raw.is_empty() {
+        let text = raw.concat();
+        map.insert(Key::string("_raw_params", span.clone()), Node::string(text.trim_matches([' ', '\n']), span.clone()));
+    }
+    Ok(map)
+}
+
+/// `key=value`, where the key is a word and the first `=` is not escaped.
+fn option_of(word: &str) -> Option<(&str, &str)> {
+    let (key, value) = word.split_once('=')?;
+    let named = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    named.then_some((key, value))
+}
+
+/// Splits at blanks outside quotes and outside `{{ }}`, `{% %}` and `{# #}`; every piece keeps the blanks that follow it,
+/// so that free text can be put together again as it was.
+fn split(text: &str) -> Result<Vec<&str>, String> {
+    let bytes = text.as_bytes();
+    let mut pieces = Vec::new();
+    let (mut start, mut at, mut depth) = (0, 0, 0usize);
+    let mut quote: Option<u8> = None;
+    while let Some(&byte) = bytes.get(at) {
+        let next = bytes.get(at + 1).copied();
+        match (quote, byte) {
+            (_, b'\\') => at += 1,
+            (Some(open), _) if byte == open => quote = None,
+            (Some(_), _) => {}
+            (None, b'\'' | b'"') if depth == 0 => quote = Some(byte),
+            (None, b'{') if matches!(next, Some(b'{' | b'%' | b'#')) => {
+                depth += 1;
+                at += 1;
+            }
+            (None, b'}' | b'%' | b'#') if depth > 0 && next == Some(b'}') => {
+                depth -= 1;
+                at += 1;
+            }
+            (None, b' ' | b'\n') if depth == 0 => {
+                while matches!(bytes.get(at + 1), Some(b' ' | b'\n')) {
+                    at += 1;
+                }
+                pieces.push(text.get(start..=at).unwrap_or_default());
+                start = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    if quote.is_some() || depth > 0 {
+        return Err(format!("failed at splitting arguments, either an unbalanced jinja2 block or quotes: {text}"));
+    }
+    pieces.extend(text.get(start..).filter(|rest| !rest.is_empty()));
+    Ok(pieces)
+}
+
+/// Takes one pair of quotes off and decodes the escapes C knows.
+fn unquote(value: &str) -> String {
+    let inner = ['\'', '"'].iter().find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
+    let value = inner.unwrap_or(value);
+    if !value.contains('\\') {
+        return value.to_owned();
+    }
+    let mut text = String::with_capacity(value.len());
+    let mut characters = value.chars();
+    while let Some(character) = characters.next() {
+        if character != '\\' {
+            text.push(character);
+            continue;
+        }
+        match characters.next() {
+            Some('n') => text.push('\n'),
+            Some('t') => text.push('\t'),
+            Some('r') => text.push('\r'),
+            Some('=') => text.push('='),
+            Some('\\') => text.push('\\'),
+            Some(other) => {
+                text.push('\\');
+                text.push(other);
+            }
+            None => text.push('\\'),
+        }
+    }
+    text
+}
+
+/// The arguments of an action written as a value: a mapping, a text or nothing.
+pub fn of_node(action: &str, node: &Node) -> Result<Mapping> {
+    match &node.value {
+        Value::Map(map) => Ok((**map).clone()),
+        Value::Null => Ok(Mapping::new()),
+        Value::String(text) | Value::Literal(text) => parse(text, takes_free_text(action), &node.span),
+        Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
+            let text = node.scalar_text().unwrap_or_default();
+            parse(&text, takes_free_text(action), &node.span)
+        }
+        // A list is free text of its own kind: `meta` and `include_vars` do not take it, and say so themselves.
+        _ => Err(Error::parse(format!("unexpected parameter type in action: {}", node.kind()), &node.span)),
+    }
+}
+
+/// Whether an action keeps free text as it is.
+pub fn takes_free_text(action: &str) -> bool {
+    matches!(super::model::short_name(action), "command" | "shell" | "script" | "raw")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str, free_text: bool) -> Vec<(String, String)> {
+        let map = parse(text, free_text, &Span::none()).unwrap();
+        map.iter().map(|(key, node)| (key.to_text(), node.as_str().unwrap().to_owned())).collect()
+    }
+
+    fn pair(key: &str, value: &str) -> (String, String) {
+        (key.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn free_text_keeps_its_quoting_and_loses_its_options() {
+        assert_eq!(
+            parsed("echo 'a  b'  chdir=/tmp  x=1", true),
+            [pair("chdir", "/tmp"), pair("_raw_params", "echo 'a  b'  x=1")]
+        );
+    }
+
+    #[test]
+    fn values_may_hold_templates_with_blanks() {
+        assert_eq!(parsed("path={{ a | default('x y') }} mode='0644'", false), [pair("path", "{{ a | default('x y') }}"), pair("mode", "0644")]);
+    }
+
+    #[test]
+    fn an_open_quote_is_an_error() {
+        assert!(parse("path='x", false, &Span::none()).is_err());
+    }
+}

@@ -1,0 +1,194 @@
+//! The keywords of plays, roles, blocks, tasks and handlers, in one table.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use windlass_yaml::{Mapping, Node};
+
+use crate::error::{Error, Result, did_you_mean};
+
+/// What a keyword may stand on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// A play.
+    Play,
+    /// An entry of `roles:` or a role dependency.
+    Role,
+    /// A block.
+    Block,
+    /// A task.
+    Task,
+    /// A handler.
+    Handler,
+    /// `import_playbook`.
+    Import,
+}
+
+impl On {
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
+    /// Its name in messages, as Ansible says it.
+    pub fn title(self) -> &'static str {
+        match self {
+            On::Play => "Play",
+            On::Role => "RoleInclude",
+            On::Block => "Block",
+            On::Task => "Task",
+            On::Handler => "Handler",
+            On::Import => "PlaybookInclude",
+        }
+    }
+}
+
+const P: u8 = 1;
+const R: u8 = 2;
+const B: u8 = 4;
+const T: u8 = 8;
+const H: u8 = 16;
+const I: u8 = 32;
+const ALL: u8 = P | R | B | T | H | I;
+const TASKS: u8 = T | H;
+
+/// Every keyword and what it may stand on.
+pub const KEYWORDS: &[(&str, u8)] = &[
+    ("action", TASKS),
+    ("always", B),
+    ("any_errors_fatal", ALL),
+    ("args", TASKS),
+    ("async", TASKS),
+    ("become", ALL),
+    ("become_exe", ALL),
+    ("become_flags", ALL),
+    ("become_method", ALL),
+    ("become_user", ALL),
+    ("block", B),
+    ("changed_when", TASKS),
+    ("check_mode", ALL),
+    ("collections", P | R | B | TASKS),
+    ("connection", ALL),
+    ("debugger", ALL),
+    ("delay", TASKS),
+    ("delegate_facts", R | B | TASKS),
+    ("delegate_to", R | B | TASKS),
+    ("diff", ALL),
+    ("environment", ALL),
+    ("fact_path", P),
+    ("failed_when", TASKS),
+    ("force_handlers", P),
+    ("gather_facts", P),
+    ("gather_subset", P),
+    ("gather_timeout", P),
+    ("handlers", P),
+    ("hosts", P),
+    ("ignore_errors", ALL),
+    ("ignore_unreachable", ALL),
+    ("import_playbook", I),
+    ("listen", H),
+    ("local_action", TASKS),
+    ("loop", TASKS),
+    ("loop_control", TASKS),
+    ("max_fail_percentage", P),
+    ("module_defaults", ALL),
+    ("name", ALL),
+    ("no_log", ALL),
+    ("notify", B | TASKS),
+    ("order", P),
+    ("poll", TASKS),
+    ("port", ALL),
+    ("post_tasks", P),
+    ("pre_tasks", P),
+    ("register", TASKS),
+    ("remote_user", ALL),
+    ("rescue", B),
+    ("retries", TASKS),
+    ("role", R),
+    ("roles", P),
+    ("run_once", ALL),
+    ("serial", P),
+    ("strategy", P),
+    ("tags", ALL),
+    ("tasks", P),
+    ("throttle", ALL),
+    ("timeout", ALL),
+    ("until", TASKS),
+    ("user", P),
+    ("vars", ALL),
+    ("vars_files", P),
+    ("vars_prompt", P),
+    ("when", R | B | TASKS | I),
+];
+
+/// Whether a word is a keyword there.
+pub fn is_keyword(word: &str, on: On) -> bool {
+    KEYWORDS.iter().any(|(name, places)| *name == word && places & on.bit() != 0)
+}
+
+/// The error for a word that is no keyword there, with the one that was probably meant.
+pub fn unknown(word: &str, on: On, node: &Node) -> Error {
+    let names = KEYWORDS.iter().filter(|(_, places)| places & on.bit() != 0).map(|(name, _)| *name);
+    Error::parse(format!("'{word}' is not a valid attribute for a {}", on.title()), &node.span).maybe_hint(did_you_mean(word, names))
+}
+
+/// The keywords something was written with.
+#[derive(Debug, Clone, Default)]
+pub struct Keywords(IndexMap<&'static str, Node>);
+
+impl Keywords {
+    /// Takes the keywords out of a mapping; every other key is handed to `other`.
+    pub fn read(map: &Mapping, on: On, mut other: impl FnMut(&str, &Node) -> Result<()>) -> Result<Keywords> {
+        let mut found = IndexMap::new();
+        for (key, node) in map.iter() {
+            let Some(word) = key.as_str() else {
+                return Err(Error::parse(format!("{} is no keyword: keywords are words", key.to_text()), &key.span));
+            };
+            match KEYWORDS.iter().find(|(name, places)| *name == word && places & on.bit() != 0) {
+                Some((name, _)) => {
+                    found.insert(*name, node.clone());
+                }
+                None => other(word, &Node { value: node.value.clone(), span: key.span.clone() })?,
+            }
+        }
+        Ok(Keywords(found))
+    }
+
+    /// A keyword's value; `null` counts as not given.
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        self.0.get(name).filter(|node| !node.is_null())
+    }
+
+    /// Sets a keyword that comes from elsewhere, such as `apply`.
+    pub fn set(&mut self, name: &'static str, node: Node) {
+        self.0.insert(name, node);
+    }
+
+    /// Adds those keywords of another set that are not given here.
+    pub fn extend(&mut self, other: &Keywords) {
+        for (name, node) in &other.0 {
+            self.0.entry(name).or_insert_with(|| node.clone());
+        }
+    }
+
+    /// The mapping under `vars`.
+    pub fn vars(&self) -> Result<Arc<Mapping>> {
+        match self.get("vars") {
+            None => Ok(Arc::default()),
+            Some(node) => node
+                .as_map()
+                .cloned()
+                .ok_or_else(|| Error::parse(format!("vars must be a mapping, not {}", node.kind()), &node.span)),
+        }
+    }
+
+    /// A keyword that is one value or a list of them, as a list.
+    pub fn list(&self, name: &str) -> Vec<Node> {
+        match self.get(name) {
+            None => Vec::new(),
+            Some(node) => match node.as_list() {
+                Some(items) => items.to_vec(),
+                None => vec![node.clone()],
+            },
+        }
+    }
+}

@@ -1,0 +1,544 @@
+//! From YAML to plays and tasks.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_template::Engine;
+use windlass_yaml::{Key, Mapping, Node, Value};
+
+use super::arguments;
+use super::keyword::{Keywords, On, is_keyword, unknown};
+use super::model::{Block, Frame, FrameKind, Item, Play, Task, short_name};
+use super::source::{Files, StaticScope, folder_of};
+use crate::error::{Error, Result, did_you_mean};
+
+/// Loads playbooks, task files and roles of one project.
+#[derive(Debug)]
+pub struct Loader {
+    /// The project's files.
+    pub files: Files,
+    /// Evaluates names of imports.
+    pub engine: Engine,
+    /// `-e`.
+    pub extra_vars: Arc<Mapping>,
+    /// Where roles are searched, after those next to the playbook.
+    pub roles_path: Vec<PathBuf>,
+    /// Where collections are searched.
+    pub collections_path: Vec<PathBuf>,
+}
+
+/// Where a list of tasks comes from.
+pub struct TaskFile<'a> {
+    /// What its tasks inherit.
+    pub frame: &'a Arc<Frame>,
+    /// Conditions of imports around it.
+    pub when: &'a [Node],
+    /// Whether they are handlers.
+    pub handlers: bool,
+    /// The folder of the playbook.
+    pub playbook_dir: &'a Path,
+}
+
+impl Loader {
+    /// All plays of a playbook, imported ones included.
+    pub fn playbook(&self, path: &Path) -> Result<Vec<Play>> {
+        let mut plays = Vec::new();
+        self.playbook_into(path, &Keywords::default(), &mut plays, &mut vec![path.to_owned()])?;
+        Ok(plays)
+    }
+
+    fn playbook_into(&self, path: &Path, inherited: &Keywords, plays: &mut Vec<Play>, chain: &mut Vec<PathBuf>) -> Result<()> {
+        let node = self.files.yaml(path)?;
+        let Some(entries) = node.as_list().filter(|entries| !entries.is_empty()) else {
+            return Err(Error::parse(format!("{} must be a list of plays, not {}", path.display(), node.kind()), &node.span)
+                .hint("a playbook starts with `- hosts: ...`"));
+        };
+        let dir = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        for entry in entries {
+            let Some(map) = entry.as_map() else {
+                return Err(Error::parse(format!("playbook entries must be either valid plays or 'import_playbook' statements, not {}", entry.kind()), &entry.span));
+            };
+            let import = ["import_playbook", "ansible.builtin.import_playbook"].iter().find_map(|name| map.get(name));
+            match import {
+                Some(target) => self.import_playbook(target, map, &dir, inherited, plays, chain)?,
+                None => plays.push(self.play(entry, map, &dir, inherited)?),
+            }
+        }
+        Ok(())
+    }
+
+    fn import_playbook(
+        &self,
+        target: &Node,
+        map: &Arc<Mapping>,
+        dir: &Path,
+        inherited: &Keywords,
+        plays: &mut Vec<Play>,
+        chain: &mut Vec<PathBuf>,
+    ) -> Result<()> {
+        let mut keywords = Keywords::read(map, On::Import, |word, node| match word {
+            "ansible.builtin.import_playbook" => Ok(()),
+            _ => Err(unknown(word, On::Import, node)),
+        })?;
+        let context = self.engine.scope(Arc::new(StaticScope { layers: vec![keywords.vars()?, Arc::clone(&self.extra_vars)] }));
+        let name = context.render_to_string(target).map_err(|error| Error::parse(error.to_string(), &target.span))?;
+        let path = dir.join(&name);
+        if chain.contains(&path) {
+            return Err(Error::parse(format!("{name} imports itself"), &target.span));
+        }
+        if !path.is_file() {
+            return Err(Error::parse(format!("could not find or access '{}'", path.display()), &target.span));
+        }
+        keywords.extend(inherited);
+        chain.push(path.clone());
+        self.playbook_into(&path, &keywords, plays, chain)?;
+        chain.pop();
+        Ok(())
+    }
+
+    fn play(&self, entry: &Node, map: &Arc<Mapping>, dir: &Path, inherited: &Keywords) -> Result<Play> {
+        let mut keywords = Keywords::read(map, On::Play, |word, node| Err(unknown(word, On::Play, node)))?;
+        let Some(hosts) = keywords.get("hosts").cloned() else {
+            return Err(Error::parse("the field 'hosts' is required but was not set", &entry.span));
+        };
+        if let Some(user) = keywords.get("user").cloned() {
+            keywords.set("remote_user", user);
+        }
+        let own_vars = keywords.vars()?;
+        let import_vars = inherited.vars()?;
+        let vars = if import_vars.is_empty() { own_vars } else { Arc::new(merged(&own_vars, &import_vars)) };
+        let tags = self.tags(&keywords, inherited, &vars)?;
+        let import_when = inherited.list("when");
+        let mut own = keywords.clone();
+        for name in ["become", "become_user", "become_method", "environment", "no_log", "any_errors_fatal", "check_mode", "diff"] {
+            if let (None, Some(node)) = (keywords.get(name), inherited.get(name)) {
+                own.set(name, node.clone());
+            }
+        }
+        let frame = Arc::new(Frame { parent: None, keywords: own, vars, kind: FrameKind::Play, tags: tags.into() });
+        let from = TaskFile { frame: &frame, when: &import_when, handlers: false, playbook_dir: dir };
+        let section = |name: &str| self.items_of(keywords.get(name), &from);
+        let mut tasks = Vec::new();
+        let mut handlers = Vec::new();
+        let mut roles = Vec::new();
+        for entry in keywords.list("roles") {
+            let request = self.role_entry(&entry, &frame, dir)?;
+            let loaded = self.role(&request, &from)?;
+            tasks.push(loaded.tasks);
+            handlers.extend(loaded.handlers);
+            roles.push(loaded.role);
+        }
+        for item in section("tasks")? {
+            tasks.push(item);
+        }
+        let pre_tasks = section("pre_tasks")?;
+        let post_tasks = section("post_tasks")?;
+        for items in [&pre_tasks, &tasks, &post_tasks] {
+            self.static_roles(items, &mut roles, &mut handlers, &from)?;
+        }
+        handlers.extend(self.items_of(keywords.get("handlers"), &TaskFile { handlers: true, ..from })?);
+        let name = match keywords.get("name").and_then(Node::scalar_text) {
+            Some(name) => name,
+            None => pattern_text(&hosts),
+        };
+        Ok(Play {
+            name,
+            hosts,
+            vars_files: keywords.list("vars_files"),
+            pre_tasks,
+            tasks,
+            post_tasks,
+            handlers,
+            roles,
+            dir: dir.to_owned(),
+            span: entry.span.clone(),
+            frame,
+        })
+    }
+
+    /// Roles used by `import_role` are the play's as much as those under `roles:`; their handlers were read with them.
+    fn static_roles(
+        &self,
+        items: &[Item],
+        roles: &mut Vec<Arc<super::Role>>,
+        handlers: &mut Vec<Item>,
+        from: &TaskFile<'_>,
+    ) -> Result<()> {
+        for item in items {
+            let Item::Block(block) = item else { continue };
+            if let Some(role) = &block.role
+                && !roles.iter().any(|known| Arc::ptr_eq(known, role))
+            {
+                handlers.extend(self.role_handlers(role, &block.frame, from)?);
+                roles.push(Arc::clone(role));
+            }
+            for part in [&block.body, &block.rescue, &block.always] {
+                self.static_roles(part, roles, handlers, from)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn items_of(&self, list: Option<&Node>, from: &TaskFile<'_>) -> Result<Vec<Item>> {
+        match list {
+            None => Ok(Vec::new()),
+            Some(node) => self.items(node, from),
+        }
+    }
+
+    /// A list of tasks and blocks.
+    pub fn items(&self, node: &Node, from: &TaskFile<'_>) -> Result<Vec<Item>> {
+        if node.is_null() {
+            return Ok(Vec::new());
+        }
+        let Some(entries) = node.as_list() else {
+            return Err(Error::parse(format!("tasks must be a list, not {}", node.kind()), &node.span));
+        };
+        let mut items = Vec::with_capacity(entries.len());
+        for entry in entries.iter().filter(|entry| !entry.is_null()) {
+            let Some(map) = entry.as_map() else {
+                return Err(Error::parse(format!("a task must be a mapping, not {}", entry.kind()), &entry.span));
+            };
+            if map.contains_key("block") || map.contains_key("rescue") || map.contains_key("always") {
+                items.push(self.block(entry, map, from)?);
+            } else {
+                items.extend(self.task(entry, map, from)?);
+            }
+        }
+        Ok(items)
+    }
+
+    /// The tasks of a file.
+    pub fn task_file(&self, path: &Path, from: &TaskFile<'_>) -> Result<Vec<Item>> {
+        let node = self.files.yaml(path)?;
+        if node.is_null() {
+            return Ok(Vec::new());
+        }
+        if node.as_list().is_none() {
+            return Err(Error::parse(format!("included task files must contain a list of tasks, {} holds {}", path.display(), node.kind()), &node.span));
+        }
+        self.items(&node, from)
+    }
+
+    fn block(&self, entry: &Node, map: &Mapping, from: &TaskFile<'_>) -> Result<Item> {
+        let keywords = Keywords::read(map, On::Block, |word, node| Err(unknown(word, On::Block, node)))?;
+        if keywords.get("block").is_none() && !map.contains_key("block") {
+            let part = if map.contains_key("rescue") { "rescue" } else { "always" };
+            return Err(Error::parse(format!("'{part}' keyword cannot be used without 'block'"), &entry.span));
+        }
+        let vars = keywords.vars()?;
+        let tags = self.tags_under(&keywords, from.frame, &vars)?;
+        let when: Vec<Node> = from.when.iter().cloned().chain(keywords.list("when")).collect();
+        let (body, rescue, always) = (keywords.get("block").cloned(), keywords.get("rescue").cloned(), keywords.get("always").cloned());
+        let frame = Arc::new(Frame { parent: Some(Arc::clone(from.frame)), keywords, vars, kind: FrameKind::Block, tags });
+        let inner = TaskFile { frame: &frame, when: &when, ..*from };
+        Ok(Item::Block(Arc::new(Block {
+            body: self.items_of(body.as_ref(), &inner)?,
+            rescue: self.items_of(rescue.as_ref(), &inner)?,
+            always: self.items_of(always.as_ref(), &inner)?,
+            frame: Arc::clone(&frame),
+            role: None,
+        })))
+    }
+
+    fn task(&self, entry: &Node, map: &Mapping, from: &TaskFile<'_>) -> Result<Vec<Item>> {
+        let on = if from.handlers { On::Handler } else { On::Task };
+        let mut actions: Vec<(String, Node)> = Vec::new();
+        let mut with_lookup = None;
+        let mut keywords = Keywords::read(map, on, |word, node| {
+            if let Some(lookup) = word.strip_prefix("with_").filter(|lookup| !lookup.is_empty()) {
+                let terms = map.get(word).cloned().unwrap_or_else(|| node.clone());
+                with_lookup = Some((lookup.to_owned(), terms));
+            } else {
+                let value = map.get(word).cloned().unwrap_or_else(|| node.clone());
+                actions.push((word.to_owned(), Node { span: node.span.clone(), ..value }));
+            }
+            Ok(())
+        })?;
+        for name in ["action", "local_action"] {
+            if let Some(node) = keywords.get(name).cloned() {
+                if name == "local_action" {
+                    keywords.set("delegate_to", Node::string("localhost", node.span.clone()));
+                }
+                actions.push(split_action(&node)?);
+            }
+        }
+        let (action, value) = self.the_action(actions, on, entry)?;
+        let mut args = arguments::of_node(&action, &value)?;
+        let mut args_template = None;
+        if let Some(extra) = keywords.get("args") {
+            match &extra.value {
+                Value::Map(map) => {
+                    for (key, node) in map.iter() {
+                        if args.get_key(key).is_none() {
+                            args.insert(key.clone(), node.clone());
+                        }
+                    }
+                }
+                Value::String(_) => args_template = Some(extra.clone()),
+                _ => return Err(Error::parse(format!("args must be a mapping, not {}", extra.kind()), &extra.span)),
+            }
+        }
+        if let Some(reserved) = args.keys().find(|key| key.as_str().is_some_and(|key| key.starts_with("_ansible_"))) {
+            return Err(Error::parse(format!("'{}' is reserved and cannot be an argument", reserved.to_text()), &reserved.span));
+        }
+        let vars = keywords.vars()?;
+        let tags = self.tags_under(&keywords, from.frame, &vars)?;
+        let when: Vec<Node> = from.when.iter().cloned().chain(keywords.list("when")).collect();
+        let register = match keywords.get("register") {
+            None => None,
+            Some(node) => Some(variable_name(node)?),
+        };
+        let listen = keywords.list("listen").iter().filter_map(Node::scalar_text).collect();
+        let task = Task {
+            id: Task::next_id(),
+            name: keywords.get("name").cloned(),
+            action,
+            args: Arc::new(args),
+            args_template,
+            vars,
+            when: when.into(),
+            tags,
+            with_lookup,
+            register,
+            listen,
+            frame: Arc::clone(from.frame),
+            handler: from.handlers,
+            span: entry.span.clone(),
+            keywords,
+        };
+        match task.short_action() {
+            "import_tasks" => self.import_tasks(&task, from).map(|item| vec![item]),
+            "import_role" => self.import_role(&task, from),
+            "include_tasks" | "include_role" => {
+                check_include(&task)?;
+                Ok(vec![Item::Task(Arc::new(task))])
+            }
+            _ => Ok(vec![Item::Task(Arc::new(task))]),
+        }
+    }
+
+    /// The one key of a task that is no keyword.
+    fn the_action(&self, mut actions: Vec<(String, Node)>, on: On, entry: &Node) -> Result<(String, Node)> {
+        let known = |name: &str| crate::action::is_known(name);
+        if actions.len() > 1 && actions.iter().filter(|(name, _)| known(name)).count() == 1 {
+            if let Some((name, node)) = actions.iter().find(|(name, _)| !known(name)) {
+                return Err(unknown(name, on, node));
+            }
+        }
+        if actions.len() > 1 {
+            let names: Vec<_> = actions.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(Error::parse(format!("conflicting action statements: {}", names.join(", ")), &entry.span));
+        }
+        let Some((name, node)) = actions.pop() else {
+            return Err(Error::parse("no module/action detected in task.", &entry.span));
+        };
+        if !known(&name) && !name.contains("{{") {
+            let error = Error::parse(
+                format!("couldn't resolve module/action '{name}'. This often indicates a misspelling, missing collection, or incorrect module path."),
+                &node.span,
+            );
+            let keyword = super::keyword::KEYWORDS.iter().map(|(word, _)| *word).filter(|word| is_keyword(word, on));
+            return Err(error.maybe_hint(did_you_mean(&name, crate::action::names().chain(keyword))));
+        }
+        Ok((name, node))
+    }
+
+    fn import_tasks(&self, task: &Task, from: &TaskFile<'_>) -> Result<Item> {
+        for keyword in ["loop"] {
+            if task.keywords.get(keyword).is_some() || task.with_lookup.is_some() {
+                return Err(Error::parse("You cannot use loops on 'import_tasks' statements. You should use 'include_tasks' instead.", &task.span));
+            }
+        }
+        let Some(file) = task.args.get("_raw_params").or_else(|| task.args.get("file")) else {
+            return Err(Error::parse("No file specified for import_tasks", &task.span));
+        };
+        let name = self.static_text(file, &task.frame, &task.vars)?;
+        let path = self.find_tasks(&name, task, from.playbook_dir)?;
+        let frame = Arc::new(include_frame(task, from.frame));
+        let inner = TaskFile { frame: &frame, when: &task.when, ..*from };
+        let body = self.task_file(&path, &inner)?;
+        Ok(Item::Block(Arc::new(Block { frame: Arc::clone(&frame), body, rescue: Vec::new(), always: Vec::new(), role: None })))
+    }
+
+    fn import_role(&self, task: &Task, from: &TaskFile<'_>) -> Result<Vec<Item>> {
+        if task.keywords.get("loop").is_some() || task.with_lookup.is_some() {
+            return Err(Error::parse("You cannot use loops on 'import_role' statements. You should use 'include_role' instead.", &task.span));
+        }
+        let frame = Arc::new(include_frame(task, from.frame));
+        let mut texts = Vec::new();
+        for (key, node) in task.args.string_entries() {
+            let text = match node.value {
+                Value::String(_) => Node::literal(self.static_text(node, &task.frame, &task.vars)?, node.span.clone()),
+                _ => node.clone(),
+            };
+            texts.push((key.to_owned(), text));
+        }
+        let request = super::RoleRequest::of_arguments(&texts, &task.span, &frame, from.playbook_dir)?;
+        let inner = TaskFile { frame: &frame, when: &task.when, ..*from };
+        Ok(vec![self.role(&request, &inner)?.tasks])
+    }
+
+    /// The file of an include or import: beside the file it is written in, in the role, beside the playbook.
+    pub fn find_tasks(&self, name: &str, task: &Task, playbook_dir: &Path) -> Result<PathBuf> {
+        let kind = if task.handler { "handlers" } else { "tasks" };
+        let mut tried = Vec::new();
+        let mut folders = vec![folder_of(&task.span)];
+        if let Some(role) = task.frame.role() {
+            folders.push(role.path.join(kind));
+            folders.push(role.path.join("tasks"));
+            folders.push(role.path.clone());
+        }
+        folders.push(playbook_dir.join(kind));
+        folders.push(playbook_dir.to_owned());
+        for folder in folders {
+            let path = folder.join(name);
+            if path.is_file() {
+                return Ok(path);
+            }
+            let shown = path.display().to_string();
+            if !tried.contains(&shown) {
+                tried.push(shown);
+            }
+        }
+        Err(Error::parse(format!("Could not find or access '{name}'"), &task.span).hint(format!("searched in {}", tried.join(", "))))
+    }
+
+    /// A text that may be a template over what is known before any host is.
+    pub fn static_text(&self, node: &Node, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<String> {
+        let context = self.engine.scope(Arc::new(self.static_scope(frame, vars)));
+        context.render_to_string(node).map_err(|error| {
+            Error::parse(error.to_string(), &node.span)
+                .hint("imports are read before any host is known: only extra variables and those of the play and blocks around can be used here; include_tasks and include_role can use all")
+        })
+    }
+
+    /// What is known before any host is.
+    pub fn static_scope(&self, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> StaticScope {
+        let mut layers: Vec<Arc<Mapping>> = frame.chain().map(|frame| Arc::clone(&frame.vars)).collect();
+        layers.reverse();
+        if let Some(role) = frame.role() {
+            layers.splice(0..0, [Arc::clone(&role.defaults), Arc::clone(&role.vars)]);
+        }
+        layers.push(Arc::clone(vars));
+        layers.push(Arc::clone(&self.extra_vars));
+        StaticScope { layers }
+    }
+
+    fn tags(&self, keywords: &Keywords, inherited: &Keywords, vars: &Arc<Mapping>) -> Result<Vec<String>> {
+        let layers = vec![Arc::clone(vars), Arc::clone(&self.extra_vars)];
+        let context = self.engine.scope(Arc::new(StaticScope { layers }));
+        let mut tags = Vec::new();
+        for node in inherited.list("tags").iter().chain(&keywords.list("tags")) {
+            add_tags(&context.render_tolerant(node), &mut tags);
+        }
+        Ok(tags)
+    }
+
+    /// The tags of something inside a frame.
+    pub(super) fn tags_under(&self, keywords: &Keywords, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<Arc<[String]>> {
+        let own = keywords.list("tags");
+        if own.is_empty() {
+            return Ok(Arc::clone(&frame.tags));
+        }
+        let mut tags = frame.tags.to_vec();
+        for node in own {
+            let text = match node.as_str() {
+                Some(text) if text.contains("{{") => self.static_text(&node, frame, vars)?,
+                _ => node.scalar_text().unwrap_or_default(),
+            };
+            add_tags(&text, &mut tags);
+        }
+        Ok(tags.into())
+    }
+}
+
+fn add_tags(text: &str, tags: &mut Vec<String>) {
+    for tag in text.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
+        if !tags.iter().any(|known| known == tag) {
+            tags.push(tag.to_owned());
+        }
+    }
+}
+
+/// The frame of an import: it hands every keyword down, and its variables rank as parameters.
+fn include_frame(task: &Task, parent: &Arc<Frame>) -> Frame {
+    Frame {
+        parent: Some(Arc::clone(parent)),
+        keywords: task.keywords.clone(),
+        vars: Arc::clone(&task.vars),
+        kind: FrameKind::Include,
+        tags: Arc::clone(&task.tags),
+    }
+}
+
+/// What may stand on a dynamic include beside its arguments.
+const INCLUDE_KEYWORDS: &[&str] = &[
+    "action", "args", "collections", "debugger", "ignore_errors", "loop", "loop_control", "name", "no_log", "register", "run_once", "tags",
+    "timeout", "vars", "when", "listen", "delegate_to", "notify",
+];
+
+fn check_include(task: &Task) -> Result<()> {
+    for (word, _) in super::keyword::KEYWORDS {
+        if let Some(node) = task.keywords.get(word)
+            && !INCLUDE_KEYWORDS.contains(word)
+        {
+            return Err(Error::parse(format!("'{word}' is not a valid attribute for a TaskInclude"), &node.span)
+                .hint(format!("put it under `apply:` of {} to give it to the included tasks", task.short_action())));
+        }
+    }
+    Ok(())
+}
+
+/// `action: module arguments` or `action: {module: ..., ...}`.
+fn split_action(node: &Node) -> Result<(String, Node)> {
+    match &node.value {
+        Value::String(text) | Value::Literal(text) => {
+            let text = text.trim();
+            let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+            Ok((name.to_owned(), Node::string(rest.trim(), node.span.clone())))
+        }
+        Value::Map(map) => {
+            let Some(name) = map.get("module").and_then(Node::as_str) else {
+                return Err(Error::parse("an action given as a mapping needs the key 'module'", &node.span));
+            };
+            let mut args = (**map).clone();
+            args.remove("module");
+            let (name, rest) = name.trim().split_once(char::is_whitespace).unwrap_or((name.trim(), ""));
+            for (key, value) in arguments::parse(rest, arguments::takes_free_text(name), &node.span)?.iter() {
+                args.insert(key.clone(), value.clone());
+            }
+            Ok((name.to_owned(), Node::map(args, node.span.clone())))
+        }
+        _ => Err(Error::parse(format!("an action must be a text or a mapping, not {}", node.kind()), &node.span)),
+    }
+}
+
+/// Checks a name given to a variable.
+pub(super) fn variable_name(node: &Node) -> Result<Arc<str>> {
+    let text = node.scalar_text().unwrap_or_default();
+    let mut characters = text.chars();
+    let valid = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_') && characters.all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if valid { Ok(text.into()) } else { Err(Error::parse(format!("Invalid variable name in 'register' specified: '{text}'"), &node.span)) }
+}
+
+fn merged(low: &Mapping, high: &Mapping) -> Mapping {
+    let mut map = low.clone();
+    for (key, node) in high.iter() {
+        map.insert(Key::clone(key), node.clone());
+    }
+    map
+}
+
+/// A host pattern as text: a list is joined.
+pub(crate) fn pattern_text(hosts: &Node) -> String {
+    match hosts.as_list() {
+        Some(items) => items.iter().filter_map(Node::scalar_text).collect::<Vec<_>>().join(","),
+        None => hosts.scalar_text().unwrap_or_default(),
+    }
+}
+
+/// Whether the short name is one of the includes that run on hosts.
+pub fn is_dynamic_include(action: &str) -> bool {
+    matches!(short_name(action), "include_tasks" | "include_role")
+}

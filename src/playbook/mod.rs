@@ -1,0 +1,14 @@
+//! Playbooks as the user wrote them: keywords checked, imports and roles expanded, every value with its place.
+
+pub mod arguments;
+pub mod keyword;
+mod load;
+mod model;
+mod role;
+mod source;
+
+pub use keyword::{Keywords, On};
+pub use load::{Loader, TaskFile};
+pub use model::{Block, Frame, FrameKind, Item, Play, Role, Task, short_name};
+pub use role::RoleRequest;
+pub use source::{Files, StaticScope};

@@ -1,0 +1,211 @@
+//! What the user wrote, checked and with imports expanded.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use windlass_yaml::{Mapping, Node, Span};
+
+use super::keyword::Keywords;
+
+/// One play.
+#[derive(Debug)]
+pub struct Play {
+    /// Its name, or its host pattern.
+    pub name: String,
+    /// Who it runs on.
+    pub hosts: Node,
+    /// Its frame, the outermost of every task in it.
+    pub frame: Arc<Frame>,
+    /// Files of variables, in order; a list inside is searched for the first that exists.
+    pub vars_files: Vec<Node>,
+    /// What runs before the roles.
+    pub pre_tasks: Vec<Item>,
+    /// The roles and then the tasks.
+    pub tasks: Vec<Item>,
+    /// What runs at the end.
+    pub post_tasks: Vec<Item>,
+    /// Handlers: of the roles in order, then the play's own.
+    pub handlers: Vec<Item>,
+    /// Roles whose defaults and variables the whole play sees, in order.
+    pub roles: Vec<Arc<Role>>,
+    /// The folder of the playbook file.
+    pub dir: PathBuf,
+    /// Where it is written.
+    pub span: Span,
+}
+
+/// What tasks inherit from: a play, a role, a block or an include.
+#[derive(Debug)]
+pub struct Frame {
+    /// The frame around it.
+    pub parent: Option<Arc<Frame>>,
+    /// The keywords written on it.
+    pub keywords: Keywords,
+    /// Its variables.
+    pub vars: Arc<Mapping>,
+    /// What it is.
+    pub kind: FrameKind,
+    /// The tags of all frames down to here.
+    pub tags: Arc<[String]>,
+}
+
+/// What a frame stands for.
+#[derive(Debug)]
+pub enum FrameKind {
+    /// The play.
+    Play,
+    /// A role; its tasks see its variables.
+    Role(Arc<Role>),
+    /// A block.
+    Block,
+    /// An include or import: its `vars` rank above facts and registered results.
+    Include,
+}
+
+impl Frame {
+    /// This frame and all around it, innermost first.
+    pub fn chain(self: &Arc<Frame>) -> impl Iterator<Item = &Arc<Frame>> {
+        std::iter::successors(Some(self), |frame| frame.parent.as_ref())
+    }
+
+    /// The role the frame belongs to, the innermost one.
+    pub fn role(self: &Arc<Frame>) -> Option<&Arc<Role>> {
+        self.chain().find_map(|frame| match &frame.kind {
+            FrameKind::Role(role) => Some(role),
+            _ => None,
+        })
+    }
+
+    /// The nearest value of an inherited keyword.
+    pub fn keyword(self: &Arc<Frame>, name: &str) -> Option<&Node> {
+        self.chain().find_map(|frame| frame.keywords.get(name))
+    }
+}
+
+/// A role as it is used at one place.
+#[derive(Debug)]
+pub struct Role {
+    /// Its name as it was asked for.
+    pub name: String,
+    /// Its folder.
+    pub path: PathBuf,
+    /// `defaults/`.
+    pub defaults: Arc<Mapping>,
+    /// `vars/`.
+    pub vars: Arc<Mapping>,
+    /// Parameters of the entry: keys that are no keywords.
+    pub params: Arc<Mapping>,
+    /// The roles it depends on, which have run before it.
+    pub dependencies: Vec<Arc<Role>>,
+    /// Roles inside which it was used, innermost first.
+    pub parents: Vec<Arc<Role>>,
+    /// Whether it may run again on a host it has completed on.
+    pub allow_duplicates: bool,
+    /// What makes two uses the same: name, place, parameters, conditions, tags.
+    pub identity: String,
+}
+
+/// A task or a block.
+#[derive(Debug, Clone)]
+pub enum Item {
+    /// A task.
+    Task(Arc<Task>),
+    /// A block, also the invisible one around a role or an import.
+    Block(Arc<Block>),
+}
+
+/// Tasks with a rescue and an always part.
+#[derive(Debug)]
+pub struct Block {
+    /// What its tasks inherit.
+    pub frame: Arc<Frame>,
+    /// What runs.
+    pub body: Vec<Item>,
+    /// What runs when something in the body fails.
+    pub rescue: Vec<Item>,
+    /// What runs in any case.
+    pub always: Vec<Item>,
+    /// The role this block is the whole of.
+    pub role: Option<Arc<Role>>,
+}
+
+/// One task.
+#[derive(Debug)]
+pub struct Task {
+    /// Unique in this process.
+    pub id: u64,
+    /// Its name as written.
+    pub name: Option<Node>,
+    /// The action's name as written.
+    pub action: String,
+    /// Its arguments; free text is under `_raw_params`.
+    pub args: Arc<Mapping>,
+    /// `args: "{{ a mapping }}"`, which ranks below the arguments.
+    pub args_template: Option<Node>,
+    /// Its own keywords.
+    pub keywords: Keywords,
+    /// Its own variables.
+    pub vars: Arc<Mapping>,
+    /// All conditions, outermost first.
+    pub when: Arc<[Node]>,
+    /// All tags.
+    pub tags: Arc<[String]>,
+    /// `with_LOOKUP`: the lookup and its terms.
+    pub with_lookup: Option<(String, Node)>,
+    /// The variable for its result.
+    pub register: Option<Arc<str>>,
+    /// The topics a handler listens to.
+    pub listen: Vec<String>,
+    /// What it inherits from.
+    pub frame: Arc<Frame>,
+    /// Whether it is a handler.
+    pub handler: bool,
+    /// Where it is written.
+    pub span: Span,
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+impl Task {
+    /// The next unique id.
+    pub fn next_id() -> u64 {
+        NEXT_ID.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A task the engine itself adds, such as gathering facts.
+    pub fn internal(action: &str, args: Mapping, frame: &Arc<Frame>, tags: &[&str]) -> Task {
+        Task {
+            id: Task::next_id(),
+            name: None,
+            action: action.to_owned(),
+            args: Arc::new(args),
+            args_template: None,
+            keywords: Keywords::default(),
+            vars: Arc::default(),
+            when: Arc::default(),
+            tags: frame.tags.iter().cloned().chain(tags.iter().map(|tag| (*tag).to_owned())).collect(),
+            with_lookup: None,
+            register: None,
+            listen: Vec::new(),
+            frame: Arc::clone(frame),
+            handler: false,
+            span: Span::none(),
+        }
+    }
+
+    /// The nearest value of a keyword: the task's own or an inherited one.
+    pub fn keyword(&self, name: &str) -> Option<&Node> {
+        self.keywords.get(name).or_else(|| self.frame.keyword(name))
+    }
+
+    /// The action without its collection.
+    pub fn short_action(&self) -> &str {
+        short_name(&self.action)
+    }
+}
+
+/// `copy` of `ansible.builtin.copy` and `ansible.legacy.copy`; other collections keep their names.
+pub fn short_name(action: &str) -> &str {
+    action.strip_prefix("ansible.builtin.").or_else(|| action.strip_prefix("ansible.legacy.")).unwrap_or(action)
+}

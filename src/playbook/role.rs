@@ -1,0 +1,372 @@
+//! Roles: finding, reading, dependencies.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_yaml::{Key, Mapping, Node, Span};
+
+use super::keyword::{Keywords, On};
+use super::load::{Loader, TaskFile};
+use super::model::{Block, Frame, FrameKind, Item, Role, Task};
+use crate::error::{Error, Result, did_you_mean};
+
+/// What is asked of a role at one place.
+#[derive(Debug, Clone)]
+pub struct RoleRequest {
+    /// Its name or path.
+    pub name: String,
+    /// Keywords of the entry.
+    pub keywords: Keywords,
+    /// Keys of the entry that are no keywords.
+    pub params: Arc<Mapping>,
+    /// The file under `tasks/`.
+    pub tasks_from: Option<String>,
+    /// The file under `vars/`.
+    pub vars_from: Option<String>,
+    /// The file under `defaults/`.
+    pub defaults_from: Option<String>,
+    /// The file under `handlers/`.
+    pub handlers_from: Option<String>,
+    /// Whether it may run again, if the request says so.
+    pub allow_duplicates: Option<bool>,
+    /// Whether `meta/argument_specs.yml` is checked.
+    pub validate: bool,
+    /// Whether this is `include_role` or `import_role`, not an entry of `roles:`.
+    pub from_include: bool,
+    /// Whether the whole play sees its defaults and variables.
+    pub public: Option<bool>,
+    /// The folder of the playbook.
+    pub playbook_dir: PathBuf,
+    /// Where it is asked for.
+    pub span: Span,
+}
+
+/// A role that was read.
+pub struct LoadedRole {
+    /// The role.
+    pub role: Arc<Role>,
+    /// Its tasks, those of its dependencies first, as one block.
+    pub tasks: Item,
+    /// Handlers of its dependencies and its own.
+    pub handlers: Vec<Item>,
+}
+
+impl RoleRequest {
+    /// From the arguments of `include_role` or `import_role`, with templates already rendered.
+    pub fn of_arguments(args: &[(String, Node)], span: &Span, _frame: &Arc<Frame>, playbook_dir: &Path) -> Result<RoleRequest> {
+        let mut request = RoleRequest::named("", span, playbook_dir);
+        request.from_include = true;
+        request.allow_duplicates = Some(true);
+        for (key, node) in args {
+            let text = || node.scalar_text();
+            match key.as_str() {
+                "name" | "role" => request.name = text().unwrap_or_default(),
+                "tasks_from" => request.tasks_from = text(),
+                "vars_from" => request.vars_from = text(),
+                "defaults_from" => request.defaults_from = text(),
+                "handlers_from" => request.handlers_from = text(),
+                "allow_duplicates" => request.allow_duplicates = Some(truth(node)),
+                "rolespec_validate" => request.validate = truth(node),
+                "public" => request.public = Some(truth(node)),
+                "apply" => {}
+                "_raw_params" => return Err(Error::parse("'name' is a required field for include_role.", span)),
+                other => {
+                    let known = ["name", "tasks_from", "vars_from", "defaults_from", "handlers_from", "apply", "public", "allow_duplicates"];
+                    return Err(Error::parse(format!("Invalid options for include_role: {other}"), span).maybe_hint(did_you_mean(other, known)));
+                }
+            }
+        }
+        if request.name.is_empty() {
+            return Err(Error::parse("'name' is a required field for include_role.", span));
+        }
+        Ok(request)
+    }
+
+    fn named(name: &str, span: &Span, playbook_dir: &Path) -> RoleRequest {
+        RoleRequest {
+            name: name.to_owned(),
+            keywords: Keywords::default(),
+            params: Arc::default(),
+            tasks_from: None,
+            vars_from: None,
+            defaults_from: None,
+            handlers_from: None,
+            allow_duplicates: None,
+            validate: true,
+            from_include: false,
+            public: None,
+            playbook_dir: playbook_dir.to_owned(),
+            span: span.clone(),
+        }
+    }
+
+    fn identity(&self, path: &Path) -> String {
+        let params = Node::map(Arc::clone(&self.params), self.span.clone()).to_json();
+        let list = |name: &str| self.keywords.list(name).iter().map(Node::to_json).collect::<serde_json::Value>();
+        let vars = self.keywords.get("vars").map(Node::to_json);
+        format!("{}\0{params}\0{}\0{}\0{vars:?}\0{:?}\0{}", path.display(), list("when"), list("tags"), self.tasks_from, self.from_include)
+    }
+}
+
+fn truth(node: &Node) -> bool {
+    node.as_bool().unwrap_or_else(|| matches!(node.scalar_text().unwrap_or_default().to_lowercase().as_str(), "true" | "yes" | "on" | "1"))
+}
+
+impl Loader {
+    /// One entry of `roles:` or of a role's dependencies.
+    pub(super) fn role_entry(&self, entry: &Node, frame: &Arc<Frame>, playbook_dir: &Path) -> Result<RoleRequest> {
+        let Some(map) = entry.as_map() else {
+            let Some(name) = entry.as_str() else {
+                return Err(Error::parse(format!("a role must be a name or a mapping, not {}", entry.kind()), &entry.span));
+            };
+            let name = self.static_text(&Node::string(name, entry.span.clone()), frame, &Arc::default())?;
+            return Ok(RoleRequest::named(&name, &entry.span, playbook_dir));
+        };
+        let mut params = Mapping::new();
+        let mut name = None;
+        let keywords = Keywords::read(map, On::Role, |word, key| {
+            let value = map.get(word).cloned().unwrap_or_else(|| key.clone());
+            match word {
+                "src" | "version" | "scm" if map.contains_key("src") => {
+                    if word == "src" {
+                        name = Some(value);
+                    }
+                }
+                _ => {
+                    params.insert(Key::string(word, key.span.clone()), value);
+                }
+            }
+            Ok(())
+        })?;
+        let Some(name) = keywords.get("role").or_else(|| keywords.get("name")).cloned().or(name) else {
+            return Err(Error::parse("role definitions must contain a role name", &entry.span));
+        };
+        let vars = keywords.vars()?;
+        let text = self.static_text(&name, frame, &vars)?;
+        Ok(RoleRequest { keywords, params: Arc::new(params), ..RoleRequest::named(&text, &name.span, playbook_dir) })
+    }
+
+    /// Reads a role with all it depends on.
+    pub fn role(&self, request: &RoleRequest, from: &TaskFile<'_>) -> Result<LoadedRole> {
+        self.role_within(request, from, &mut Vec::new())
+    }
+
+    fn role_within(&self, request: &RoleRequest, from: &TaskFile<'_>, chain: &mut Vec<PathBuf>) -> Result<LoadedRole> {
+        let parents: Vec<Arc<Role>> = from.frame.chain().filter_map(|frame| match &frame.kind {
+            FrameKind::Role(role) => Some(Arc::clone(role)),
+            _ => None,
+        }).collect();
+        let path = self.find_role(request, parents.first())?;
+        if chain.contains(&path) {
+            return Err(Error::parse(format!("the role '{}' depends on itself", request.name), &request.span));
+        }
+        chain.push(path.clone());
+        let defaults = self.role_variables(&path, "defaults", request.defaults_from.as_deref(), request)?;
+        let vars = self.role_variables(&path, "vars", request.vars_from.as_deref(), request)?;
+        let meta = match main_file(&path.join("meta"), None) {
+            Some(file) => self.files.variables(&file)?,
+            None => Arc::default(),
+        };
+        let entry_when: Vec<Node> = from.when.iter().cloned().chain(request.keywords.list("when")).collect();
+        let entry_vars = request.keywords.vars()?;
+        let tags = self.tags_under(&request.keywords, from.frame, &entry_vars)?;
+
+        // Dependencies inherit the entry's keywords and come first.
+        let outer = Arc::new(Frame {
+            parent: Some(Arc::clone(from.frame)),
+            keywords: request.keywords.clone(),
+            vars: Arc::default(),
+            kind: FrameKind::Block,
+            tags: Arc::clone(&tags),
+        });
+        let inner = TaskFile { frame: &outer, when: &entry_when, ..*from };
+        let mut dependencies = Vec::new();
+        let mut body = Vec::new();
+        let mut handlers = Vec::new();
+        let listed = meta.get("dependencies").filter(|node| !node.is_null());
+        for entry in listed.and_then(Node::as_list).unwrap_or_default() {
+            let mut needed = self.role_entry(entry, &outer, &request.playbook_dir)?;
+            if needed.params.is_empty() {
+                needed.params = Arc::clone(&request.params);
+            }
+            let loaded = self.dependency(&needed, &inner, &path, chain)?;
+            dependencies.push(loaded.role);
+            body.push(loaded.tasks);
+            handlers.extend(loaded.handlers);
+        }
+        let allow_duplicates = request.allow_duplicates.or_else(|| meta.get("allow_duplicates").map(truth)).unwrap_or(false);
+        let role = Arc::new(Role {
+            name: request.name.clone(),
+            defaults,
+            vars,
+            params: Arc::clone(&request.params),
+            dependencies,
+            parents,
+            allow_duplicates,
+            identity: request.identity(&path),
+            path: path.clone(),
+        });
+        let frame = Arc::new(Frame {
+            parent: Some(Arc::clone(from.frame)),
+            keywords: request.keywords.clone(),
+            vars: entry_vars,
+            kind: FrameKind::Role(Arc::clone(&role)),
+            tags,
+        });
+        let within = TaskFile { frame: &frame, when: &entry_when, ..*from };
+        if let Some(task) = self.argument_validation(request, &meta, &path, &frame, &entry_when)? {
+            body.push(Item::Task(Arc::new(task)));
+        }
+        match (main_file(&path.join("tasks"), request.tasks_from.as_deref()), &request.tasks_from) {
+            (Some(file), _) => body.extend(self.task_file(&file, &TaskFile { handlers: false, ..within })?),
+            (None, Some(name)) => {
+                return Err(Error::parse(format!("Could not find specified file in role: tasks/{name}"), &request.span));
+            }
+            (None, None) => {}
+        }
+        handlers.extend(self.handlers_in(&path, request.handlers_from.as_deref(), &within)?);
+        chain.pop();
+        let block = Block { frame, body, rescue: Vec::new(), always: Vec::new(), role: Some(Arc::clone(&role)) };
+        Ok(LoadedRole { role, tasks: Item::Block(Arc::new(block)), handlers })
+    }
+
+    /// A dependency is also searched beside the role that needs it.
+    fn dependency(&self, needed: &RoleRequest, from: &TaskFile<'_>, dependent: &Path, chain: &mut Vec<PathBuf>) -> Result<LoadedRole> {
+        let beside = dependent.parent().map(|folder| folder.join(&needed.name)).filter(|path| path.is_dir());
+        let found = self.find_role(needed, None);
+        match (found, beside) {
+            (Err(_), Some(path)) => {
+                let request = RoleRequest { name: path.display().to_string(), ..needed.clone() };
+                self.role_within(&request, from, chain)
+            }
+            _ => self.role_within(needed, from, chain),
+        }
+    }
+
+    /// The handlers of a role that is used by `import_role`.
+    pub(super) fn role_handlers(&self, role: &Role, frame: &Arc<Frame>, from: &TaskFile<'_>) -> Result<Vec<Item>> {
+        self.handlers_in(&role.path, None, &TaskFile { frame, when: &[], ..*from })
+    }
+
+    fn handlers_in(&self, path: &Path, from_file: Option<&str>, within: &TaskFile<'_>) -> Result<Vec<Item>> {
+        match main_file(&path.join("handlers"), from_file) {
+            Some(file) => self.task_file(&file, &TaskFile { handlers: true, ..*within }),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn find_role(&self, request: &RoleRequest, parent: Option<&Arc<Role>>) -> Result<PathBuf> {
+        let name = &request.name;
+        let mut folders = vec![request.playbook_dir.join("roles")];
+        folders.extend(self.roles_path.iter().cloned());
+        if let Some(folder) = parent.and_then(|role| role.path.parent()) {
+            folders.push(folder.to_owned());
+        }
+        folders.push(request.playbook_dir.clone());
+        if let [namespace, collection, role] = name.split('.').collect::<Vec<_>>()[..] {
+            let inside = |folder: &PathBuf| folder.join("ansible_collections").join(namespace).join(collection).join("roles").join(role);
+            if let Some(path) = self.collections_path.iter().map(inside).find(|path| path.is_dir()) {
+                return Ok(path);
+            }
+        }
+        let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_dir());
+        found.ok_or_else(|| {
+            let shown: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+            let existing: Vec<String> = folders.iter().flat_map(|folder| names_in(folder)).collect();
+            let hint = did_you_mean(name, existing.iter().map(String::as_str)).map(|hint| format!("{hint} "));
+            Error::parse(format!("the role '{name}' was not found"), &request.span)
+                .hint(format!("{}searched in {}", hint.unwrap_or_default(), shown.join(":")))
+        })
+    }
+
+    /// `defaults/` or `vars/`: one main file, or a folder of that name whose files are merged.
+    fn role_variables(&self, path: &Path, kind: &str, from_file: Option<&str>, request: &RoleRequest) -> Result<Arc<Mapping>> {
+        let folder = path.join(kind);
+        let whole = folder.join("main");
+        if from_file.is_none() && whole.is_dir() {
+            let mut merged = Mapping::new();
+            for file in variable_files(&whole) {
+                for (key, node) in self.files.variables(&file)?.iter() {
+                    merged.insert(key.clone(), node.clone());
+                }
+            }
+            return Ok(Arc::new(merged));
+        }
+        match (main_file(&folder, from_file), from_file) {
+            (Some(file), _) => self.files.variables(&file),
+            (None, Some(name)) => Err(Error::parse(format!("Could not find specified file in role: {kind}/{name}"), &request.span)),
+            (None, None) => Ok(Arc::default()),
+        }
+    }
+
+    /// The task that checks a role's variables against its argument specification.
+    fn argument_validation(&self, request: &RoleRequest, meta: &Mapping, path: &Path, frame: &Arc<Frame>, when: &[Node]) -> Result<Option<Task>> {
+        if !request.validate {
+            return Ok(None);
+        }
+        let own = ["argument_specs.yml", "argument_specs.yaml", "argument_specs.json"]
+            .iter()
+            .map(|name| path.join("meta").join(name))
+            .find(|file| file.is_file());
+        let specs = match own {
+            Some(file) => self.files.variables(&file)?.get("argument_specs").cloned(),
+            None => meta.get("argument_specs").cloned(),
+        };
+        let entry = request.tasks_from.as_deref().map_or("main", |name| name.trim_end_matches(".yml").trim_end_matches(".yaml"));
+        let Some(spec) = specs.as_ref().and_then(|specs| specs.get(entry)) else { return Ok(None) };
+        let span = spec.span.clone();
+        let options = spec.get("options").cloned().unwrap_or_else(|| Node::map(Mapping::new(), span.clone()));
+        let mut args = Mapping::new();
+        args.insert_str("argument_spec", literal(&options));
+        args.insert_str("entry_point", Node::literal(entry, span.clone()));
+        args.insert_str("role_name", Node::literal(request.name.as_str(), span.clone()));
+        let summary = spec.get("short_description").and_then(Node::as_str).map(|text| format!(" - {text}")).unwrap_or_default();
+        let mut task = Task::internal("ansible.builtin.validate_argument_spec", args, frame, &["always"]);
+        task.name = Some(Node::literal(format!("Validating arguments against arg spec '{entry}'{summary}"), span.clone()));
+        task.when = when.into();
+        task.span = span;
+        Ok(Some(task))
+    }
+}
+
+/// The same value with every text taken literally.
+fn literal(node: &Node) -> Node {
+    node.clone().into_literal()
+}
+
+/// The main file of a role's folder, or the one of that name.
+fn main_file(folder: &Path, name: Option<&str>) -> Option<PathBuf> {
+    let candidates: Vec<PathBuf> = match name {
+        None => ["main.yml", "main.yaml", "main.json", "main"].iter().map(|name| folder.join(name)).collect(),
+        Some(name) => {
+            if Path::new(name).components().any(|part| matches!(part, std::path::Component::ParentDir)) {
+                return None;
+            }
+            ["", ".yml", ".yaml", ".json"].iter().map(|extension| folder.join(format!("{name}{extension}"))).collect()
+        }
+    };
+    candidates.into_iter().find(|path| path.is_file())
+}
+
+fn variable_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with('.') || name.ends_with('~') {
+            continue;
+        }
+        if path.is_dir() {
+            files.extend(variable_files(&path));
+        } else if matches!(path.extension().and_then(|extension| extension.to_str()), Some("yml" | "yaml" | "json") | None) {
+            files.push(path);
+        }
+    }
+    files
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}

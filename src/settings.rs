@@ -1,0 +1,447 @@
+//! Settings: the command line, the environment and ansible.cfg, resolved into one value.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::connection::Secret;
+use crate::error::{Error, Result};
+
+/// Everything that can be set, resolved: the command line beats the environment, the environment beats ansible.cfg.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The ansible.cfg that was read.
+    pub config_file: Option<PathBuf>,
+    /// Inventory sources.
+    pub inventory: Vec<String>,
+    /// `--limit`.
+    pub limit: Option<String>,
+    /// How many hosts work at the same time.
+    pub forks: usize,
+    /// `-v`.
+    pub verbosity: u8,
+    /// `--check`.
+    pub check: bool,
+    /// `--diff`.
+    pub diff: bool,
+    /// `--tags`; `all` if none are given.
+    pub tags: Vec<String>,
+    /// `--skip-tags`.
+    pub skip_tags: Vec<String>,
+    /// Where roles are searched.
+    pub roles_path: Vec<PathBuf>,
+    /// Where collections are searched.
+    pub collections_path: Vec<PathBuf>,
+    /// The folder of the playbook, or the current one.
+    pub playbook_dir: PathBuf,
+    /// The connection of hosts that name none.
+    pub connection: String,
+    /// The login user.
+    pub remote_user: Option<String>,
+    /// The SSH port.
+    pub remote_port: Option<u16>,
+    /// The login key.
+    pub private_key_file: Option<PathBuf>,
+    /// The login password (`--ask-pass`).
+    pub connection_password: Option<Secret>,
+    /// Seconds to connect.
+    pub timeout: u64,
+    /// Seconds for a task without a `timeout` of its own; 0 is no limit.
+    pub task_timeout: u64,
+    /// How often a connection is tried again.
+    pub connection_retries: u32,
+    /// `ssh_args` of ansible.cfg.
+    pub ssh_args: Option<String>,
+    /// `ssh_common_args`.
+    pub ssh_common_args: Option<String>,
+    /// `ssh_extra_args`.
+    pub ssh_extra_args: Option<String>,
+    /// Whether host keys are verified.
+    pub host_key_checking: bool,
+    /// Where the executor is kept on hosts.
+    pub remote_tmp: Option<String>,
+    /// `--become`.
+    pub r#become: bool,
+    /// How to become.
+    pub become_method: String,
+    /// Whom to become.
+    pub become_user: String,
+    /// Another program to become with.
+    pub become_exe: Option<String>,
+    /// Other flags to become with.
+    pub become_flags: Option<String>,
+    /// The password to become with (`--ask-become-pass`).
+    pub become_password: Option<Secret>,
+    /// `implicit`, `explicit` or `smart`.
+    pub gathering: String,
+    /// Whether handlers run on hosts that have failed.
+    pub force_handlers: bool,
+    /// Whether any failure ends the play for all hosts.
+    pub any_errors_fatal: bool,
+    /// Whether facts are variables of their own (`ansible_hostname` beside `ansible_facts.hostname`).
+    pub inject_facts: bool,
+    /// Whether a notified handler that does not exist is an error.
+    pub error_on_missing_handler: bool,
+    /// `ansible_managed`.
+    pub ansible_managed: String,
+    /// Whether results and arguments of every task are hidden.
+    pub no_log: bool,
+    /// Whether skipped hosts are shown.
+    pub display_skipped_hosts: bool,
+    /// Whether ok hosts are shown.
+    pub display_ok_hosts: bool,
+    /// Lines around a change in diffs.
+    pub diff_context: usize,
+    /// The largest text a diff is made of.
+    pub max_diff_size: usize,
+    /// What to do about keys that stand twice in a mapping.
+    pub duplicate_keys: windlass_yaml::DuplicateKeys,
+    /// Which line of Ansible's behaviour.
+    pub compat: windlass_template::Compat,
+    /// The stdout callback's name.
+    pub stdout_callback: String,
+    /// `json` or `yaml` for results.
+    pub result_format: String,
+    /// Whether colours are used.
+    pub color: bool,
+    /// Vault sources: `label@source`.
+    pub vault_ids: Vec<String>,
+    /// `host_pattern_mismatch`: `warning`, `error` or `ignore`.
+    pub host_pattern_mismatch: String,
+    /// Settings that were set and have no effect here, with where.
+    pub unsupported: Vec<String>,
+}
+
+/// One setting of ansible.cfg: section, key, environment variables.
+struct Entry(&'static str, &'static str, &'static [&'static str]);
+
+/// The settings that are read. Several entries for one setting are tried in order.
+const ENTRIES: &[(&str, &[Entry])] = &[
+    ("inventory", &[Entry("defaults", "inventory", &["ANSIBLE_INVENTORY"])]),
+    ("forks", &[Entry("defaults", "forks", &["ANSIBLE_FORKS"])]),
+    ("verbosity", &[Entry("defaults", "verbosity", &["ANSIBLE_VERBOSITY"])]),
+    ("roles_path", &[Entry("defaults", "roles_path", &["ANSIBLE_ROLES_PATH"])]),
+    ("collections_path", &[Entry("defaults", "collections_path", &["ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_COLLECTIONS_PATHS"]), Entry("defaults", "collections_paths", &[])]),
+    ("transport", &[Entry("defaults", "transport", &["ANSIBLE_TRANSPORT"])]),
+    ("remote_user", &[Entry("defaults", "remote_user", &["ANSIBLE_REMOTE_USER"])]),
+    ("remote_port", &[Entry("defaults", "remote_port", &["ANSIBLE_REMOTE_PORT"])]),
+    ("private_key_file", &[Entry("defaults", "private_key_file", &["ANSIBLE_PRIVATE_KEY_FILE"])]),
+    ("timeout", &[Entry("ssh_connection", "timeout", &["ANSIBLE_SSH_TIMEOUT"]), Entry("defaults", "timeout", &["ANSIBLE_TIMEOUT"])]),
+    ("task_timeout", &[Entry("defaults", "task_timeout", &["ANSIBLE_TASK_TIMEOUT"])]),
+    ("retries", &[Entry("ssh_connection", "retries", &["ANSIBLE_SSH_RETRIES"]), Entry("connection", "retries", &[])]),
+    ("ssh_args", &[Entry("ssh_connection", "ssh_args", &["ANSIBLE_SSH_ARGS"])]),
+    ("ssh_common_args", &[Entry("ssh_connection", "ssh_common_args", &["ANSIBLE_SSH_COMMON_ARGS"])]),
+    ("ssh_extra_args", &[Entry("ssh_connection", "ssh_extra_args", &["ANSIBLE_SSH_EXTRA_ARGS"])]),
+    ("host_key_checking", &[Entry("ssh_connection", "host_key_checking", &["ANSIBLE_SSH_HOST_KEY_CHECKING"]), Entry("defaults", "host_key_checking", &["ANSIBLE_HOST_KEY_CHECKING"])]),
+    ("remote_tmp", &[Entry("defaults", "remote_tmp", &["ANSIBLE_REMOTE_TEMP", "ANSIBLE_REMOTE_TMP"])]),
+    ("become", &[Entry("privilege_escalation", "become", &["ANSIBLE_BECOME"])]),
+    ("become_method", &[Entry("privilege_escalation", "become_method", &["ANSIBLE_BECOME_METHOD"])]),
+    ("become_user", &[Entry("privilege_escalation", "become_user", &["ANSIBLE_BECOME_USER"])]),
+    ("become_exe", &[Entry("privilege_escalation", "become_exe", &["ANSIBLE_BECOME_EXE"])]),
+    ("become_flags", &[Entry("privilege_escalation", "become_flags", &["ANSIBLE_BECOME_FLAGS"])]),
+    ("become_ask_pass", &[Entry("privilege_escalation", "become_ask_pass", &["ANSIBLE_BECOME_ASK_PASS"])]),
+    ("ask_pass", &[Entry("defaults", "ask_pass", &["ANSIBLE_ASK_PASS"])]),
+    ("gathering", &[Entry("defaults", "gathering", &["ANSIBLE_GATHERING"])]),
+    ("force_handlers", &[Entry("defaults", "force_handlers", &["ANSIBLE_FORCE_HANDLERS"])]),
+    ("any_errors_fatal", &[Entry("defaults", "any_errors_fatal", &["ANSIBLE_ANY_ERRORS_FATAL"])]),
+    ("inject_facts", &[Entry("defaults", "inject_facts_as_vars", &["ANSIBLE_INJECT_FACT_VARS"])]),
+    ("error_on_missing_handler", &[Entry("defaults", "error_on_missing_handler", &["ANSIBLE_ERROR_ON_MISSING_HANDLER"])]),
+    ("ansible_managed", &[Entry("defaults", "ansible_managed", &["ANSIBLE_MANAGED"])]),
+    ("no_log", &[Entry("defaults", "no_log", &["ANSIBLE_NO_LOG"])]),
+    ("display_skipped_hosts", &[Entry("defaults", "display_skipped_hosts", &["ANSIBLE_DISPLAY_SKIPPED_HOSTS", "DISPLAY_SKIPPED_HOSTS"])]),
+    ("display_ok_hosts", &[Entry("defaults", "display_ok_hosts", &["ANSIBLE_DISPLAY_OK_HOSTS"])]),
+    ("diff", &[Entry("diff", "always", &["ANSIBLE_DIFF_ALWAYS"])]),
+    ("diff_context", &[Entry("diff", "context", &["ANSIBLE_DIFF_CONTEXT"])]),
+    ("max_diff_size", &[Entry("defaults", "max_diff_size", &["ANSIBLE_MAX_DIFF_SIZE"])]),
+    ("duplicate_keys", &[Entry("defaults", "duplicate_dict_key", &["ANSIBLE_DUPLICATE_YAML_DICT_KEY"])]),
+    ("compat", &[Entry("windlass", "compat", &["WINDLASS_COMPAT"])]),
+    ("stdout_callback", &[Entry("defaults", "stdout_callback", &["ANSIBLE_STDOUT_CALLBACK"])]),
+    ("result_format", &[Entry("defaults", "callback_result_format", &["ANSIBLE_CALLBACK_RESULT_FORMAT"])]),
+    ("nocolor", &[Entry("defaults", "nocolor", &["ANSIBLE_NOCOLOR", "NO_COLOR"])]),
+    ("force_color", &[Entry("defaults", "force_color", &["ANSIBLE_FORCE_COLOR"])]),
+    ("vault_password_file", &[Entry("defaults", "vault_password_file", &["ANSIBLE_VAULT_PASSWORD_FILE"])]),
+    ("vault_identity_list", &[Entry("defaults", "vault_identity_list", &["ANSIBLE_VAULT_IDENTITY_LIST"])]),
+    ("host_pattern_mismatch", &[Entry("inventory", "host_pattern_mismatch", &["ANSIBLE_HOST_PATTERN_MISMATCH"])]),
+    ("tags", &[Entry("tags", "run", &["ANSIBLE_RUN_TAGS"])]),
+    ("skip_tags", &[Entry("tags", "skip", &["ANSIBLE_SKIP_TAGS"])]),
+];
+
+/// Settings of ansible.cfg that need nothing here: they concern Python, temporary files and processes that do not exist.
+const WITHOUT_MEANING: &[&str] = &[
+    "pipelining", "interpreter_python", "local_tmp", "control_path", "control_path_dir", "nocows", "deprecation_warnings", "system_warnings",
+    "localhost_warning", "devel_warning", "action_warnings", "retry_files_enabled", "transfer_method", "scp_if_ssh", "library", "strategy",
+    "jinja2_native", "keep_remote_files", "usetty", "command_warnings", "bin_ansible_callbacks", "cow_selection", "allow_world_readable_tmpfiles",
+];
+
+/// The settings of the environment and of one ansible.cfg, before the command line.
+#[derive(Debug, Default)]
+pub struct Config {
+    /// The file, if one was found.
+    pub file: Option<PathBuf>,
+    values: HashMap<(String, String), String>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Finds and reads ansible.cfg: `ANSIBLE_CONFIG`, the current folder, the home folder, `/etc/ansible`; the first that exists.
+    pub fn find() -> Result<Config> {
+        let mut warnings = Vec::new();
+        let mut candidates = Vec::new();
+        if let Some(named) = std::env::var_os("ANSIBLE_CONFIG").filter(|named| !named.is_empty()) {
+            let named = PathBuf::from(named);
+            candidates.push(if named.is_dir() { named.join("ansible.cfg") } else { named });
+        }
+        if let Ok(current) = std::env::current_dir() {
+            let here = current.join("ansible.cfg");
+            if here.is_file() && is_world_writable(&current) {
+                warnings.push(format!(
+                    "windlass is being run in a world writable directory ({}), ignoring it as an ansible.cfg source.",
+                    current.display()
+                ));
+            } else {
+                candidates.push(here);
+            }
+        }
+        if let Some(home) = std::env::var_os("HOME") {
+            candidates.push(Path::new(&home).join(".ansible.cfg"));
+        }
+        candidates.push(PathBuf::from("/etc/ansible/ansible.cfg"));
+        let Some(file) = candidates.into_iter().find(|path| path.is_file()) else { return Ok(Config { warnings, ..Config::default() }) };
+        let text = std::fs::read_to_string(&file).map_err(|error| Error::usage(format!("{} cannot be read: {error}", file.display())))?;
+        let values = parse_ini(&text).map_err(|(line, message)| Error::usage(format!("{}:{line}: {message}", file.display())))?;
+        Ok(Config { file: Some(file), values, warnings })
+    }
+
+    /// A setting's text: the environment's, or else the file's.
+    pub fn get(&self, name: &str) -> Option<String> {
+        let (_, entries) = ENTRIES.iter().find(|(setting, _)| *setting == name)?;
+        let environment = entries.iter().flat_map(|entry| entry.2).find_map(|variable| std::env::var(variable).ok());
+        let from_file = || entries.iter().find_map(|entry| self.values.get(&(entry.0.to_owned(), entry.1.to_owned())).cloned());
+        environment.or_else(from_file)
+    }
+
+    /// A setting's boolean.
+    pub fn bool(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|text| matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "t" | "y"))
+    }
+
+    /// A setting's number.
+    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(text) => match text.trim().parse() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(Error::usage(format!("the setting {name} must be a number, not '{text}'"))),
+            },
+        }
+    }
+
+    /// A list of paths separated by colons, relative to ansible.cfg.
+    pub fn paths(&self, name: &str) -> Option<Vec<PathBuf>> {
+        self.get(name).map(|text| text.split(':').filter(|part| !part.is_empty()).map(|part| self.path(part)).collect())
+    }
+
+    /// A path relative to ansible.cfg.
+    pub fn path(&self, text: &str) -> PathBuf {
+        let text = text.trim();
+        let current = std::env::current_dir().unwrap_or_default();
+        let text = text.replace("{{CWD}}", &current.display().to_string());
+        let path = expand_home(&text);
+        match (&self.file, path.is_relative()) {
+            (Some(file), true) => file.parent().map(|folder| folder.join(&path)).unwrap_or(path),
+            _ => path,
+        }
+    }
+
+    /// Settings of the file that have no effect here and are not without meaning.
+    pub fn unsupported(&self) -> Vec<String> {
+        let known = |section: &str, key: &str| {
+            ENTRIES.iter().flat_map(|(_, entries)| *entries).any(|entry| entry.0 == section && entry.1 == key) || WITHOUT_MEANING.contains(&key)
+        };
+        let sections = ["defaults", "ssh_connection", "privilege_escalation", "connection", "inventory", "diff", "tags", "windlass"];
+        let mut names: Vec<String> = self
+            .values
+            .keys()
+            .filter(|(section, key)| sections.contains(&section.as_str()) && !known(section, key))
+            .map(|(section, key)| format!("[{section}] {key}"))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Every setting that is set, with its origin, for `windlass config dump --only-changed`.
+    pub fn changed(&self) -> Vec<(String, String, String)> {
+        ENTRIES
+            .iter()
+            .filter_map(|(name, entries)| {
+                let variable = entries.iter().flat_map(|entry| entry.2).find(|variable| std::env::var_os(variable).is_some());
+                let value = self.get(name)?;
+                let origin = match (variable, &self.file) {
+                    (Some(variable), _) => format!("env: {variable}"),
+                    (None, Some(file)) => file.display().to_string(),
+                    (None, None) => return None,
+                };
+                Some(((*name).to_owned(), value, origin))
+            })
+            .collect()
+    }
+}
+
+impl Settings {
+    /// The settings of the environment and ansible.cfg; the command line is laid over them.
+    pub fn from_config(config: &Config) -> Result<Settings> {
+        let home = std::env::var("ANSIBLE_HOME").unwrap_or_else(|_| "~/.ansible".to_owned());
+        let below = |name: &str| vec![expand_home(&format!("{home}/{name}")), PathBuf::from(format!("/usr/share/ansible/{name}")), PathBuf::from(format!("/etc/ansible/{name}"))];
+        let list = |name: &str| -> Vec<String> {
+            config.get(name).map(|text| text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()).unwrap_or_default()
+        };
+        let mut vault_ids = list("vault_identity_list");
+        if let Some(file) = config.get("vault_password_file") {
+            vault_ids.push(config.path(&file).display().to_string());
+        }
+        let inventory = match config.get("inventory") {
+            None => Vec::new(),
+            Some(text) if text.contains(',') => vec![text],
+            Some(text) => vec![config.path(&text).display().to_string()],
+        };
+        let interactive = std::io::IsTerminal::is_terminal(&std::io::stdout());
+        Ok(Settings {
+            inventory,
+            limit: None,
+            forks: config.number("forks")?.unwrap_or(50),
+            verbosity: config.number("verbosity")?.unwrap_or(0),
+            check: false,
+            diff: config.bool("diff").unwrap_or(false),
+            tags: Some(list("tags")).filter(|tags| !tags.is_empty()).unwrap_or_else(|| vec!["all".to_owned()]),
+            skip_tags: list("skip_tags"),
+            roles_path: config.paths("roles_path").unwrap_or_else(|| below("roles")),
+            collections_path: config.paths("collections_path").unwrap_or_else(|| below("collections")),
+            playbook_dir: std::env::current_dir().unwrap_or_default(),
+            connection: config.get("transport").unwrap_or_else(|| "ssh".to_owned()),
+            remote_user: config.get("remote_user"),
+            remote_port: config.number("remote_port")?,
+            private_key_file: config.get("private_key_file").map(|file| config.path(&file)),
+            connection_password: None,
+            timeout: config.number("timeout")?.unwrap_or(10),
+            task_timeout: config.number("task_timeout")?.unwrap_or(0),
+            connection_retries: config.number("retries")?.unwrap_or(2),
+            ssh_args: config.get("ssh_args"),
+            ssh_common_args: config.get("ssh_common_args"),
+            ssh_extra_args: config.get("ssh_extra_args"),
+            host_key_checking: config.bool("host_key_checking").unwrap_or(true),
+            remote_tmp: config.get("remote_tmp"),
+            r#become: config.bool("become").unwrap_or(false),
+            become_method: config.get("become_method").unwrap_or_else(|| "sudo".to_owned()),
+            become_user: config.get("become_user").unwrap_or_else(|| "root".to_owned()),
+            become_exe: config.get("become_exe"),
+            become_flags: config.get("become_flags"),
+            become_password: None,
+            gathering: config.get("gathering").unwrap_or_else(|| "implicit".to_owned()),
+            force_handlers: config.bool("force_handlers").unwrap_or(false),
+            any_errors_fatal: config.bool("any_errors_fatal").unwrap_or(false),
+            inject_facts: config.bool("inject_facts").unwrap_or(true),
+            error_on_missing_handler: config.bool("error_on_missing_handler").unwrap_or(true),
+            ansible_managed: config.get("ansible_managed").unwrap_or_else(|| "Ansible managed".to_owned()),
+            no_log: config.bool("no_log").unwrap_or(false),
+            display_skipped_hosts: config.bool("display_skipped_hosts").unwrap_or(true),
+            display_ok_hosts: config.bool("display_ok_hosts").unwrap_or(true),
+            diff_context: config.number("diff_context")?.unwrap_or(3),
+            max_diff_size: config.number("max_diff_size")?.unwrap_or(104_448),
+            duplicate_keys: match config.get("duplicate_keys").as_deref() {
+                Some("error") => windlass_yaml::DuplicateKeys::Error,
+                Some("ignore") => windlass_yaml::DuplicateKeys::Ignore,
+                _ => windlass_yaml::DuplicateKeys::Warn,
+            },
+            compat: match config.get("compat").as_deref() {
+                None | Some("2.19") => windlass_template::Compat::V2_19,
+                Some("2.18") => windlass_template::Compat::V2_18,
+                Some(other) => return Err(Error::usage(format!("compat must be 2.18 or 2.19, not '{other}'"))),
+            },
+            stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
+            result_format: config.get("result_format").unwrap_or_else(|| "json".to_owned()),
+            color: config.bool("force_color").unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
+            vault_ids,
+            host_pattern_mismatch: config.get("host_pattern_mismatch").unwrap_or_else(|| "warning".to_owned()),
+            unsupported: config.unsupported(),
+            config_file: config.file.clone(),
+        })
+    }
+
+    /// A path with `~` expanded.
+    pub fn expand(&self, text: &str) -> PathBuf {
+        expand_home(text)
+    }
+}
+
+/// Expands a leading `~`.
+pub fn expand_home(text: &str) -> PathBuf {
+    match (text.strip_prefix('~'), std::env::var_os("HOME")) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => Path::new(&home).join(rest.trim_start_matches('/')),
+        _ => PathBuf::from(text),
+    }
+}
+
+fn is_world_writable(folder: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(folder).is_ok_and(|metadata| metadata.permissions().mode() & 0o002 != 0)
+}
+
+type IniValues = HashMap<(String, String), String>;
+
+/// Python's configparser as Ansible uses it: `;` starts a comment anywhere, `#` only at the start of a line; indented lines go on.
+fn parse_ini(text: &str) -> Result<IniValues, (usize, String)> {
+    let mut values = IniValues::new();
+    let mut section = String::new();
+    let mut last: Option<(String, String)> = None;
+    for (index, line) in text.lines().enumerate() {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        let content = trimmed.split_once(" ;").map_or(trimmed, |(content, _)| content.trim_end());
+        if line.starts_with([' ', '\t'])
+            && let Some(value) = last.as_ref().and_then(|key| values.get_mut(key))
+        {
+            value.push('\n');
+            value.push_str(content);
+            continue;
+        }
+        if let Some(name) = content.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = name.trim().to_owned();
+            last = None;
+            continue;
+        }
+        let Some((key, value)) = content.split_once(['=', ':']) else {
+            return Err((index + 1, format!("expected `key = value` or `[section]`, found '{content}'")));
+        };
+        if section.is_empty() {
+            return Err((index + 1, "a setting stands before the first [section]".to_owned()));
+        }
+        let key = (section.clone(), key.trim().to_lowercase());
+        values.insert(key.clone(), unquoted(value.trim()).to_owned());
+        last = Some(key);
+    }
+    Ok(values)
+}
+
+fn unquoted(value: &str) -> &str {
+    let pair = ['\'', '"'].iter().find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
+    pair.unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ini_comments_and_continued_lines() {
+        let values = parse_ini("# top\n[defaults]\nforks = 9 ; many\nroles_path = a:\n  b\nname = 'x y'\n").unwrap();
+        let get = |key: &str| values.get(&("defaults".to_owned(), key.to_owned())).map(String::as_str);
+        assert_eq!((get("forks"), get("roles_path"), get("name")), (Some("9"), Some("a:\nb"), Some("x y")));
+    }
+
+    #[test]
+    fn a_line_without_meaning_is_named() {
+        assert_eq!(parse_ini("[defaults]\nforks\n").unwrap_err().0, 2);
+    }
+}

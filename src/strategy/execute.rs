@@ -1,0 +1,330 @@
+//! One task on one host: its loop, and the results of all items together.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tokio::sync::{Semaphore, mpsc};
+use windlass_template::{Context, Value, Variable};
+use windlass_yaml::Node;
+
+use super::item::{ItemOutcome, censored};
+use super::label;
+use super::result::TaskResult;
+use crate::action::Failure;
+use crate::executor::Pool;
+use crate::output::{Event, ResultEvent, Secrets, Status};
+use crate::playbook::{Files, Loader, Task};
+use crate::vars::{Run, TaskScope, World, truth};
+
+/// What all tasks of a run share.
+pub struct Shared {
+    /// What does not change.
+    pub run: Arc<Run>,
+    /// Loads task files and roles.
+    pub loader: Arc<Loader>,
+    /// The project's files.
+    pub files: Arc<Files>,
+    /// Connections and executors.
+    pub pool: Arc<Pool>,
+    /// Where events go.
+    pub events: mpsc::UnboundedSender<Event>,
+    /// What must never be shown.
+    pub secrets: Secrets,
+    /// How many hosts work at the same time.
+    pub forks: Arc<Semaphore>,
+}
+
+/// What a task came to on a host.
+#[derive(Debug)]
+pub struct HostOutcome {
+    /// The host.
+    pub host: Arc<str>,
+    /// The result, uncensored.
+    pub result: TaskResult,
+    /// `ignore_errors` or `ignore_unreachable` held.
+    pub ignored: bool,
+    /// Results of items (or of the task itself) with the host they were done on.
+    pub parts: Vec<(TaskResult, Option<String>)>,
+    /// The handlers to notify.
+    pub notify: Vec<String>,
+    /// Facts belong to the host the task was delegated to.
+    pub delegate_facts: bool,
+}
+
+/// A task on its way on one host.
+pub(super) struct TaskOnHost {
+    pub(super) shared: Arc<Shared>,
+    pub(super) world: Arc<World>,
+    pub(super) task: Arc<Task>,
+    pub(super) host: Arc<str>,
+}
+
+/// A loop, opened.
+pub(super) struct Loop {
+    pub(super) items: Vec<Value>,
+    pub(super) loop_var: Arc<str>,
+    index_var: Option<Arc<str>>,
+    extended: bool,
+    pause: f64,
+}
+
+impl TaskOnHost {
+    pub(super) fn new(shared: &Arc<Shared>, world: &Arc<World>, task: &Arc<Task>, host: &Arc<str>) -> TaskOnHost {
+        TaskOnHost { shared: Arc::clone(shared), world: Arc::clone(world), task: Arc::clone(task), host: Arc::clone(host) }
+    }
+
+    /// The variables of the task on this host.
+    pub(super) fn scope(&self) -> Context {
+        self.shared.run.engine.scope(Arc::new(TaskScope::of_task(&self.world, &self.host, &self.task)))
+    }
+
+    /// Runs the task with all its items.
+    pub(super) async fn run(self) -> HostOutcome {
+        let context = self.scope();
+        let mut parts = Vec::new();
+        let (result, delegate, looped) = match self.open_loop(&context) {
+            Err(Failure::Failed(message) | Failure::Unreachable(message)) => match self.condition(&context) {
+                // A loop over something undefined is no error when the task is not to be run anyway.
+                Ok(Some(skipped)) => (skipped, None, false),
+                _ => (TaskResult::failure(message), None, false),
+            },
+            Ok(None) => {
+                let outcome = self.item(&context).await;
+                parts.push((outcome.result.clone(), outcome.delegate.clone()));
+                (outcome.result, outcome.delegate, false)
+            }
+            Ok(Some(opened)) => {
+                let result = self.all_items(&context, &opened, &mut parts).await;
+                let delegate = parts.first().and_then(|(_, delegate)| delegate.clone());
+                (result, delegate, true)
+            }
+        };
+        let ignore = |name: &str| self.task.keyword(name).is_some_and(|node| context.render(node).is_ok_and(|value| truth(&value)));
+        let ignored = (result.failed() && ignore("ignore_errors")) || (result.is_unreachable() && ignore("ignore_unreachable"));
+        let no_log = self.no_log(&context).unwrap_or(true);
+        let notify = if result.changed() { self.notified(&context) } else { Vec::new() };
+        self.send_result(&result, delegate.as_deref(), None, looped, ignored, no_log);
+        let delegate_facts = ignore("delegate_facts");
+        HostOutcome { host: Arc::clone(&self.host), result, ignored, parts, notify, delegate_facts }
+    }
+
+    async fn all_items(&self, context: &Context, opened: &Loop, parts: &mut Vec<(TaskResult, Option<String>)>) -> TaskResult {
+        if opened.items.is_empty() {
+            return TaskResult::skipped("No items in the list")
+                .with("skipped_reason", "No items in the list")
+                .with("results", Value::from(Vec::<Value>::new()));
+        }
+        let mut results = Vec::new();
+        // What earlier items set is seen by later ones.
+        let mut seen: IndexMap<Arc<str>, Variable> = IndexMap::new();
+        for index in 0..opened.items.len() {
+            let mut vars = seen.clone();
+            vars.extend(opened.variables(index));
+            let item_context = context.with(vars);
+            let ItemOutcome { mut result, delegate, context: item_context } = self.item(&item_context).await;
+            let item = opened.items.get(index).cloned().unwrap_or_default();
+            result.set(&opened.loop_var, item.clone());
+            result.set("ansible_loop_var", &*opened.loop_var);
+            if let Some(name) = &opened.index_var {
+                result.set(name, index);
+                result.set("ansible_index_var", &**name);
+            }
+            if matches!(self.task.short_action(), "set_fact" | "include_vars")
+                && let Some(facts) = result.get("ansible_facts")
+            {
+                for key in facts.try_iter().into_iter().flatten() {
+                    if let (Some(name), Ok(value)) = (key.as_str(), facts.get_item(&key)) {
+                        seen.insert(name.into(), Variable::Data(value));
+                    }
+                }
+            }
+            if let Some(name) = &self.task.register {
+                seen.insert(Arc::clone(name), Variable::Data(result.to_value()));
+            }
+            let no_log = self.no_log(&item_context).unwrap_or(true);
+            let label = self.item_label(&item_context, &item, no_log);
+            let ignored = self.task.keyword("ignore_errors").is_some_and(|node| item_context.render(node).is_ok_and(|value| truth(&value)));
+            self.send_result(&result, delegate.as_deref(), Some(label), false, ignored, no_log);
+            let lost = result.is_unreachable();
+            results.push(result.to_value());
+            parts.push((result, delegate));
+            if lost {
+                break;
+            }
+            if opened.pause > 0.0 && index + 1 < opened.items.len() {
+                tokio::time::sleep(std::time::Duration::from_secs_f64(opened.pause)).await;
+            }
+        }
+        summary(parts, results)
+    }
+
+    /// The items of the task's loop, if it has one.
+    pub(super) fn open_loop(&self, context: &Context) -> Result<Option<Loop>, Failure> {
+        let task = &self.task;
+        let items = match (&task.with_lookup, task.keywords.get("loop")) {
+            (None, None) => return Ok(None),
+            (Some((lookup, terms)), _) => self.lookup_items(context, lookup, terms)?,
+            (None, Some(node)) => {
+                let value = context.render(node)?;
+                if value.kind() != minijinja::value::ValueKind::Seq && value.kind() != minijinja::value::ValueKind::Iterable {
+                    return Err(Failure::Failed(format!(
+                        "Invalid data passed to 'loop', it requires a list, got this instead: {}. Hint: If you passed a list/dict of just one element, try adding wantlist=True to your lookup invocation or use q/query instead of lookup.",
+                        windlass_template::text(&value)
+                    )));
+                }
+                value.try_iter().into_iter().flatten().filter(|item| !windlass_template::is_omit(item)).collect()
+            }
+        };
+        let control = task.keywords.get("loop_control");
+        let field = |name: &str| -> Result<Option<Value>, Failure> {
+            match control.and_then(|map| map.get(name)) {
+                None => Ok(None),
+                Some(node) => Ok(Some(context.render(node)?)),
+            }
+        };
+        Ok(Some(Loop {
+            items,
+            loop_var: field("loop_var")?.map(|value| Arc::from(windlass_template::text(&value))).unwrap_or_else(|| Arc::from("item")),
+            index_var: field("index_var")?.map(|value| Arc::from(windlass_template::text(&value))),
+            extended: field("extended")?.is_some_and(|value| truth(&value)),
+            pause: field("pause")?.and_then(|value| f64::try_from(value).ok()).unwrap_or(0.0),
+        }))
+    }
+
+    fn lookup_items(&self, context: &Context, lookup: &str, terms: &Node) -> Result<Vec<Value>, Failure> {
+        // A list of terms may hold some that are undefined; only first_found forgives that.
+        let rendered = context.render(terms)?;
+        Ok(context.lookup(lookup, &rendered)?)
+    }
+
+    fn item_label(&self, context: &Context, item: &Value, no_log: bool) -> String {
+        if no_log {
+            return "(censored due to no_log)".to_owned();
+        }
+        match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
+            Some(node) => context.render(node).map(|value| windlass_template::text(&value)).unwrap_or_else(|_| context.render_tolerant(node)),
+            None => windlass_template::text(item),
+        }
+    }
+
+    /// The names in `notify`, of the task and of the blocks around it.
+    fn notified(&self, context: &Context) -> Vec<String> {
+        let mut names = Vec::new();
+        let around = self.task.frame.chain().map(|frame| &frame.keywords);
+        for keywords in std::iter::once(&self.task.keywords).chain(around) {
+            for node in keywords.list("notify") {
+                match context.render(&node) {
+                    Ok(value) if value.kind() == minijinja::value::ValueKind::Seq => {
+                        names.extend(value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)));
+                    }
+                    Ok(value) if windlass_template::is_omit(&value) || value.is_none() => {}
+                    Ok(value) => names.push(windlass_template::text(&value)),
+                    Err(error) => self.shared.warn(format!("notify of the task at {} cannot be evaluated: {error}", self.task.span)),
+                }
+            }
+        }
+        names
+    }
+
+    /// Shows a result of an include that was skipped or failed.
+    pub(super) fn show(&self, result: &TaskResult, ignored: bool) {
+        self.send_result(result, None, None, false, ignored, false);
+    }
+
+    fn send_result(&self, result: &TaskResult, delegate: Option<&str>, item: Option<String>, looped: bool, ignored: bool, no_log: bool) {
+        let status = match result {
+            result if result.is_unreachable() => Status::Unreachable { ignored },
+            result if result.failed() => Status::Failed { ignored },
+            result if result.is_skipped() => Status::Skipped,
+            _ => Status::Ok,
+        };
+        let is_item = item.is_some();
+        // Items that fail are told as such; that they are ignored is told once, for the whole task.
+        let status = match status {
+            Status::Failed { .. } if is_item => Status::Failed { ignored: false },
+            other => other,
+        };
+        if looped && result.get("results").is_some_and(|results| results.len() == Some(0)) && !is_item {
+            let _ = self.shared.events.send(self.event(result, status, delegate, None, false, no_log));
+            return;
+        }
+        let _ = self.shared.events.send(self.event(result, status, delegate, item, looped, no_log));
+    }
+
+    fn event(&self, result: &TaskResult, status: Status, delegate: Option<&str>, item: Option<String>, looped: bool, no_log: bool) -> Event {
+        let settings = &self.shared.run.settings;
+        let diff = match self.task.keyword("diff") {
+            None => settings.diff,
+            Some(node) => node.as_bool().unwrap_or(settings.diff),
+        };
+        Event::Result(ResultEvent {
+            host: label::of_host(&self.host, delegate),
+            status,
+            result: Arc::new(if no_log { censored(result) } else { result.clone() }),
+            item,
+            looped,
+            action: self.task.short_action().to_owned(),
+            diff: diff && !no_log,
+        })
+    }
+}
+
+/// The result of a whole loop.
+fn summary(parts: &[(TaskResult, Option<String>)], results: Vec<Value>) -> TaskResult {
+    let any = |test: fn(&TaskResult) -> bool| parts.iter().any(|(result, _)| test(result));
+    let mut result = TaskResult::new();
+    result.set("results", results.into_iter().collect::<Value>());
+    result.set("changed", any(TaskResult::changed));
+    if any(TaskResult::is_unreachable) {
+        result.set("unreachable", true);
+        let message = parts.iter().find(|(part, _)| part.is_unreachable()).and_then(|(part, _)| part.text("msg").map(str::to_owned));
+        result.set("msg", message.unwrap_or_else(|| "One or more items could not reach the host".to_owned()));
+        return result;
+    }
+    if parts.iter().all(|(part, _)| part.is_skipped()) {
+        result.set("skipped", true);
+        result.set("msg", "All items skipped");
+    } else if any(TaskResult::failed) {
+        result.set("failed", true);
+        result.set("msg", "One or more items failed");
+    } else {
+        result.set("failed", false);
+        result.set("msg", "All items completed");
+    }
+    result
+}
+
+impl Loop {
+    /// The variables of one item.
+    pub(super) fn variables(&self, index: usize) -> IndexMap<Arc<str>, Variable> {
+        let at = |index: usize| self.items.get(index).cloned();
+        let mut vars = IndexMap::new();
+        vars.insert(Arc::clone(&self.loop_var), Variable::Data(at(index).unwrap_or_default()));
+        vars.insert(Arc::from("ansible_loop_var"), Variable::Data(Value::from(&*self.loop_var)));
+        if let Some(name) = &self.index_var {
+            vars.insert(Arc::clone(name), Variable::Data(Value::from(index)));
+            vars.insert(Arc::from("ansible_index_var"), Variable::Data(Value::from(&**name)));
+        }
+        if self.extended {
+            let length = self.items.len();
+            let mut entries = vec![
+                ("allitems", self.items.iter().cloned().collect::<Value>()),
+                ("index", Value::from(index + 1)),
+                ("index0", Value::from(index)),
+                ("first", Value::from(index == 0)),
+                ("last", Value::from(index + 1 == length)),
+                ("length", Value::from(length)),
+                ("revindex", Value::from(length - index)),
+                ("revindex0", Value::from(length - index - 1)),
+            ];
+            if let Some(next) = at(index + 1) {
+                entries.push(("nextitem", next));
+            }
+            if let Some(previous) = index.checked_sub(1).and_then(at) {
+                entries.push(("previtem", previous));
+            }
+            vars.insert(Arc::from("ansible_loop"), Variable::Data(entries.into_iter().collect()));
+        }
+        vars
+    }
+}

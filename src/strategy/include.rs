@@ -1,0 +1,200 @@
+//! `include_tasks` and `include_role`: what hosts ask for, loaded once and shared.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use windlass_template::{Context, Value, Variable};
+use windlass_yaml::{Key, Node};
+
+use super::execute::{Shared, TaskOnHost};
+use super::result::{TaskResult, to_json};
+use crate::action::Failure;
+use crate::error::{Error, Result, did_you_mean};
+use crate::output::Event;
+use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Role, RoleRequest, Task, TaskFile};
+
+/// What one host asks for with one item.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    pub(super) args: Vec<(String, Node)>,
+    pub(super) vars: IndexMap<Arc<str>, Value>,
+    pub(super) label: Option<String>,
+}
+
+impl Wanted {
+    /// Two hosts that ask for the same get the same tasks.
+    fn key(&self) -> String {
+        let args: Vec<_> = self.args.iter().map(|(name, node)| (name, node.to_json())).collect();
+        let vars: Vec<_> = self.vars.iter().map(|(name, value)| (name, to_json(value))).collect();
+        serde_json::to_string(&(args, vars)).unwrap_or_default()
+    }
+}
+
+/// What an include was loaded to.
+#[derive(Clone)]
+pub(super) struct Included {
+    pub(super) block: Arc<Block>,
+    pub(super) handlers: Vec<Item>,
+    pub(super) public_role: Option<Arc<Role>>,
+    /// The file or role, as it is shown.
+    pub(super) what: String,
+}
+
+/// Includes that were loaded for the hosts of one step.
+#[derive(Default)]
+pub(super) struct Loaded(HashMap<String, Included>);
+
+impl TaskOnHost {
+    /// What this host wants to include; or the result, if it is skipped or failed.
+    pub(super) fn wanted(&self) -> Result<Vec<Wanted>, TaskResult> {
+        let context = self.scope();
+        let failed = |failure: Failure| match failure {
+            Failure::Failed(message) | Failure::Unreachable(message) => TaskResult::failure(message),
+        };
+        let opened = match self.open_loop(&context) {
+            Ok(opened) => opened,
+            Err(failure) => {
+                return match self.condition(&context) {
+                    Ok(Some(skipped)) => Err(skipped),
+                    _ => Err(failed(failure)),
+                };
+            }
+        };
+        let mut wanted = Vec::new();
+        let mut skipped = None;
+        match opened {
+            None => match self.want(&context, IndexMap::new(), None).map_err(failed)? {
+                Ok(one) => wanted.push(one),
+                Err(result) => skipped = Some(result),
+            },
+            Some(opened) => {
+                for index in 0..opened.items.len() {
+                    let vars = opened.variables(index);
+                    let item_context = context.with(vars.clone());
+                    let shown = match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
+                        Some(node) => item_context.render_tolerant(node),
+                        None => opened.items.get(index).map(windlass_template::text).unwrap_or_default(),
+                    };
+                    match self.want(&item_context, vars, Some(shown)).map_err(failed)? {
+                        Ok(one) => wanted.push(one),
+                        Err(result) => skipped = Some(result),
+                    }
+                }
+                if opened.items.is_empty() {
+                    skipped = Some(TaskResult::skipped("No items in the list"));
+                }
+            }
+        }
+        match (wanted.is_empty(), skipped) {
+            (true, Some(result)) => Err(result),
+            _ => Ok(wanted),
+        }
+    }
+
+    fn want(&self, context: &Context, vars: IndexMap<Arc<str>, Variable>, label: Option<String>) -> Result<Result<Wanted, TaskResult>, Failure> {
+        if let Some(skipped) = self.condition(context)? {
+            return Ok(Err(skipped));
+        }
+        let mut args = Vec::new();
+        for (key, node) in self.task.args.iter() {
+            let name = key.to_text();
+            let node = match name.as_str() {
+                "apply" => node.clone(),
+                _ => {
+                    let value = context.render(node)?;
+                    if windlass_template::is_omit(&value) {
+                        continue;
+                    }
+                    Node::from_json(&to_json(&value), &node.span).into_literal()
+                }
+            };
+            args.push((name, node));
+        }
+        let vars = vars
+            .into_iter()
+            .filter_map(|(name, variable)| match variable {
+                Variable::Data(value) => Some((name, value)),
+                Variable::Text(_) => None,
+            })
+            .collect();
+        Ok(Ok(Wanted { args, vars, label }))
+    }
+}
+
+impl Loaded {
+    /// The tasks for what a host wants.
+    pub(super) fn get(&mut self, wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::path::Path) -> Result<Included> {
+        let key = wanted.key();
+        if let Some(included) = self.0.get(&key) {
+            return Ok(included.clone());
+        }
+        let included = load(wanted, task, shared, playbook_dir)?;
+        self.0.insert(key, included.clone());
+        Ok(included)
+    }
+}
+
+fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::path::Path) -> Result<Included> {
+    let frame = frame_of(wanted, task)?;
+    let when: Vec<Node> = frame.keywords.list("when");
+    let from = TaskFile { frame: &frame, when: &when, handlers: false, playbook_dir };
+    if task.short_action() == "include_role" {
+        let request = RoleRequest::of_arguments(&wanted.args, &task.span, &frame, playbook_dir)?;
+        let loaded = shared.loader.role(&request, &from)?;
+        let Item::Block(block) = loaded.tasks else { return Err(Error::parse("a role has no tasks to include", &task.span)) };
+        let public_role = request.public.unwrap_or(false).then(|| Arc::clone(&loaded.role));
+        return Ok(Included { block, handlers: loaded.handlers, public_role, what: request.name });
+    }
+    let mut file = None;
+    for (name, node) in &wanted.args {
+        match name.as_str() {
+            "_raw_params" | "file" => file = node.scalar_text(),
+            "apply" => {}
+            other => {
+                return Err(Error::parse(format!("Invalid options for include_tasks: {other}"), &node.span).maybe_hint(did_you_mean(other, ["file", "apply"])));
+            }
+        }
+    }
+    let Some(file) = file else { return Err(Error::parse("No file specified for include_tasks", &task.span)) };
+    let path: PathBuf = shared.loader.find_tasks(&file, task, playbook_dir)?;
+    let body = shared.loader.task_file(&path, &from)?;
+    let block = Arc::new(Block { frame, body, rescue: Vec::new(), always: Vec::new(), role: None });
+    Ok(Included { block, handlers: Vec::new(), public_role: None, what: crate::vars::absolute(&path).display().to_string() })
+}
+
+/// The frame of an include: its variables and those of the loop are parameters, `apply` gives keywords.
+fn frame_of(wanted: &Wanted, task: &Arc<Task>) -> Result<Arc<Frame>> {
+    let mut vars = (*task.vars).clone();
+    for (name, value) in &wanted.vars {
+        vars.insert(Key::string(&**name, task.span.clone()), Node::from_json(&to_json(value), &task.span).into_literal());
+    }
+    let mut keywords = Keywords::default();
+    let mut tags = task.frame.tags.to_vec();
+    if let Some((_, apply)) = wanted.args.iter().find(|(name, _)| name == "apply") {
+        let Some(map) = apply.as_map() else { return Err(Error::parse("apply must be a mapping of keywords", &apply.span)) };
+        keywords = Keywords::read(map, On::Block, |word, node| Err(crate::playbook::keyword::unknown(word, On::Block, node)))?;
+        for (key, node) in keywords.vars()?.iter() {
+            vars.insert(key.clone(), node.clone());
+        }
+        for tag in keywords.list("tags").iter().filter_map(Node::scalar_text).flat_map(|text| text.split(',').map(|tag| tag.trim().to_owned()).collect::<Vec<_>>()) {
+            if !tags.contains(&tag) {
+                tags.push(tag);
+            }
+        }
+    }
+    Ok(Arc::new(Frame {
+        parent: Some(Arc::clone(&task.frame)),
+        keywords,
+        vars: Arc::new(vars),
+        kind: FrameKind::Include,
+        tags: tags.into(),
+    }))
+}
+
+/// Tells which hosts included what.
+pub(super) fn announce(shared: &Shared, what: &str, hosts: &[Arc<str>], item: Option<String>) {
+    let hosts = hosts.iter().map(ToString::to_string).collect();
+    let _ = shared.events.send(Event::Included { what: what.to_owned(), hosts, item });
+}

@@ -1,0 +1,392 @@
+//! One task, one host, one item: conditions, arguments, the action itself, and what its result means.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use windlass_template::{Context, ErrorKind, Value, Variable, is_omit};
+use windlass_yaml::Node;
+
+use super::execute::{Shared, TaskOnHost};
+use super::result::TaskResult;
+use crate::action::{self, ActionContext, Failure};
+use crate::error::Error;
+use crate::output::Event;
+use crate::vars::{connection_variables, number, truth};
+
+/// Ansible's reason for a task that was not run.
+pub const CONDITION_FALSE: &str = "Conditional result was False";
+
+/// Arguments that are expressions and not rendered before the action looks at them.
+fn is_expression(action: &str, argument: &str) -> bool {
+    matches!((action, argument), ("debug", "var") | ("assert", "that") | ("validate_argument_spec", "argument_spec"))
+}
+
+/// A result with the host the task was delegated to.
+pub(super) struct ItemOutcome {
+    pub(super) result: TaskResult,
+    pub(super) delegate: Option<String>,
+    /// What the action is done on is not the host itself: facts belong there.
+    pub(super) context: Context,
+}
+
+impl TaskOnHost {
+    /// Runs one item (or the whole task, if it does not loop).
+    pub(super) async fn item(&self, context: &Context) -> ItemOutcome {
+        let mut delegate = None;
+        let mut result = match self.prepare_and_run(context, &mut delegate).await {
+            Ok(result) => result,
+            Err(Failure::Failed(message)) => TaskResult::failure(message),
+            Err(Failure::Unreachable(message)) => TaskResult::new().with("changed", false).with("unreachable", true).with("msg", message),
+        };
+        if !result.is_skipped() && !result.is_unreachable() && result.get("failed").is_none() {
+            result.set("failed", false);
+        }
+        ItemOutcome { result, delegate, context: context.clone() }
+    }
+
+    /// Whether all conditions hold; if not, the skipped result.
+    pub(super) fn condition(&self, context: &Context) -> Result<Option<TaskResult>, Failure> {
+        for condition in self.task.when.iter() {
+            match context.condition(condition) {
+                Ok(true) => {}
+                Ok(false) => {
+                    let shown = condition.as_bool().map(Value::from).unwrap_or_else(|| Value::from(condition.scalar_text().unwrap_or_default()));
+                    return Ok(Some(TaskResult::skipped(CONDITION_FALSE).with("false_condition", shown)));
+                }
+                Err(error) => return self.unknown_or(error, "its condition").map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    /// In check mode something that depends on a task that was not run cannot be told; that is no failure.
+    fn unknown_or(&self, error: windlass_template::Error, what: &str) -> Result<TaskResult, Failure> {
+        match error.kind() {
+            ErrorKind::Unknown { reason } => {
+                Ok(TaskResult::skipped(&format!("not known in check mode: {what} depends on {reason}")).with("_windlass_unknown", true))
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    async fn prepare_and_run(&self, context: &Context, delegate: &mut Option<String>) -> Result<TaskResult, Failure> {
+        if let Some(skipped) = self.condition(context)? {
+            return Ok(skipped);
+        }
+        let args = match self.arguments(context) {
+            Ok(args) => args,
+            Err(error) => return self.unknown_or(error, "an argument"),
+        };
+        *delegate = self.delegate(context)?;
+        let task = &self.task;
+        let flag = |name: &str| -> Result<Option<bool>, Failure> {
+            match task.keyword(name) {
+                None => Ok(None),
+                Some(node) => {
+                    let value = context.render(node)?;
+                    Ok(Some(value).filter(|value| !is_omit(value) && !value.is_none()).map(|value| truth(&value)))
+                }
+            }
+        };
+        let whole = |name: &str| -> Result<Option<u64>, Failure> {
+            match task.keyword(name) {
+                None => Ok(None),
+                Some(node) => {
+                    let value = context.render(node)?;
+                    if is_omit(&value) || value.is_none() {
+                        return Ok(None);
+                    }
+                    number(&value).map(Some).ok_or_else(|| Failure::Failed(format!("the field '{name}' has an invalid value ({value}): it must be a number")))
+                }
+            }
+        };
+        let settings = &self.shared.run.settings;
+        let connection = self.connection(context, delegate.as_deref())?;
+        for secret in connection.target.password.iter().map(|secret| secret.expose()).chain(connection.become_user.iter().filter_map(|user| user.password.as_deref())) {
+            self.shared.secrets.add(secret);
+        }
+        let check = flag("check_mode")?.unwrap_or(settings.check);
+        let action = ActionContext {
+            action: task.short_action().to_owned(),
+            task: Arc::clone(task),
+            host: Arc::clone(&self.host),
+            context: context.clone(),
+            world: Arc::clone(&self.world),
+            args,
+            connection,
+            check,
+            diff: flag("diff")?.unwrap_or(settings.diff),
+            environment: self.environment(context)?,
+            timeout: whole("timeout")?.unwrap_or(settings.task_timeout),
+            no_log: self.no_log(context)?,
+            files: Arc::clone(&self.shared.files),
+            pool: Arc::clone(&self.shared.pool),
+            events: self.shared.events.clone(),
+            secrets: self.shared.secrets.clone(),
+        };
+        self.attempts(context, &action, whole("retries")?).await
+    }
+
+    /// Runs the action, again while `until` is not met.
+    async fn attempts(&self, context: &Context, action: &ActionContext, retries: Option<u64>) -> Result<TaskResult, Failure> {
+        let task = &self.task;
+        let until = task.keywords.list("until");
+        let retries = match (until.is_empty(), retries) {
+            (true, None) => 0,
+            (false, None) => 3,
+            (_, Some(retries)) => retries,
+        };
+        let delay = match task.keywords.get("delay") {
+            None => 5.0,
+            Some(node) => {
+                let value = context.render(node)?;
+                value.as_str().and_then(|text| text.trim().parse().ok()).or_else(|| f64::try_from(value.clone()).ok()).unwrap_or(5.0)
+            }
+        };
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut result = action::run(action).await?;
+            if result.get("failed").is_none() && result.get("rc").is_some_and(|rc| i64::try_from(rc.clone()).is_ok_and(|rc| rc != 0)) {
+                result.set("failed", true);
+                if result.get("msg").is_none() {
+                    result.set("msg", "non-zero return code");
+                }
+            }
+            if action.check && result.is_skipped() {
+                result.set("_windlass_not_run", true);
+            }
+            if retries > 0 {
+                result.set("attempts", attempt);
+            }
+            let seen = self.with_registered(context, &result);
+            if !result.is_skipped() {
+                self.judge(&seen, &mut result)?;
+            }
+            if retries == 0 {
+                return Ok(result);
+            }
+            let seen = self.with_registered(context, &result);
+            let done = if until.is_empty() {
+                !result.failed()
+            } else {
+                let mut met = true;
+                for condition in &until {
+                    met = met && seen.condition(condition)?;
+                }
+                met
+            };
+            if done || (action.check && result.is_skipped()) {
+                return Ok(result);
+            }
+            if attempt > retries {
+                result.set("attempts", retries);
+                result.set("failed", true);
+                return Ok(result);
+            }
+            let _ = self.shared.events.send(Event::Retry {
+                host: self.host.to_string(),
+                task: super::label::of_task(task, Some(context)),
+                left: retries - attempt + 1,
+                result: Arc::new(if action.no_log { censored(&result) } else { result }),
+            });
+            tokio::time::sleep(Duration::from_secs_f64(delay.max(0.0))).await;
+        }
+    }
+
+    /// Applies `changed_when` and `failed_when`.
+    fn judge(&self, context: &Context, result: &mut TaskResult) -> Result<(), Failure> {
+        let decide = |name: &str| -> Result<Option<bool>, Failure> {
+            let conditions = self.task.keywords.list(name);
+            if conditions.is_empty() {
+                return Ok(None);
+            }
+            for condition in &conditions {
+                if !context.condition(condition)? {
+                    return Ok(Some(false));
+                }
+            }
+            Ok(Some(true))
+        };
+        if let Some(changed) = decide("changed_when")? {
+            result.set("changed", changed);
+        }
+        if let Some(failed) = decide("failed_when")? {
+            result.set("failed_when_result", failed);
+            result.set("failed", failed);
+        }
+        Ok(())
+    }
+
+    fn with_registered(&self, context: &Context, result: &TaskResult) -> Context {
+        match &self.task.register {
+            None => context.clone(),
+            Some(name) => context.with(IndexMap::from([(Arc::clone(name), Variable::Data(result.to_value()))])),
+        }
+    }
+
+    /// The arguments, rendered; what is `omit` is left out.
+    pub(super) fn arguments(&self, context: &Context) -> Result<IndexMap<Arc<str>, Value>, windlass_template::Error> {
+        let task = &self.task;
+        let action = task.short_action();
+        let mut args: IndexMap<Arc<str>, Value> = IndexMap::new();
+        for defaults in self.module_defaults(context)? {
+            args.extend(defaults);
+        }
+        if let Some(node) = &task.args_template {
+            let value = context.render(node)?;
+            for key in value.try_iter().into_iter().flatten() {
+                if let (Some(name), Ok(item)) = (key.as_str(), value.get_item(&key)) {
+                    args.insert(name.into(), item);
+                }
+            }
+        }
+        for (key, node) in task.args.iter() {
+            let name: Arc<str> = key.to_text().into();
+            let value = if is_expression(action, &name) && name.as_ref() != "argument_spec" { Value::from(()) } else { context.render(node)? };
+            if is_omit(&value) {
+                args.shift_remove(&name);
+                continue;
+            }
+            // `copy: "{{ a mapping }}"`: free text that is a mapping gives the arguments themselves.
+            if &*name == "_raw_params" && value.kind() == minijinja::value::ValueKind::Map {
+                for key in value.try_iter().into_iter().flatten() {
+                    if let (Some(name), Ok(item)) = (key.as_str(), value.get_item(&key)) {
+                        args.insert(name.into(), item);
+                    }
+                }
+                continue;
+            }
+            args.insert(name, value);
+        }
+        Ok(args)
+    }
+
+    fn module_defaults(&self, context: &Context) -> Result<Vec<IndexMap<Arc<str>, Value>>, windlass_template::Error> {
+        let mut found = Vec::new();
+        let own = self.task.keywords.get("module_defaults").into_iter();
+        let around = self.task.frame.chain().filter_map(|frame| frame.keywords.get("module_defaults"));
+        let mut nodes: Vec<&Node> = own.chain(around).collect();
+        nodes.reverse();
+        for node in nodes {
+            let maps: Vec<Node> = node.as_list().map(<[Node]>::to_vec).unwrap_or_else(|| vec![node.clone()]);
+            for map in maps {
+                for (name, defaults) in map.as_map().map(|map| map.iter().collect::<Vec<_>>()).unwrap_or_default() {
+                    if crate::playbook::short_name(name.as_str().unwrap_or_default()) != self.task.short_action() {
+                        continue;
+                    }
+                    let value = context.render(defaults)?;
+                    let entries = value.try_iter().into_iter().flatten().filter_map(|key| Some((Arc::from(key.as_str()?), value.get_item(&key).ok()?)));
+                    found.push(entries.collect());
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The host the task is done on, if it is another.
+    fn delegate(&self, context: &Context) -> Result<Option<String>, Failure> {
+        let Some(node) = self.task.keyword("delegate_to") else { return Ok(None) };
+        let value = context.render(node)?;
+        if is_omit(&value) {
+            return Ok(None);
+        }
+        let name = windlass_template::text(&value);
+        if name.is_empty() || value.is_none() {
+            return Err(Failure::Failed("Empty hostname produced from delegate_to: it must name a host".to_owned()));
+        }
+        Ok(Some(name))
+    }
+
+    /// How the host, or the one the task is delegated to, is reached.
+    fn connection(&self, context: &Context, delegate: Option<&str>) -> Result<crate::vars::ConnectionVariables, Failure> {
+        let keyword = |name: &str| self.task.keyword(name).cloned();
+        let settings = &self.shared.run.settings;
+        match delegate {
+            None => {
+                let mut connection = connection_variables(&self.host, context, &keyword, settings)?;
+                self.local_by_name(&mut connection, context);
+                Ok(connection)
+            }
+            Some(other) => {
+                let name: Arc<str> = Arc::from(other);
+                let theirs = self.world.host_context(&name);
+                // Keywords are the task's own and see its variables; the variables of the connection are the other host's.
+                let rendered = |name: &str| {
+                    let node = keyword(name)?;
+                    let value = context.render(&node).ok()?;
+                    if is_omit(&value) { None } else { Some(Node::literal(windlass_template::text(&value), node.span.clone())) }
+                };
+                let mut connection = connection_variables(other, &theirs, &rendered, settings)?;
+                self.local_by_name(&mut connection, &theirs);
+                Ok(connection)
+            }
+        }
+    }
+
+    /// The implicit localhost is this machine.
+    fn local_by_name(&self, connection: &mut crate::vars::ConnectionVariables, context: &Context) {
+        let name = &connection.target.name;
+        let implicit = self.world.inventory.host(name).is_some_and(windlass_inventory::Host::is_implicit);
+        let said = context.variable("ansible_connection").ok().flatten().is_some() || self.task.keyword("connection").is_some();
+        if implicit && !said {
+            connection.target.kind = crate::connection::Kind::Local;
+        }
+    }
+
+    /// The environment of the task's processes: that of the play and the blocks around, then the task's own.
+    fn environment(&self, context: &Context) -> Result<BTreeMap<String, String>, Failure> {
+        let own = self.task.keywords.get("environment").into_iter();
+        let around = self.task.frame.chain().filter_map(|frame| frame.keywords.get("environment"));
+        let mut nodes: Vec<&Node> = own.chain(around).collect();
+        nodes.reverse();
+        let mut environment = BTreeMap::new();
+        for node in nodes {
+            let value = context.render(node)?;
+            let maps: Vec<Value> = match value.kind() {
+                minijinja::value::ValueKind::Seq => value.try_iter().into_iter().flatten().collect(),
+                _ => vec![value],
+            };
+            for map in maps.iter().filter(|map| !is_omit(map) && !map.is_none()) {
+                if map.kind() != minijinja::value::ValueKind::Map {
+                    return Err(Error::parse(format!("environment must be a dictionary, received {map}"), &node.span).into());
+                }
+                for key in map.try_iter().into_iter().flatten() {
+                    if let Ok(item) = map.get_item(&key) {
+                        environment.insert(windlass_template::text(&key), windlass_template::text(&item));
+                    }
+                }
+            }
+        }
+        Ok(environment)
+    }
+
+    /// Whether the result is hidden.
+    pub(super) fn no_log(&self, context: &Context) -> Result<bool, Failure> {
+        match self.task.keyword("no_log") {
+            None => Ok(self.shared.run.settings.no_log),
+            Some(node) => Ok(truth(&context.render(node)?)),
+        }
+    }
+}
+
+/// What is shown of a hidden result.
+pub(super) fn censored(result: &TaskResult) -> TaskResult {
+    let mut shown = TaskResult::new();
+    shown.set("censored", "the output has been hidden due to the fact that 'no_log: true' was specified for this result");
+    for key in ["changed", "failed", "skipped", "unreachable", "attempts"] {
+        if let Some(value) = result.get(key) {
+            shown.set(key, value.clone());
+        }
+    }
+    shown
+}
+
+impl Shared {
+    /// Tells the user something.
+    pub fn warn(&self, sentence: impl Into<String>) {
+        let _ = self.events.send(Event::Warning(sentence.into()));
+    }
+}

@@ -1,0 +1,18 @@
+//! Carrying a play out: which hosts do which task next, and what follows from the results.
+
+mod batch;
+mod execute;
+mod handlers;
+mod include;
+mod item;
+mod label;
+mod meta;
+mod play;
+mod result;
+mod run;
+mod unknown;
+
+pub use execute::{HostOutcome, Shared};
+pub use item::CONDITION_FALSE;
+pub use result::{TaskResult, to_json};
+pub use run::{PlaybookRun, Summary};

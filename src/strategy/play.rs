@@ -1,0 +1,493 @@
+//! One batch of hosts through one play, in lockstep: the linear strategy.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use windlass_template::{Value, Variable};
+use windlass_yaml::{Node, Span};
+
+use super::execute::{HostOutcome, Shared, TaskOnHost};
+use super::handlers::Handlers;
+use super::include::{self, Loaded, Wanted};
+use super::label;
+use super::result::{TaskResult, to_json};
+use crate::action;
+use crate::error::{Error, Result, did_you_mean};
+use crate::output::{Event, Stats};
+use crate::plan::{Cursor, Selection, Step, TagFilter};
+use crate::playbook::{Block, Item, Play, Task};
+use crate::vars::{PlayState, TaskScope, World, clean_facts, number, truth};
+
+/// A host on its way through a batch.
+pub(super) struct HostRun {
+    pub(super) cursor: Cursor,
+    pub(super) notified: HashSet<u64>,
+    /// The step the host waits at.
+    pub(super) pending: Option<Step>,
+    /// It failed for good, or could not be reached.
+    pub(super) out: bool,
+    /// Handlers still run on the failed host (`force_handlers`).
+    pub(super) flushing: bool,
+}
+
+/// A batch of a play.
+pub(super) struct Batch {
+    pub(super) shared: Arc<Shared>,
+    pub(super) world: Arc<World>,
+    pub(super) play: Arc<Play>,
+    pub(super) hosts: IndexMap<Arc<str>, HostRun>,
+    pub(super) handlers: Handlers,
+    pub(super) stats: IndexMap<Arc<str>, Stats>,
+    pub(super) filter: TagFilter,
+    /// `meta: end_play` was reached.
+    pub(super) end_play: bool,
+    /// Hosts whose connection is taken as failed from now on, in this and all later plays.
+    pub(super) removed: HashSet<Arc<str>>,
+    pub(super) force_handlers: bool,
+}
+
+impl Batch {
+    /// Runs the batch to its end.
+    pub(super) async fn run(&mut self) -> Result<()> {
+        while let Some((step, hosts)) = self.next_step() {
+            self.update_play_hosts();
+            let action = step.task.short_action().to_owned();
+            match action.as_str() {
+                "meta" => self.meta(&step.task, &hosts).await?,
+                "include_tasks" | "include_role" => self.include(&step.task, &hosts)?,
+                _ => self.task(&step.task, &hosts).await?,
+            }
+            self.check_failures(&step.task);
+            if self.end_play {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The task that is furthest behind, and the hosts that are there.
+    fn next_step(&mut self) -> Option<(Step, Vec<Arc<str>>)> {
+        let filter = self.filter.clone();
+        for run in self.hosts.values_mut().filter(|run| run.pending.is_none() && (!run.out || run.flushing)) {
+            let HostRun { cursor, notified, .. } = run;
+            let mut take = |task: &Arc<Task>| notified.remove(&task.id);
+            run.pending = cursor.peek(&mut Selection { tags: &filter, take_notified: &mut take });
+        }
+        let first = self.hosts.values().filter_map(|run| run.pending.as_ref()).min_by(|a, b| a.position.cmp(&b.position))?.clone();
+        let at_it = |run: &HostRun| run.pending.as_ref().is_some_and(|step| step.task.id == first.task.id && step.position == first.position);
+        let mut hosts: Vec<Arc<str>> = self.hosts.iter().filter(|(_, run)| at_it(run)).map(|(name, _)| Arc::clone(name)).collect();
+        for name in &hosts {
+            if let Some(run) = self.hosts.get_mut(name) {
+                run.pending = None;
+                run.cursor.advance(true);
+            }
+        }
+        hosts.retain(|name| self.hosts.get(name).is_some_and(|run| !run.out || run.flushing));
+        Some((first, hosts))
+    }
+
+    /// Runs an ordinary task on its hosts.
+    async fn task(&mut self, task: &Arc<Task>, hosts: &[Arc<str>]) -> Result<()> {
+        let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
+        let once = action::runs_once(task.short_action())
+            || match (task.keyword("run_once"), &context) {
+                (Some(node), Some(context)) => context.render(node).map(|value| truth(&value)).map_err(|error| Error::parse(error.to_string(), &node.span))?,
+                _ => false,
+            };
+        let on: &[Arc<str>] = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
+        self.announce(task, on, context.as_ref());
+        let throttle = match (task.keyword("throttle"), &context) {
+            (Some(node), Some(context)) => context.render(node).ok().and_then(|value| number(&value)).filter(|count| *count > 0),
+            _ => None,
+        };
+        let throttle = throttle.map(|count| Arc::new(Semaphore::new(count as usize)));
+        let mut running = JoinSet::new();
+        for host in on {
+            let work = TaskOnHost::new(&self.shared, &self.world, task, host);
+            let forks = Arc::clone(&self.shared.forks);
+            let throttle = throttle.clone();
+            running.spawn(async move {
+                // Both are only closed at the end of the program.
+                let _throttled = match &throttle {
+                    Some(semaphore) => semaphore.acquire().await.ok(),
+                    None => None,
+                };
+                let _fork = forks.acquire().await.ok();
+                work.run().await
+            });
+        }
+        let mut outcomes = Vec::new();
+        while let Some(joined) = running.join_next().await {
+            outcomes.push(joined.map_err(|error| Error::new(format!("a task could not be run to its end: {error}")))?);
+        }
+        // Results come as hosts finish; they are applied in the order of the hosts, so that a run can be repeated.
+        outcomes.sort_by_key(|outcome| on.iter().position(|host| *host == outcome.host));
+        let mut world = self.world.successor();
+        let mut failed_once = false;
+        for outcome in &outcomes {
+            self.count(outcome);
+            failed_once |= once && outcome.result.failed() && !outcome.ignored;
+            let receivers: Vec<Arc<str>> = if once { hosts.to_vec() } else { vec![Arc::clone(&outcome.host)] };
+            for host in &receivers {
+                self.store(task, outcome, host, &mut world)?;
+            }
+        }
+        self.world = Arc::new(world);
+        for outcome in &outcomes {
+            self.notify(task, outcome)?;
+            self.follow(task, outcome);
+        }
+        if failed_once {
+            for host in hosts.iter().skip(1) {
+                self.fail_host(host);
+            }
+        }
+        Ok(())
+    }
+
+    fn announce(&self, task: &Arc<Task>, hosts: &[Arc<str>], context: Option<&windlass_template::Context>) {
+        let check = self.shared.run.settings.check;
+        let _ = self.shared.events.send(Event::TaskStart {
+            name: label::of_task(task, context),
+            handler: task.handler,
+            check,
+            path: task.span.is_located().then(|| format!("{}:{}", task.span.source.name, task.span.line)),
+            hosts: hosts.len(),
+        });
+    }
+
+    /// Includes what the hosts ask for.
+    fn include(&mut self, task: &Arc<Task>, hosts: &[Arc<str>]) -> Result<()> {
+        let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
+        let once = match (task.keyword("run_once"), &context) {
+            (Some(node), Some(context)) => context.render(node).is_ok_and(|value| truth(&value)),
+            _ => false,
+        };
+        let hosts = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
+        self.announce(task, hosts, context.as_ref());
+        let mut loaded = Loaded::default();
+        // Hosts that include the same share the tasks; who includes what is told once for all of them.
+        let mut sequences: Vec<(Vec<Arc<Block>>, Vec<Arc<str>>)> = Vec::new();
+        let mut shown: IndexMap<(String, Option<String>), Vec<Arc<str>>> = IndexMap::new();
+        for host in hosts {
+            let on_host = TaskOnHost::new(&self.shared, &self.world, task, host);
+            let wanted = match on_host.wanted() {
+                Ok(wanted) => wanted,
+                Err(result) => {
+                    self.without_include(&on_host, result);
+                    continue;
+                }
+            };
+            match self.load_all(task, &wanted, &mut loaded) {
+                Ok(included) => {
+                    let blocks: Vec<Arc<Block>> = included.iter().map(|(block, _, _)| Arc::clone(block)).collect();
+                    for (_, what, item) in included {
+                        shown.entry((what, item)).or_default().push(Arc::clone(host));
+                    }
+                    let same = |known: &[Arc<Block>]| known.len() == blocks.len() && known.iter().zip(&blocks).all(|(a, b)| Arc::ptr_eq(a, b));
+                    match sequences.iter_mut().find(|(known, _)| same(known)) {
+                        Some((_, hosts)) => hosts.push(Arc::clone(host)),
+                        None => sequences.push((blocks, vec![Arc::clone(host)])),
+                    }
+                    let stats = self.stats.entry(Arc::clone(host)).or_default();
+                    stats.ok += 1;
+                }
+                Err(error) => self.without_include(&on_host, TaskResult::failure(error.to_string()).with("include", task.short_action())),
+            }
+        }
+        for ((what, item), hosts) in &shown {
+            include::announce(&self.shared, what, hosts, item.clone());
+        }
+        for (ordinal, (blocks, hosts)) in sequences.into_iter().enumerate() {
+            let body = blocks.into_iter().map(Item::Block).collect();
+            let whole = Arc::new(Block { frame: Arc::clone(&task.frame), body, rescue: Vec::new(), always: Vec::new(), role: None });
+            for host in hosts {
+                if let Some(run) = self.hosts.get_mut(&host) {
+                    run.cursor.enter(Arc::clone(&whole), ordinal as u32);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn load_all(&mut self, task: &Arc<Task>, wanted: &[Wanted], loaded: &mut Loaded) -> Result<Vec<(Arc<Block>, String, Option<String>)>> {
+        let mut blocks = Vec::new();
+        for one in wanted {
+            let included = loaded.get(one, task, &self.shared, &self.play.dir)?;
+            if !included.handlers.is_empty() {
+                let context = self.play_context();
+                self.handlers.add(&included.handlers, &context);
+            }
+            if let Some(role) = &included.public_role {
+                let mut world = self.world.successor();
+                if let Some(play) = &world.play {
+                    let mut state = PlayState::clone(play);
+                    state.public_roles.push(Arc::clone(role));
+                    world.play = Some(Arc::new(state));
+                }
+                self.world = Arc::new(world);
+            }
+            blocks.push((included.block, included.what, one.label.clone()));
+        }
+        Ok(blocks)
+    }
+
+    /// A host that does not include: its condition is false, or it failed.
+    fn without_include(&mut self, on_host: &TaskOnHost, result: TaskResult) {
+        let ignored = result.failed() && on_host.task.keyword("ignore_errors").and_then(Node::as_bool).unwrap_or(false);
+        on_host.show(&result, ignored);
+        let outcome = HostOutcome {
+            host: Arc::clone(&on_host.host),
+            ignored,
+            parts: vec![(result.clone(), None)],
+            notify: Vec::new(),
+            delegate_facts: false,
+            result,
+        };
+        self.count(&outcome);
+        self.follow(&on_host.task, &outcome);
+    }
+
+    /// Counts a result for the recap.
+    fn count(&mut self, outcome: &HostOutcome) {
+        let would_rescue = self.hosts.get(&outcome.host).is_some_and(|run| run.cursor.would_rescue());
+        let stats = self.stats.entry(Arc::clone(&outcome.host)).or_default();
+        let result = &outcome.result;
+        if result.is_unreachable() {
+            if outcome.ignored {
+                stats.ok += 1;
+                stats.ignored += 1;
+            } else {
+                stats.unreachable += 1;
+            }
+        } else if result.failed() {
+            match (outcome.ignored, would_rescue) {
+                (true, _) => {
+                    stats.ok += 1;
+                    stats.ignored += 1;
+                    stats.changed += u32::from(result.changed());
+                }
+                (false, true) => stats.rescued += 1,
+                (false, false) => stats.failed += 1,
+            }
+        } else if result.is_skipped() {
+            stats.skipped += 1;
+        } else {
+            stats.ok += 1;
+            stats.changed += u32::from(result.changed());
+        }
+    }
+
+    /// Keeps what a result says: the registered variable, facts, variables, hosts and groups.
+    fn store(&self, task: &Arc<Task>, outcome: &HostOutcome, host: &Arc<str>, world: &mut World) -> Result<()> {
+        let name = task.short_action();
+        for (result, delegate) in &outcome.parts {
+            let to: Arc<str> = match delegate {
+                Some(other) if outcome.delegate_facts => Arc::from(other.as_str()),
+                _ => Arc::clone(host),
+            };
+            if let Some(facts) = result.get("ansible_facts").filter(|_| name != "include_vars") {
+                if name == "set_fact" {
+                    let pairs = pairs_of(facts);
+                    if result.is("_ansible_facts_cacheable") {
+                        Arc::make_mut(&mut world.host_mut(&to).facts).extend(pairs.iter().cloned());
+                    }
+                    Arc::make_mut(&mut world.host_mut(&to).set).extend(pairs);
+                } else {
+                    let (kept, dropped) = clean_facts(facts);
+                    if !dropped.is_empty() {
+                        self.shared.warn(format!("{host}: facts that would change how the host is reached were dropped: {}", dropped.join(", ")));
+                    }
+                    Arc::make_mut(&mut world.host_mut(&to).facts).extend(kept);
+                }
+            }
+            if let Some(files) = result.get("ansible_included_var_files") {
+                self.include_vars(result, files, world.host_mut(&to))?;
+            }
+            if let Some(entry) = result.get("add_host") {
+                add_host(entry, world)?;
+            }
+            if let Some(group) = result.text("add_group") {
+                let inventory = Arc::make_mut(&mut world.inventory);
+                inventory.add_group(group);
+                inventory.add_host_to_group(host, group);
+                for parent in result.get("parent_groups").and_then(|parents| parents.try_iter().ok()).into_iter().flatten() {
+                    let parent = windlass_template::text(&parent);
+                    if parent != "all" {
+                        inventory.add_child(&parent, group)?;
+                    }
+                }
+            }
+        }
+        if let Some(register) = &task.register {
+            let value = registered(task, &outcome.result);
+            Arc::make_mut(&mut world.host_mut(host).set).insert(Arc::clone(register), value);
+        }
+        Ok(())
+    }
+
+    fn include_vars(&self, result: &TaskResult, files: &Value, state: &mut crate::vars::HostState) -> Result<()> {
+        let mut vars: IndexMap<Arc<str>, Variable> = IndexMap::new();
+        for file in files.try_iter().into_iter().flatten() {
+            let map = self.shared.files.variables(std::path::Path::new(&windlass_template::text(&file)))?;
+            match result.text("_include_vars_name") {
+                Some(name) => {
+                    vars.insert(name.into(), Variable::Text(Node::map(Arc::clone(&map), Span::none())));
+                }
+                None => vars.extend(map.string_entries().map(|(name, node)| (Arc::from(name), Variable::Text(node.clone())))),
+            }
+        }
+        Arc::make_mut(&mut state.included).extend(vars);
+        Ok(())
+    }
+
+    /// Notes the handlers that a result notifies.
+    fn notify(&mut self, task: &Arc<Task>, outcome: &HostOutcome) -> Result<()> {
+        for name in &outcome.notify {
+            let found: Vec<u64> = self.handlers.find(name).iter().map(|task| task.id).collect();
+            if found.is_empty() {
+                let hint = did_you_mean(name, self.handlers.known());
+                let message = format!("The requested handler '{name}' was not found in either the main handlers list nor in the listening handlers list");
+                if self.shared.run.settings.error_on_missing_handler {
+                    return Err(Error::parse(message, &task.span).maybe_hint(hint).generic());
+                }
+                self.shared.warn(message);
+            }
+            if let Some(run) = self.hosts.get_mut(&outcome.host) {
+                run.notified.extend(found);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a failure means for the host.
+    fn follow(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
+        if outcome.ignored {
+            return;
+        }
+        if outcome.result.is_unreachable() {
+            if let Some(run) = self.hosts.get_mut(&outcome.host) {
+                run.cursor.stop();
+                run.out = true;
+                run.flushing = false;
+            }
+            self.removed.insert(Arc::clone(&outcome.host));
+        } else if outcome.result.failed() {
+            self.remember_failure(task, outcome);
+            self.fail_host(&outcome.host);
+        }
+    }
+
+    /// `ansible_failed_task` and `ansible_failed_result` for rescue.
+    fn remember_failure(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
+        let args: Value = task.args.iter().map(|(key, node)| (Value::from(key.to_text()), Value::from_serialize(node.to_json()))).collect();
+        let name = task.name.as_ref().and_then(Node::scalar_text).unwrap_or_default();
+        let described: Value =
+            [("name", Value::from(name)), ("action", Value::from(task.action.as_str())), ("args", args)].into_iter().collect();
+        let mut world = self.world.successor();
+        let set = Arc::make_mut(&mut world.host_mut(&outcome.host).set);
+        set.insert(Arc::from("ansible_failed_task"), described);
+        set.insert(Arc::from("ansible_failed_result"), outcome.result.to_value());
+        self.world = Arc::new(world);
+    }
+
+    /// The host goes to its rescue, or out.
+    pub(super) fn fail_host(&mut self, host: &Arc<str>) {
+        let Some(run) = self.hosts.get_mut(host) else { return };
+        run.pending = None;
+        if run.flushing {
+            run.flushing = false;
+            run.cursor.stop();
+            return;
+        }
+        run.cursor.fail();
+        self.settle(host);
+    }
+
+    /// A cursor that has failed to its end takes the host out.
+    pub(super) fn settle(&mut self, host: &Arc<str>) {
+        let Some(run) = self.hosts.get_mut(host) else { return };
+        if run.cursor.failed() && !run.out {
+            run.out = true;
+            self.removed.insert(Arc::clone(host));
+            if self.force_handlers && !run.notified.is_empty() {
+                run.flushing = true;
+                run.cursor.enter_handlers(Arc::clone(self.handlers.block()));
+            }
+        }
+    }
+
+    /// `any_errors_fatal` and `max_fail_percentage`.
+    fn check_failures(&mut self, task: &Arc<Task>) {
+        let names: Vec<Arc<str>> = self.hosts.keys().cloned().collect();
+        for name in &names {
+            self.settle(name);
+        }
+        let context = self.play_context();
+        let fatal = match task.keyword("any_errors_fatal") {
+            Some(node) => context.render(node).is_ok_and(|value| truth(&value)),
+            None => self.shared.run.settings.any_errors_fatal,
+        };
+        let failed = self.hosts.values().filter(|run| run.out).count();
+        let percentage = self.play.frame.keywords.get("max_fail_percentage").and_then(|node| context.render(node).ok()).and_then(|value| {
+            value.as_str().and_then(|text| text.trim().parse().ok()).or_else(|| f64::try_from(value.clone()).ok())
+        });
+        let over = percentage.is_some_and(|limit: f64| failed as f64 / self.hosts.len().max(1) as f64 * 100.0 > limit);
+        if (fatal || over) && failed > 0 {
+            for name in &names {
+                if self.hosts.get(name).is_some_and(|run| !run.out) {
+                    self.fail_host(name);
+                }
+            }
+        }
+    }
+
+    /// The world with the hosts that are still there.
+    fn update_play_hosts(&mut self) {
+        let Some(play) = &self.world.play else { return };
+        let gone = |name: &Arc<str>| self.removed.contains(name);
+        if !play.hosts.iter().any(gone) && !play.batch.iter().any(gone) {
+            return;
+        }
+        let mut state = PlayState::clone(play);
+        state.hosts = state.hosts.iter().filter(|name| !gone(name)).cloned().collect();
+        state.batch = state.batch.iter().filter(|name| !gone(name)).cloned().collect();
+        let mut world = self.world.successor();
+        world.play = Some(Arc::new(state));
+        self.world = Arc::new(world);
+    }
+
+    /// Evaluates keywords of the play itself.
+    pub(super) fn play_context(&self) -> windlass_template::Context {
+        let host = self.hosts.keys().next().cloned().unwrap_or_else(|| Arc::from("localhost"));
+        self.shared.run.engine.scope(Arc::new(TaskScope::of_play(&self.world, &host)))
+    }
+}
+
+/// What `register` keeps. Of a task that check mode did not run, everything that is not there is unknown.
+fn registered(task: &Arc<Task>, result: &TaskResult) -> Value {
+    if !result.is("_windlass_not_run") && !result.is("_windlass_unknown") {
+        return result.to_value();
+    }
+    let reason = format!("the result of '{}', which is not run in check mode", label::of_task(task, None));
+    super::unknown::partial(result, &reason)
+}
+
+fn pairs_of(map: &Value) -> Vec<(Arc<str>, Value)> {
+    let keys = map.try_iter().into_iter().flatten();
+    keys.filter_map(|key| Some((Arc::from(key.as_str()?), map.get_item(&key).ok()?))).collect()
+}
+
+fn add_host(entry: &Value, world: &mut World) -> Result<()> {
+    let field = |name: &str| entry.get_attr(name).unwrap_or_default();
+    let name = windlass_template::text(&field("host_name"));
+    let groups: Vec<String> = field("groups").try_iter().into_iter().flatten().map(|group| windlass_template::text(&group)).collect();
+    let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+    let vars = Node::from_json(&to_json(&field("host_vars")), &Span::synthetic("add_host")).into_literal();
+    let map = vars.as_map().cloned().unwrap_or_default();
+    Arc::make_mut(&mut world.inventory).add_host(&name, &groups, &map);
+    Ok(())
+}

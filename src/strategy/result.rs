@@ -1,0 +1,115 @@
+//! What a task came to on a host.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use windlass_template::Value;
+
+/// A result: Ansible's keys in the order they were set.
+#[derive(Debug, Clone, Default)]
+pub struct TaskResult(IndexMap<Arc<str>, Value>);
+
+impl TaskResult {
+    /// An empty result: not changed, not failed.
+    pub fn new() -> TaskResult {
+        TaskResult::default()
+    }
+
+    /// A result that went well.
+    pub fn ok(changed: bool) -> TaskResult {
+        TaskResult::new().with("changed", changed)
+    }
+
+    /// A failure with this sentence.
+    pub fn failure(message: impl Into<String>) -> TaskResult {
+        TaskResult::new().with("changed", false).with("failed", true).with("msg", message.into())
+    }
+
+    /// A skipped task and why.
+    pub fn skipped(reason: &str) -> TaskResult {
+        TaskResult::new().with("changed", false).with("skipped", true).with("skip_reason", reason)
+    }
+
+    /// The keys of a value, if it is a mapping.
+    pub fn from_value(value: &Value) -> TaskResult {
+        let mut result = TaskResult::new();
+        for key in value.try_iter().into_iter().flatten() {
+            if let (Some(name), Ok(item)) = (key.as_str(), value.get_item(&key)) {
+                result.set(name, item);
+            }
+        }
+        result
+    }
+
+    /// With a key.
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> TaskResult {
+        self.set(key, value);
+        self
+    }
+
+    /// Sets a key.
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.0.insert(key.into(), value.into());
+    }
+
+    /// Takes a key out.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.0.shift_remove(key)
+    }
+
+    /// A key's value.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(key)
+    }
+
+    /// A key's text.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.get(key).and_then(Value::as_str)
+    }
+
+    /// Whether a key is there and true.
+    pub fn is(&self, key: &str) -> bool {
+        self.get(key).is_some_and(crate::vars::truth)
+    }
+
+    /// Something is different now.
+    pub fn changed(&self) -> bool {
+        self.is("changed")
+    }
+
+    /// It failed.
+    pub fn failed(&self) -> bool {
+        self.is("failed")
+    }
+
+    /// Its condition was false.
+    pub fn is_skipped(&self) -> bool {
+        self.is("skipped")
+    }
+
+    /// The host could not be reached.
+    pub fn is_unreachable(&self) -> bool {
+        self.is("unreachable")
+    }
+
+    /// All keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Value)> {
+        self.0.iter()
+    }
+
+    /// As a value for variables.
+    pub fn to_value(&self) -> Value {
+        self.0.iter().map(|(key, value)| (Value::from(&**key), value.clone())).collect()
+    }
+
+    /// As JSON for showing.
+    pub fn to_json(&self) -> serde_json::Value {
+        let entries = self.0.iter().map(|(key, value)| (key.to_string(), to_json(value)));
+        serde_json::Value::Object(entries.collect())
+    }
+}
+
+/// A value as JSON; what JSON does not know becomes text.
+pub fn to_json(value: &Value) -> serde_json::Value {
+    serde_json::to_value(value).unwrap_or_else(|_| serde_json::Value::String(windlass_template::text(value)))
+}

@@ -1,0 +1,54 @@
+//! `hostvars`: the variables of every host, evaluated when they are asked for.
+
+use std::sync::Arc;
+
+use minijinja::value::{Enumerator, Object, ObjectRepr};
+use windlass_template::Value;
+
+use super::world::World;
+
+/// The value of `hostvars`.
+#[derive(Debug)]
+pub(super) struct HostVars(pub(super) Arc<World>);
+
+impl Object for HostVars {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Map
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let name = key.as_str()?;
+        let name = self.0.inventory.host(name).map(|_| Arc::from(name)).or_else(|| super::world_knows(&self.0, name))?;
+        Some(Value::from_object(OneHost { world: Arc::clone(&self.0), name }))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.0.inventory.hosts().map(|host| Value::from(&**host.name())).collect())
+    }
+}
+
+/// The value of `hostvars[name]`.
+#[derive(Debug)]
+struct OneHost {
+    world: Arc<World>,
+    name: Arc<str>,
+}
+
+impl Object for OneHost {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Map
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let name = key.as_str()?;
+        // A variable that cannot be evaluated is an invalid value: whoever uses it gets the error, whoever does not is not bothered.
+        match self.world.host_context(&self.name).variable(name) {
+            Ok(value) => value,
+            Err(error) => Some(Value::from(minijinja::Error::from(error))),
+        }
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.world.host_context(&self.name).names().iter().map(|name| Value::from(&**name)).collect())
+    }
+}

@@ -1,0 +1,159 @@
+//! Variables that the engine itself sets and that nothing can override.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_template::Value;
+
+use super::scope::{TaskScope, roles_around};
+
+/// The names that [`get`] knows.
+pub(super) const NAMES: &[&str] = &[
+    "ansible_check_mode",
+    "ansible_config_file",
+    "ansible_dependent_role_names",
+    "ansible_diff_mode",
+    "ansible_facts",
+    "ansible_forks",
+    "ansible_inventory_sources",
+    "ansible_limit",
+    "ansible_parent_role_names",
+    "ansible_parent_role_paths",
+    "ansible_play_batch",
+    "ansible_play_hosts",
+    "ansible_play_hosts_all",
+    "ansible_play_name",
+    "ansible_play_role_names",
+    "ansible_playbook_python",
+    "ansible_role_name",
+    "ansible_role_names",
+    "ansible_run_tags",
+    "ansible_search_path",
+    "ansible_skip_tags",
+    "ansible_verbosity",
+    "ansible_version",
+    "group_names",
+    "groups",
+    "hostvars",
+    "inventory_dir",
+    "inventory_file",
+    "inventory_hostname",
+    "inventory_hostname_short",
+    "play_hosts",
+    "playbook_dir",
+    "role_name",
+    "role_names",
+    "role_path",
+];
+
+/// The release of ansible-core whose behaviour this follows; playbooks check it.
+pub const ANSIBLE_VERSION: (u32, u32, u32) = (2, 19, 14);
+
+/// The value of a magic variable.
+pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
+    let world = &scope.world;
+    let settings = &world.run.settings;
+    let strings = |list: &[String]| list.iter().map(String::as_str).map(Value::from).collect::<Value>();
+    let names = |list: &[Arc<str>]| list.iter().map(|name| Value::from(&**name)).collect::<Value>();
+    let path = |path: &Path| Value::from(path.display().to_string());
+    Some(match name {
+        "inventory_hostname" => Value::from(&*scope.host),
+        "inventory_hostname_short" => {
+            let host: &str = &scope.host;
+            let numeric = host.parse::<std::net::IpAddr>().is_ok();
+            Value::from(if numeric { host } else { host.split('.').next().unwrap_or(host) })
+        }
+        "group_names" => {
+            let groups = world.inventory.host(&scope.host).map(|host| world.inventory.groups_of(host)).unwrap_or_default();
+            let mut sorted: Vec<&str> = groups.iter().map(|group| &**group.name()).filter(|name| *name != "all").collect();
+            sorted.sort_unstable();
+            sorted.into_iter().map(Value::from).collect()
+        }
+        "groups" => groups(scope),
+        "hostvars" => scope.hostvars(),
+        "ansible_facts" => scope.facts(),
+        "inventory_dir" => match world.inventory.host(&scope.host)?.inventory_dir() {
+            Some(dir) => path(&absolute(&dir)),
+            None => Value::from(()),
+        },
+        "inventory_file" => match world.inventory.host(&scope.host)?.inventory_file() {
+            Some(file) => path(&absolute(file)),
+            None => Value::from(()),
+        },
+        "playbook_dir" => path(&absolute(&world.playbook_dir())),
+        "ansible_play_name" => Value::from(world.play.as_ref()?.play.name.as_str()),
+        "ansible_play_hosts_all" => names(&world.play.as_ref()?.hosts_all),
+        "ansible_play_hosts" => names(&world.play.as_ref()?.hosts),
+        "ansible_play_batch" | "play_hosts" => names(&world.play.as_ref()?.batch),
+        "ansible_play_role_names" | "role_names" | "ansible_role_names" => {
+            let roles = &world.play.as_ref()?.play.roles;
+            roles.iter().map(|role| Value::from(role.name.as_str())).collect()
+        }
+        "ansible_dependent_role_names" => {
+            let roles = &world.play.as_ref()?.play.roles;
+            roles.iter().flat_map(|role| &role.dependencies).map(|role| Value::from(role.name.as_str())).collect()
+        }
+        "role_name" | "ansible_role_name" => Value::from(scope.task.as_ref()?.frame.role()?.name.as_str()),
+        "role_path" => path(&absolute(&scope.task.as_ref()?.frame.role()?.path)),
+        "ansible_parent_role_names" => roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| Value::from(role.name.as_str())).collect(),
+        "ansible_parent_role_paths" => roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| path(&absolute(&role.path))).collect(),
+        "ansible_search_path" => search_paths(scope).iter().map(|folder| path(folder)).collect(),
+        "ansible_check_mode" => Value::from(settings.check),
+        "ansible_diff_mode" => Value::from(settings.diff),
+        "ansible_forks" => Value::from(settings.forks),
+        "ansible_inventory_sources" => strings(&settings.inventory),
+        "ansible_limit" => Value::from(settings.limit.as_deref()?),
+        "ansible_run_tags" => strings(&settings.tags),
+        "ansible_skip_tags" => strings(&settings.skip_tags),
+        "ansible_verbosity" => Value::from(settings.verbosity),
+        "ansible_config_file" => match &settings.config_file {
+            Some(file) => path(file),
+            None => Value::from(()),
+        },
+        "ansible_playbook_python" => Value::from("/usr/bin/python3"),
+        "ansible_version" => {
+            let (major, minor, revision) = ANSIBLE_VERSION;
+            let full = format!("{major}.{minor}.{revision}");
+            let entries = [
+                ("full", Value::from(full.as_str())),
+                ("major", Value::from(major)),
+                ("minor", Value::from(minor)),
+                ("revision", Value::from(revision)),
+                ("string", Value::from(full.as_str())),
+            ];
+            entries.into_iter().collect()
+        }
+        _ => return None,
+    })
+}
+
+fn groups(scope: &TaskScope) -> Value {
+    let inventory = &scope.world.inventory;
+    let hosts = |group: &str| inventory.hosts_of_group(group).iter().map(|host| Value::from(&**host.name())).collect::<Value>();
+    inventory.groups().map(|group| (Value::from(&**group.name()), hosts(group.name()))).collect()
+}
+
+/// Where a task's files are searched: its role, the folder it is written in, the playbook.
+pub(super) fn search_paths(scope: &TaskScope) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    let mut add = |folder: PathBuf| {
+        let folder = absolute(&folder);
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    };
+    if let Some(task) = &scope.task {
+        for role in roles_around(&task.frame) {
+            add(role.path.clone());
+        }
+        if let Some(folder) = Path::new(&task.span.source.name).parent().filter(|_| task.span.is_located()) {
+            add(folder.to_owned());
+        }
+    }
+    add(scope.world.playbook_dir());
+    folders
+}
+
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

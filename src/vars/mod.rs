@@ -1,0 +1,19 @@
+//! Variables: who sees what, with Ansible's precedence.
+//!
+//! Every run has one [`World`]: the inventory and what is known of each host. It is never changed in place; the strategy makes a
+//! new one with the changed hosts, so a task that runs keeps seeing what it started with and no lock is held while templates run.
+
+mod connection;
+mod facts;
+mod hostvars;
+pub(crate) mod magic;
+mod scope;
+mod world;
+
+pub use connection::{ConnectionVariables, connection_variables};
+pub(crate) use connection::{number, truth};
+pub use facts::{Facts, clean_facts};
+pub(crate) use magic::absolute;
+pub use scope::TaskScope;
+pub(crate) use world::world_knows;
+pub use world::{HostState, PlayState, Run, VarMap, World};

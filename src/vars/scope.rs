@@ -1,0 +1,249 @@
+//! The variables one host sees for one task, in Ansible's precedence.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use indexmap::{IndexMap, IndexSet};
+use windlass_template::{Scope, Value, Variable};
+use windlass_yaml::Mapping;
+
+use super::facts::Facts;
+use super::world::{VarMap, World};
+use super::{hostvars::HostVars, magic};
+use crate::playbook::{Frame, FrameKind, Role, Task};
+
+/// Where variables are looked up: from the highest rank to the lowest.
+#[derive(Debug)]
+pub struct TaskScope {
+    pub(super) world: Arc<World>,
+    pub(super) host: Arc<str>,
+    pub(super) task: Option<Arc<Task>>,
+    layers: Vec<Layer>,
+}
+
+#[derive(Debug)]
+enum Layer {
+    Text(Arc<Mapping>),
+    Data(Arc<IndexMap<Arc<str>, Value>>),
+    Mixed(Arc<VarMap>),
+    Facts(Arc<Facts>),
+}
+
+impl Layer {
+    fn get(&self, name: &str) -> Option<Variable> {
+        match self {
+            Layer::Text(map) => map.get(name).map(|node| Variable::Text(node.clone())),
+            Layer::Data(map) => map.get(name).map(|value| Variable::Data(value.clone())),
+            Layer::Mixed(map) => map.get(name).cloned(),
+            Layer::Facts(facts) => facts.get(name).map(|value| Variable::Data(value.clone())),
+        }
+    }
+
+    fn names(&self, names: &mut IndexSet<Arc<str>>) {
+        match self {
+            Layer::Text(map) => names.extend(map.string_entries().map(|(name, _)| Arc::from(name))),
+            Layer::Data(map) => names.extend(map.keys().cloned()),
+            Layer::Mixed(map) => names.extend(map.keys().cloned()),
+            Layer::Facts(facts) => names.extend(facts.names().cloned()),
+        }
+    }
+}
+
+impl TaskScope {
+    /// What `hostvars` shows of a host: everything that does not belong to a play.
+    pub fn of_host(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
+        let mut layers = Layers::default();
+        layers.host_variables(world, host);
+        layers.facts(world, host);
+        layers.inventory(world, host);
+        TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.0 }
+    }
+
+    /// What a host sees in a play, outside any task.
+    pub fn of_play(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
+        let mut layers = Layers::default();
+        layers.host_variables(world, host);
+        layers.play(world);
+        layers.facts(world, host);
+        layers.inventory(world, host);
+        layers.play_defaults(world);
+        TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.0 }
+    }
+
+    /// What a host sees in a task.
+    pub fn of_task(world: &Arc<World>, host: &Arc<str>, task: &Arc<Task>) -> TaskScope {
+        let mut layers = Layers::default();
+        layers.text(&world.run.extra_vars);
+        // Variables of includes and role parameters, the innermost first.
+        if crate::playbook::short_name(&task.action).starts_with("include_") || task.short_action() == "import_role" {
+            layers.text(&task.vars);
+        }
+        for frame in task.frame.chain() {
+            match &frame.kind {
+                FrameKind::Include => layers.text(&frame.vars),
+                FrameKind::Role(role) => layers.text(&role.params),
+                FrameKind::Play | FrameKind::Block => {}
+            }
+        }
+        let state = world.host(host);
+        layers.data(&state.set);
+        layers.mixed(&state.included);
+        layers.text(&task.vars);
+        for frame in task.frame.chain() {
+            if matches!(frame.kind, FrameKind::Block) {
+                layers.text(&frame.vars);
+            }
+        }
+        layers.role_variables(&task.frame);
+        layers.play_role_variables(world);
+        layers.play(world);
+        layers.facts(world, host);
+        layers.inventory(world, host);
+        // The current role's defaults, those of the roles around it, then the other roles of the play.
+        for role in roles_around(&task.frame) {
+            layers.role_defaults(role);
+        }
+        layers.play_defaults(world);
+        TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: Some(Arc::clone(task)), layers: layers.0 }
+    }
+
+    /// The same host's `ansible_facts`.
+    pub(super) fn facts(&self) -> Value {
+        self.world.host(&self.host).facts.namespaced()
+    }
+
+    pub(super) fn hostvars(&self) -> Value {
+        Value::from_object(HostVars(Arc::clone(&self.world)))
+    }
+}
+
+/// The roles a frame is in, the innermost first.
+pub(super) fn roles_around(frame: &Arc<Frame>) -> impl Iterator<Item = &Arc<Role>> {
+    frame.chain().filter_map(|frame| match &frame.kind {
+        FrameKind::Role(role) => Some(role),
+        _ => None,
+    })
+}
+
+#[derive(Default)]
+struct Layers(Vec<Layer>);
+
+impl Layers {
+    fn text(&mut self, map: &Arc<Mapping>) {
+        if !map.is_empty() {
+            self.0.push(Layer::Text(Arc::clone(map)));
+        }
+    }
+
+    fn data(&mut self, map: &Arc<IndexMap<Arc<str>, Value>>) {
+        if !map.is_empty() {
+            self.0.push(Layer::Data(Arc::clone(map)));
+        }
+    }
+
+    fn mixed(&mut self, map: &Arc<VarMap>) {
+        if !map.is_empty() {
+            self.0.push(Layer::Mixed(Arc::clone(map)));
+        }
+    }
+
+    /// What has been set on the host while running, for a scope without a task.
+    fn host_variables(&mut self, world: &Arc<World>, host: &Arc<str>) {
+        self.text(&world.run.extra_vars);
+        let state = world.host(host);
+        self.data(&state.set);
+        self.mixed(&state.included);
+    }
+
+    fn facts(&mut self, world: &Arc<World>, host: &Arc<str>) {
+        let state = world.host(host);
+        if !state.facts.is_empty() {
+            self.0.push(Layer::Facts(Arc::clone(&state.facts)));
+        }
+    }
+
+    fn inventory(&mut self, world: &Arc<World>, host: &Arc<str>) {
+        let state = world.host(host);
+        self.mixed(&state.added);
+        if let Some(entry) = world.inventory.host(host)
+            && let Ok(layers) = world.inventory.layers(entry)
+        {
+            for layer in layers.iter().rev() {
+                self.text(&layer.vars);
+            }
+        }
+    }
+
+    fn play(&mut self, world: &Arc<World>) {
+        if let Some(play) = &world.play {
+            for file in play.files.iter().rev() {
+                self.text(file);
+            }
+            self.text(&play.play.frame.vars);
+        }
+    }
+
+    /// The role's own variables: those of its entry, `vars/`, those its dependencies export, and the roles around it.
+    fn role_variables(&mut self, frame: &Arc<Frame>) {
+        for frame in frame.chain() {
+            if let FrameKind::Role(role) = &frame.kind {
+                self.text(&frame.vars);
+                self.text(&role.vars);
+                for dependency in role.dependencies.iter().rev() {
+                    self.exported(dependency);
+                }
+            }
+        }
+    }
+
+    fn exported(&mut self, role: &Arc<Role>) {
+        self.text(&role.vars);
+        for dependency in role.dependencies.iter().rev() {
+            self.exported(dependency);
+        }
+    }
+
+    fn play_role_variables(&mut self, world: &Arc<World>) {
+        if let Some(play) = &world.play {
+            for role in play.play.roles.iter().chain(&play.public_roles).rev() {
+                self.exported(role);
+            }
+        }
+    }
+
+    fn role_defaults(&mut self, role: &Arc<Role>) {
+        self.text(&role.defaults);
+        for dependency in role.dependencies.iter().rev() {
+            self.role_defaults(dependency);
+        }
+    }
+
+    fn play_defaults(&mut self, world: &Arc<World>) {
+        if let Some(play) = &world.play {
+            for role in play.play.roles.iter().chain(&play.public_roles).rev() {
+                self.role_defaults(role);
+            }
+        }
+    }
+}
+
+impl Scope for TaskScope {
+    fn get(&self, name: &str) -> Option<Variable> {
+        if let Some(value) = magic::get(self, name) {
+            return Some(Variable::Data(value));
+        }
+        self.layers.iter().find_map(|layer| layer.get(name))
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        let mut names: IndexSet<Arc<str>> = magic::NAMES.iter().map(|name| Arc::from(*name)).collect();
+        for layer in self.layers.iter().rev() {
+            layer.names(&mut names);
+        }
+        names.into_iter().collect()
+    }
+
+    fn search_paths(&self) -> Vec<PathBuf> {
+        magic::search_paths(self)
+    }
+}

@@ -1,0 +1,125 @@
+//! What is known at one moment of a run.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indexmap::IndexMap;
+use windlass_inventory::Inventory;
+use windlass_template::{Context, Engine, Value, Variable};
+use windlass_yaml::Mapping;
+
+use super::facts::Facts;
+use super::scope::TaskScope;
+use crate::playbook::{Play, Role};
+use crate::settings::Settings;
+
+/// Variables that may be text or data.
+pub type VarMap = IndexMap<Arc<str>, Variable>;
+
+/// What does not change during a run.
+#[derive(Debug)]
+pub struct Run {
+    /// The resolved settings.
+    pub settings: Arc<Settings>,
+    /// The template engine.
+    pub engine: Engine,
+    /// `-e`.
+    pub extra_vars: Arc<Mapping>,
+}
+
+/// What is known of one host.
+#[derive(Debug, Clone, Default)]
+pub struct HostState {
+    /// Facts, of modules and of `set_fact` with `cacheable`.
+    pub facts: Arc<Facts>,
+    /// `set_fact`, `register` and what a failed block leaves.
+    pub set: Arc<IndexMap<Arc<str>, Value>>,
+    /// `include_vars`.
+    pub included: Arc<VarMap>,
+    /// Variables of a host that `add_host` made.
+    pub added: Arc<VarMap>,
+}
+
+/// What is known of the running play.
+#[derive(Debug, Clone)]
+pub struct PlayState {
+    /// The play.
+    pub play: Arc<Play>,
+    /// `vars_files`, and answers of `vars_prompt`, above the play's own variables.
+    pub files: Vec<Arc<Mapping>>,
+    /// All hosts of the play.
+    pub hosts_all: Arc<[Arc<str>]>,
+    /// The hosts of the play that have not failed.
+    pub hosts: Arc<[Arc<str>]>,
+    /// The hosts of the running batch that have not failed.
+    pub batch: Arc<[Arc<str>]>,
+    /// Roles that became public while running (`include_role` with `public`).
+    pub public_roles: Vec<Arc<Role>>,
+}
+
+/// A snapshot of everything variables are made of.
+#[derive(Debug)]
+pub struct World {
+    /// What does not change.
+    pub run: Arc<Run>,
+    /// Hosts and groups.
+    pub inventory: Arc<Inventory>,
+    /// What is known of hosts; a host that is missing here has nothing yet.
+    pub hosts: HashMap<Arc<str>, Arc<HostState>>,
+    /// The running play.
+    pub play: Option<Arc<PlayState>>,
+    contexts: Mutex<HashMap<Arc<str>, Context>>,
+}
+
+impl World {
+    /// The world before anything has run.
+    pub fn new(run: Arc<Run>, inventory: Arc<Inventory>) -> World {
+        World { run, inventory, hosts: HashMap::new(), play: None, contexts: Mutex::default() }
+    }
+
+    /// The same world, to be changed before it is shared.
+    pub fn successor(&self) -> World {
+        World {
+            run: Arc::clone(&self.run),
+            inventory: Arc::clone(&self.inventory),
+            hosts: self.hosts.clone(),
+            play: self.play.clone(),
+            contexts: Mutex::default(),
+        }
+    }
+
+    /// What is known of a host.
+    pub fn host(&self, name: &str) -> Arc<HostState> {
+        self.hosts.get(name).cloned().unwrap_or_default()
+    }
+
+    /// What is known of a host, to be changed.
+    pub fn host_mut(&mut self, name: &Arc<str>) -> &mut HostState {
+        Arc::make_mut(self.hosts.entry(Arc::clone(name)).or_default())
+    }
+
+    /// Evaluates a host's variables outside any play, as `hostvars` shows them.
+    pub fn host_context(self: &Arc<World>, name: &Arc<str>) -> Context {
+        let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(context) = contexts.get(name) {
+            return context.clone();
+        }
+        let context = self.run.engine.scope(Arc::new(TaskScope::of_host(self, name)));
+        contexts.insert(Arc::clone(name), context.clone());
+        context
+    }
+
+    /// The folder of the playbook that runs, or the current one.
+    pub fn playbook_dir(&self) -> PathBuf {
+        match &self.play {
+            Some(play) if !play.play.dir.as_os_str().is_empty() => play.play.dir.clone(),
+            _ => self.run.settings.playbook_dir.clone(),
+        }
+    }
+}
+
+/// The name of a host that is known to the run but not to the inventory.
+pub(crate) fn world_knows(world: &World, name: &str) -> Option<Arc<str>> {
+    world.hosts.get_key_value(name).map(|(name, _)| Arc::clone(name))
+}
