@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use windlass_protocol::{Delivery, Request};
 use windlass_template::{Context, Value};
 
-use crate::executor::{ContentSource, Pool, TaskEvent};
+use crate::executor::{Call, Pool, Received, Source, TaskEvent};
 use crate::output::{Event, Secrets};
 use crate::playbook::{Files, Task};
 use crate::strategy::TaskResult;
@@ -32,6 +32,12 @@ impl From<windlass_template::Error> for Failure {
 impl From<crate::error::Error> for Failure {
     fn from(error: crate::error::Error) -> Failure {
         Failure::Failed(error.to_string())
+    }
+}
+
+impl From<crate::executor::Error> for Failure {
+    fn from(error: crate::executor::Error) -> Failure {
+        if error.is_unreachable() { Failure::Unreachable(error.to_string()) } else { Failure::Failed(error.to_string()) }
     }
 }
 
@@ -76,7 +82,7 @@ pub struct ActionContext {
     /// The project's files.
     pub files: Arc<Files>,
     /// Connections and executors.
-    pub pool: Arc<Pool>,
+    pub pool: Arc<Pool<Value>>,
     /// Where events go.
     pub events: mpsc::UnboundedSender<Event>,
     /// What must never be shown.
@@ -88,7 +94,7 @@ pub struct Content {
     /// What the request says of it.
     pub description: windlass_protocol::Content,
     /// Where its bytes are.
-    pub source: ContentSource,
+    pub source: Source,
 }
 
 /// Up to this size a content travels with its request; above, only if the host does not have it already.
@@ -104,7 +110,7 @@ impl Content {
             mode: 0o644,
             delivery: if bytes.len() as u64 <= INLINE_LIMIT { Delivery::Inline } else { Delivery::OnDemand },
         };
-        Content { description, source: ContentSource::Bytes(bytes) }
+        Content { description, source: Source::Bytes(bytes.into()) }
     }
 
     /// A file, which is read now if it is small and hashed piece by piece if it is large.
@@ -136,7 +142,7 @@ impl Content {
             mode,
             delivery: Delivery::OnDemand,
         };
-        Ok(Content { description, source: ContentSource::File(path.to_owned()) })
+        Ok(Content { description, source: Source::File(path.to_owned()) })
     }
 }
 
@@ -158,11 +164,17 @@ impl ActionContext {
 
     /// Sends a module to the host with these arguments.
     pub async fn module(&self, name: &str, args: Value, contents: Vec<Content>) -> Result<TaskResult, Failure> {
-        self.module_into(name, args, contents, None).await
+        Ok(self.module_with_file(name, args, contents, None).await?.0)
     }
 
-    /// Sends a module to the host; what it sends back as a file goes to this path.
-    pub async fn module_into(&self, name: &str, args: Value, contents: Vec<Content>, file: Option<PathBuf>) -> Result<TaskResult, Failure> {
+    /// Sends a module to the host; a file it sends back is received in this folder.
+    pub async fn module_with_file(
+        &self,
+        name: &str,
+        args: Value,
+        contents: Vec<Content>,
+        folder: Option<PathBuf>,
+    ) -> Result<(TaskResult, Option<Received>), Failure> {
         let (descriptions, sources): (Vec<_>, Vec<_>) = contents.into_iter().map(|content| (content.description, content.source)).unzip();
         let request = Request {
             id: 0,
@@ -187,13 +199,11 @@ impl ActionContext {
                 };
             }
         });
-        let answer = self.pool.run(&target, request, sources, file, sender).await;
+        let answer = self.pool.run(&target, Call { request, sources, receive_into: folder, events: Some(sender) }).await;
         // All events of a task come before its result.
         let _ = forward.await;
-        match answer {
-            Ok(value) => Ok(TaskResult::from_value(&value)),
-            Err(unreachable) => Err(Failure::Unreachable(unreachable.to_string())),
-        }
+        let completed = answer?;
+        Ok((TaskResult::from_value(&completed.result), completed.received))
     }
 
     /// Finds a file of the project: in the role's folder of that kind, beside the task, beside the playbook.

@@ -25,7 +25,7 @@ pub struct Shared {
     /// The project's files.
     pub files: Arc<Files>,
     /// Connections and executors.
-    pub pool: Arc<Pool>,
+    pub pool: Arc<Pool<Value>>,
     /// Where events go.
     pub events: mpsc::UnboundedSender<Event>,
     /// What must never be shown.

@@ -9,7 +9,7 @@ use windlass_template::{Context, Value, Variable};
 use windlass_yaml::{Key, Node};
 
 use super::execute::{Shared, TaskOnHost};
-use super::result::{TaskResult, to_json};
+use super::result::TaskResult;
 use crate::action::Failure;
 use crate::error::{Error, Result, did_you_mean};
 use crate::output::Event;
@@ -27,7 +27,7 @@ impl Wanted {
     /// Two hosts that ask for the same get the same tasks.
     fn key(&self) -> String {
         let args: Vec<_> = self.args.iter().map(|(name, node)| (name, node.to_json())).collect();
-        let vars: Vec<_> = self.vars.iter().map(|(name, value)| (name, to_json(value))).collect();
+        let vars: Vec<_> = self.vars.iter().map(|(name, value)| (name, windlass_template::to_json(value))).collect();
         serde_json::to_string(&(args, vars)).unwrap_or_default()
     }
 }
@@ -107,7 +107,7 @@ impl TaskOnHost {
                     if windlass_template::is_omit(&value) {
                         continue;
                     }
-                    Node::from_json(&to_json(&value), &node.span).into_literal()
+                    Node::from_json(&windlass_template::to_json(&value), &node.span).into_literal()
                 }
             };
             args.push((name, node));
@@ -168,7 +168,7 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
 fn frame_of(wanted: &Wanted, task: &Arc<Task>) -> Result<Arc<Frame>> {
     let mut vars = (*task.vars).clone();
     for (name, value) in &wanted.vars {
-        vars.insert(Key::string(&**name, task.span.clone()), Node::from_json(&to_json(value), &task.span).into_literal());
+        vars.insert(Key::string(&**name, task.span.clone()), Node::from_json(&windlass_template::to_json(value), &task.span).into_literal());
     }
     let mut keywords = Keywords::default();
     let mut tags = task.frame.tags.to_vec();

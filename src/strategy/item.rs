@@ -301,7 +301,7 @@ impl TaskOnHost {
     }
 
     /// How the host, or the one the task is delegated to, is reached.
-    fn connection(&self, context: &Context, delegate: Option<&str>) -> Result<crate::vars::ConnectionVariables, Failure> {
+    pub(super) fn connection(&self, context: &Context, delegate: Option<&str>) -> Result<crate::vars::ConnectionVariables, Failure> {
         let keyword = |name: &str| self.task.keyword(name).cloned();
         let settings = &self.shared.run.settings;
         match delegate {

@@ -69,7 +69,10 @@ impl Batch {
             }
             "reset_connection" => {
                 for host in &on {
-                    self.shared.pool.reset_host(host).await;
+                    let on_host = TaskOnHost::new(&self.shared, &self.world, task, host);
+                    if let Ok(connection) = on_host.connection(&on_host.scope(), None) {
+                        self.shared.pool.reset(&Arc::new(connection.target)).await;
+                    }
                 }
             }
             _ => {}

@@ -14,5 +14,5 @@ mod unknown;
 
 pub use execute::{HostOutcome, Shared};
 pub use item::CONDITION_FALSE;
-pub use result::{TaskResult, to_json};
+pub use result::TaskResult;
 pub use run::{PlaybookRun, Summary};

@@ -13,7 +13,7 @@ use super::execute::{HostOutcome, Shared, TaskOnHost};
 use super::handlers::Handlers;
 use super::include::{self, Loaded, Wanted};
 use super::label;
-use super::result::{TaskResult, to_json};
+use super::result::TaskResult;
 use crate::action;
 use crate::error::{Error, Result, did_you_mean};
 use crate::output::{Event, Stats};
@@ -486,7 +486,7 @@ fn add_host(entry: &Value, world: &mut World) -> Result<()> {
     let name = windlass_template::text(&field("host_name"));
     let groups: Vec<String> = field("groups").try_iter().into_iter().flatten().map(|group| windlass_template::text(&group)).collect();
     let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-    let vars = Node::from_json(&to_json(&field("host_vars")), &Span::synthetic("add_host")).into_literal();
+    let vars = Node::from_json(&windlass_template::to_json(&field("host_vars")), &Span::synthetic("add_host")).into_literal();
     let map = vars.as_map().cloned().unwrap_or_default();
     Arc::make_mut(&mut world.inventory).add_host(&name, &groups, &map);
     Ok(())

@@ -104,12 +104,7 @@ impl TaskResult {
 
     /// As JSON for showing.
     pub fn to_json(&self) -> serde_json::Value {
-        let entries = self.0.iter().map(|(key, value)| (key.to_string(), to_json(value)));
+        let entries = self.0.iter().map(|(key, value)| (key.to_string(), windlass_template::to_json(value)));
         serde_json::Value::Object(entries.collect())
     }
-}
-
-/// A value as JSON; what JSON does not know becomes text.
-pub fn to_json(value: &Value) -> serde_json::Value {
-    serde_json::to_value(value).unwrap_or_else(|_| serde_json::Value::String(windlass_template::text(value)))
 }
