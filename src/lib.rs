@@ -1,4 +1,17 @@
 //! Windlass: an Ansible-compatible, agentless automation framework.
+//!
+//! The way of a run: [`settings`] resolves the command line, environment and ansible.cfg; [`playbook`] reads what the user wrote; [`plan`]
+//! gives every host a cursor over it; [`strategy`] draws the next step for all hosts; [`vars`] and the template engine evaluate it;
+//! [`action`] does the controller's half and sends the rest through [`executor`] over a [`connection`]; [`output`] shows what happened.
 
+pub mod action;
+pub mod cli;
 pub mod connection;
+pub mod error;
 pub mod executor;
+pub mod output;
+pub mod plan;
+pub mod playbook;
+pub mod settings;
+pub mod strategy;
+pub mod vars;

@@ -123,3 +123,34 @@ mod tests {
         assert_eq!(std::fs::read_to_string(path).unwrap(), "@ungrouped:\n  |--a\n  |--b");
     }
 }
+
+/// The verb with everything it shares with others.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    show: InventoryArguments,
+    #[command(flatten)]
+    inventory: super::options::InventoryOptions,
+    #[command(flatten)]
+    vault: super::options::VaultOptions,
+    /// Take group_vars from this folder
+    #[arg(long, value_name = "DIR")]
+    playbook_dir: Option<PathBuf>,
+}
+
+/// Runs the verb.
+pub(super) fn run_verb(arguments: &Arguments) -> crate::error::Result<u8> {
+    let config = crate::settings::Config::find()?;
+    let mut settings = crate::settings::Settings::from_config(&config)?;
+    arguments.inventory.apply(&mut settings);
+    if let Some(dir) = &arguments.playbook_dir {
+        settings.playbook_dir.clone_from(dir);
+    }
+    let secrets = arguments.vault.secrets(&settings)?;
+    let printer = crate::output::Printer::new(false, crate::output::Secrets::default());
+    let mut warn = |sentence: String| printer.error_line(&format!("[WARNING]: {sentence}"), crate::output::Color::Plain);
+    let inventory = super::session::inventory(&settings, &secrets, &mut warn)?;
+    let shown = run(&arguments.show, &inventory, &mut io::stdout().lock());
+    shown.map_err(|error| crate::error::Error::new(error.to_string()))?;
+    Ok(0)
+}

@@ -16,7 +16,7 @@ use crate::error::{Error, Result, did_you_mean};
 #[derive(Debug)]
 pub struct Loader {
     /// The project's files.
-    pub files: Files,
+    pub files: Arc<Files>,
     /// Evaluates names of imports.
     pub engine: Engine,
     /// `-e`.

@@ -16,3 +16,8 @@ pub use execute::{HostOutcome, Shared};
 pub use item::CONDITION_FALSE;
 pub use result::TaskResult;
 pub use run::{PlaybookRun, Summary};
+
+/// How a task is called, without any host's variables.
+pub(crate) fn task_label(task: &std::sync::Arc<crate::playbook::Task>) -> String {
+    label::of_task(task, None)
+}

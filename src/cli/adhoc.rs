@@ -1,0 +1,133 @@
+//! `windlass adhoc`: one module on many hosts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use windlass_yaml::{Node, Span};
+
+use super::options::{BecomeOptions, ConnectOptions, InventoryOptions, RunOptions, VaultOptions, module_arguments};
+use super::session::{INTERRUPTED, Session, block_on};
+use crate::error::{Error, Result, did_you_mean};
+use crate::output::{Color, MinimalOutput, MinimalStyle, Printer, Secrets};
+use crate::playbook::{Files, Frame, FrameKind, Item, Keywords, Play, Task};
+use crate::settings::{Config, Settings};
+use crate::strategy::PlaybookRun;
+
+/// Run one module on hosts.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The hosts, as a pattern
+    #[arg(value_name = "PATTERN")]
+    pattern: String,
+    /// The module
+    #[arg(short, long, default_value = "command")]
+    module_name: String,
+    /// Its arguments: `key=value`, JSON, or the command
+    #[arg(short, long, default_value = "", allow_hyphen_values = true)]
+    args: String,
+    /// One line for each host
+    #[arg(short, long)]
+    one_line: bool,
+    /// Show the hosts and run nothing
+    #[arg(long)]
+    list_hosts: bool,
+    /// Seconds the task may take
+    #[arg(long, value_name = "SECONDS")]
+    task_timeout: Option<u64>,
+    /// Take group_vars and files from this folder
+    #[arg(long, value_name = "DIR")]
+    playbook_dir: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunOptions,
+    #[command(flatten)]
+    inventory: InventoryOptions,
+    #[command(flatten)]
+    connect: ConnectOptions,
+    #[command(flatten)]
+    r#become: BecomeOptions,
+    #[command(flatten)]
+    vault: VaultOptions,
+}
+
+/// Runs the verb.
+pub(super) fn run(arguments: Arguments) -> Result<u8> {
+    let config = Config::find()?;
+    let mut settings = Settings::from_config(&config)?;
+    arguments.run.apply(&mut settings)?;
+    arguments.inventory.apply(&mut settings);
+    arguments.connect.apply(&mut settings, &config)?;
+    arguments.r#become.apply(&mut settings, &config)?;
+    if let Some(timeout) = arguments.task_timeout {
+        settings.task_timeout = timeout;
+    }
+    if let Some(dir) = &arguments.playbook_dir {
+        settings.playbook_dir.clone_from(dir);
+    }
+    let module = &arguments.module_name;
+    if !crate::action::is_known(module) {
+        let error = Error::new(format!("The module {module} was not found."));
+        return Err(error.maybe_hint(did_you_mean(module, crate::action::names())));
+    }
+    if matches!(crate::playbook::short_name(module), "meta" | "include_tasks" | "import_tasks" | "include_role" | "import_role") {
+        return Err(Error::usage(format!("'{module}' is not a valid action for ad-hoc commands")));
+    }
+    let needs_text = matches!(crate::playbook::short_name(module), "command" | "shell" | "script" | "raw");
+    if needs_text && arguments.args.trim().is_empty() {
+        return Err(Error::usage(format!("No argument passed to {module} module")));
+    }
+    let play = play_of(&arguments)?;
+    let vault = arguments.vault.secrets(&settings)?;
+    let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
+    let extra_vars = arguments.run.extra_vars(&files)?;
+    let secrets = Secrets::default();
+    let printer = Printer::new(settings.color, secrets.clone());
+    let style = if arguments.one_line { MinimalStyle::OneLine } else { MinimalStyle::Minimal };
+    let live = arguments.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let output = Box::new(MinimalOutput::new(printer.clone(), style, settings.diff_context, live));
+    let code = block_on(async {
+        let session = Session::start(settings, &vault, extra_vars, files, output, secrets)?;
+        let mut run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(&session.world));
+        let outcome = async {
+            let hosts = run.hosts_of(&play)?;
+            if arguments.list_hosts {
+                printer.line(&format!("  hosts ({}):", hosts.len()), Color::Plain);
+                hosts.iter().for_each(|host| printer.line(&format!("    {host}"), Color::Plain));
+                return Ok(0);
+            }
+            if hosts.is_empty() {
+                session.shared.warn("No hosts matched, nothing to do");
+                return Ok(0);
+            }
+            run.run(vec![play]).await?;
+            Ok(run.finish().exit_code())
+        }
+        .await;
+        session.end().await;
+        outcome
+    })?;
+    Ok(code.unwrap_or(INTERRUPTED))
+}
+
+/// The play that the command line stands for.
+fn play_of(arguments: &Arguments) -> Result<Play> {
+    let span = Span::synthetic("command line");
+    let mut keywords = Keywords::default();
+    keywords.set("gather_facts", Node::literal("no", span.clone()));
+    let frame = Arc::new(Frame { parent: None, keywords, vars: Arc::default(), kind: FrameKind::Play, tags: Arc::default() });
+    let args = module_arguments(&arguments.module_name, &arguments.args)?;
+    let task = Task::internal(&arguments.module_name, args, &frame, &[]);
+    Ok(Play {
+        name: "Ansible Ad-Hoc".to_owned(),
+        hosts: Node::literal(arguments.pattern.as_str(), span.clone()),
+        frame,
+        vars_files: Vec::new(),
+        pre_tasks: Vec::new(),
+        tasks: vec![Item::Task(Arc::new(task))],
+        post_tasks: Vec::new(),
+        handlers: Vec::new(),
+        roles: Vec::new(),
+        dir: arguments.playbook_dir.clone().unwrap_or_default(),
+        span,
+    })
+}

@@ -1,0 +1,135 @@
+//! The command line: one file per verb, under Windlass' own name and Ansible's.
+
+mod adhoc;
+mod config;
+mod doc;
+mod inventory;
+mod lab;
+mod options;
+mod playbook;
+mod session;
+mod vault;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::error::{Error, Result};
+use crate::output::{Color, Printer, Secrets};
+
+/// Agentless automation that runs Ansible's playbooks, with Kubernetes in the box.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, about, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run playbooks
+    Playbook(Box<playbook::Arguments>),
+    /// Run one module on hosts
+    Adhoc(Box<adhoc::Arguments>),
+    /// Show an inventory
+    Inventory(inventory::Arguments),
+    /// Encrypt and decrypt files and values
+    Vault(vault::Arguments),
+    /// Show the documentation of modules
+    Doc(doc::Arguments),
+    /// Show the settings in force
+    Config(config::Arguments),
+    /// Throwaway systemd hosts on this machine
+    Lab(lab::Arguments),
+    /// The executor on this machine
+    #[command(name = "__executor", hide = true)]
+    Executor {
+        /// The word that follows the begin marker
+        word: String,
+    },
+}
+
+/// The verbs behind Ansible's command names.
+const NAMES: &[(&str, &str)] = &[
+    ("ansible", "adhoc"),
+    ("ansible-config", "config"),
+    ("ansible-doc", "doc"),
+    ("ansible-inventory", "inventory"),
+    ("ansible-playbook", "playbook"),
+    ("ansible-vault", "vault"),
+];
+
+/// Runs a command line and gives the exit code.
+pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
+    let called = arguments.first().map(|name| Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned()).unwrap_or_default();
+    if let Some((name, verb)) = NAMES.iter().find(|(name, _)| *name == called) {
+        if arguments.get(1).is_some_and(|first| first == "--version") {
+            return print_version(name);
+        }
+        arguments.insert(1, OsString::from(verb));
+    }
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; everything else is a bad command line, which has Ansible's code.
+            let code = if error.use_stderr() { 5 } else { 0 };
+            let _ = error.print();
+            return if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand { ExitCode::from(5) } else { ExitCode::from(code) };
+        }
+    };
+    let outcome = match cli.verb {
+        Verb::Playbook(arguments) => playbook::run(*arguments),
+        Verb::Adhoc(arguments) => adhoc::run(*arguments),
+        Verb::Inventory(arguments) => inventory::run_verb(&arguments),
+        Verb::Vault(arguments) => vault::run(arguments),
+        Verb::Doc(arguments) => doc::run(&arguments),
+        Verb::Config(arguments) => config::run(&arguments),
+        Verb::Lab(arguments) => lab::run(&arguments),
+        Verb::Executor { word } => {
+            windlass_modules::serve(&word);
+            Ok(0)
+        }
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            report(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn report(error: &Error) {
+    let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    Printer::new(color, Secrets::default()).error_line(&format!("ERROR! {error}"), Color::Red);
+}
+
+fn print_version(name: &str) -> ExitCode {
+    let (major, minor, revision) = crate::vars::magic::ANSIBLE_VERSION;
+    let printer = Printer::new(false, Secrets::default());
+    printer.line(&format!("{name} [core {major}.{minor}.{revision}]"), Color::Plain);
+    printer.line(&format!("  windlass version = {}", env!("CARGO_PKG_VERSION")), Color::Plain);
+    if let Ok(config) = crate::settings::Config::find() {
+        let file = config.file.map(|file| file.display().to_string()).unwrap_or_else(|| "None".to_owned());
+        printer.line(&format!("  config file = {file}"), Color::Plain);
+    }
+    ExitCode::SUCCESS
+}
+
+/// The command's definition, for documentation and completion.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Prints text for another program: no colours, nothing masked away that the user asked for by name.
+fn print(text: &str) -> Result<()> {
+    use std::io::Write as _;
+    let mut output = std::io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Error::new(format!("the standard output cannot be written: {error}"))),
+    }
+}

@@ -1,0 +1,302 @@
+//! Groups of options that several verbs share, and how they are laid over the settings.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use windlass_vault::{Secret as VaultSecret, Secrets as VaultSecrets};
+use windlass_yaml::{Key, Mapping, Node, Source, Span, Value};
+
+use crate::connection::Secret;
+use crate::error::{Error, Result};
+use crate::settings::{Config, Settings};
+
+/// Who to run on.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Inventory")]
+pub(super) struct InventoryOptions {
+    /// An inventory file, folder or script, or hosts with a comma: `a,b,`
+    #[arg(short, long = "inventory", visible_alias = "inventory-file", value_name = "SOURCE")]
+    inventory: Vec<String>,
+    /// Only these hosts: a pattern, or @FILE
+    #[arg(short, long, value_name = "PATTERN", allow_hyphen_values = true)]
+    limit: Option<String>,
+}
+
+/// How to connect.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Connection")]
+pub(super) struct ConnectOptions {
+    /// Log in as this user
+    #[arg(short = 'u', long = "user", value_name = "USER")]
+    remote_user: Option<String>,
+    /// `ssh` or `local`
+    #[arg(short, long, value_name = "KIND")]
+    connection: Option<String>,
+    /// Seconds to wait for a connection
+    #[arg(short = 'T', long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// Log in with this key
+    #[arg(long, visible_alias = "key-file", value_name = "FILE")]
+    private_key: Option<PathBuf>,
+    /// Options for SSH, as its own command takes them
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    ssh_common_args: Option<String>,
+    /// More options for SSH
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    ssh_extra_args: Option<String>,
+    /// Ask for the login password
+    #[arg(short = 'k', long)]
+    ask_pass: bool,
+    /// Read the login password from a file
+    #[arg(long, visible_alias = "conn-pass-file", value_name = "FILE")]
+    connection_password_file: Option<PathBuf>,
+}
+
+/// Whom to become.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Privilege escalation")]
+pub(super) struct BecomeOptions {
+    /// Run as another user
+    #[arg(short, long)]
+    r#become: bool,
+    /// `sudo`, `su` or `doas`
+    #[arg(long, value_name = "METHOD")]
+    become_method: Option<String>,
+    /// That user
+    #[arg(long, value_name = "USER")]
+    become_user: Option<String>,
+    /// Ask for the password to become with
+    #[arg(short = 'K', long)]
+    ask_become_pass: bool,
+    /// Read the password to become with from a file
+    #[arg(long, visible_alias = "become-pass-file", value_name = "FILE")]
+    become_password_file: Option<PathBuf>,
+}
+
+/// Where vault passwords come from.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Vault")]
+pub(super) struct VaultOptions {
+    /// A vault identity: `label@source`, the source being `prompt`, a file or a program
+    #[arg(long, value_name = "ID")]
+    vault_id: Vec<String>,
+    /// Ask for the vault password
+    #[arg(short = 'J', long, visible_alias = "ask-vault-pass")]
+    ask_vault_password: bool,
+    /// A file or program with the vault password
+    #[arg(long, visible_alias = "vault-pass-file", value_name = "FILE")]
+    vault_password_file: Vec<PathBuf>,
+}
+
+/// How to run.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Run")]
+pub(super) struct RunOptions {
+    /// Variables: `key=value`, YAML, JSON or @FILE
+    #[arg(short, long, value_name = "VARS")]
+    extra_vars: Vec<String>,
+    /// How many hosts work at the same time
+    #[arg(short, long, value_name = "COUNT")]
+    forks: Option<usize>,
+    /// Predict only; change nothing
+    #[arg(short = 'C', long)]
+    check: bool,
+    /// Show what changes in files
+    #[arg(short = 'D', long)]
+    diff: bool,
+    /// Show more; up to -vvvv
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Show the output of running commands as it comes
+    #[arg(long)]
+    pub(super) live: bool,
+    /// Follow this line of Ansible's behaviour: 2.18 or 2.19
+    #[arg(long, value_name = "LINE")]
+    compat: Option<String>,
+}
+
+impl InventoryOptions {
+    /// Lays the options over the settings.
+    pub(super) fn apply(&self, settings: &mut Settings) {
+        if !self.inventory.is_empty() {
+            settings.inventory = self.inventory.clone();
+        }
+        settings.limit = self.limit.clone().or_else(|| settings.limit.take());
+    }
+}
+
+impl ConnectOptions {
+    pub(super) fn apply(&self, settings: &mut Settings, config: &Config) -> Result<()> {
+        override_with(&mut settings.remote_user, &self.remote_user);
+        if let Some(connection) = &self.connection {
+            settings.connection.clone_from(connection);
+        }
+        if let Some(timeout) = self.timeout {
+            settings.timeout = timeout;
+        }
+        override_with(&mut settings.private_key_file, &self.private_key);
+        override_with(&mut settings.ssh_common_args, &self.ssh_common_args);
+        override_with(&mut settings.ssh_extra_args, &self.ssh_extra_args);
+        if let Some(file) = &self.connection_password_file {
+            settings.connection_password = Some(Secret::new(password_from(file)?));
+        } else if self.ask_pass || config.bool("ask_pass").unwrap_or(false) {
+            settings.connection_password = Some(Secret::new(ask("SSH password: ")?));
+        }
+        Ok(())
+    }
+}
+
+impl BecomeOptions {
+    pub(super) fn apply(&self, settings: &mut Settings, config: &Config) -> Result<()> {
+        settings.r#become |= self.r#become;
+        if let Some(method) = &self.become_method {
+            settings.become_method.clone_from(method);
+        }
+        if let Some(user) = &self.become_user {
+            settings.become_user.clone_from(user);
+        }
+        if let Some(file) = &self.become_password_file {
+            settings.become_password = Some(Secret::new(password_from(file)?));
+        } else if self.ask_become_pass || config.bool("become_ask_pass").unwrap_or(false) {
+            let default = settings.connection_password.clone();
+            let prompt = if default.is_some() { "BECOME password[defaults to SSH password]: " } else { "BECOME password: " };
+            let answer = ask(prompt)?;
+            settings.become_password = if answer.is_empty() { default } else { Some(Secret::new(answer)) };
+        }
+        Ok(())
+    }
+}
+
+impl VaultOptions {
+    /// One source, given by its identity or its file.
+    pub(super) fn of(vault_id: Option<String>, file: Option<PathBuf>) -> VaultOptions {
+        VaultOptions { vault_id: vault_id.into_iter().collect(), vault_password_file: file.into_iter().collect(), ask_vault_password: false }
+    }
+
+    /// All vault passwords.
+    pub(super) fn secrets(&self, settings: &Settings) -> Result<VaultSecrets> {
+        let mut secrets = VaultSecrets::new();
+        let mut sources: Vec<(String, String)> = Vec::new();
+        for id in settings.vault_ids.iter().chain(&self.vault_id) {
+            let (label, source) = id.split_once('@').map_or(("default", id.as_str()), |(label, source)| (if label.is_empty() { "default" } else { label }, source));
+            sources.push((label.to_owned(), source.to_owned()));
+        }
+        sources.extend(self.vault_password_file.iter().map(|file| ("default".to_owned(), file.display().to_string())));
+        if self.ask_vault_password {
+            sources.push(("default".to_owned(), "prompt".to_owned()));
+        }
+        for (label, source) in sources {
+            let content = match source.as_str() {
+                "prompt" | "prompt_ask_vault_pass" => {
+                    let prompt = if label == "default" { "Vault password: ".to_owned() } else { format!("Vault password ({label}): ") };
+                    ask(&prompt)?.into_bytes()
+                }
+                file => secret_file(&crate::settings::expand_home(file), &label)?,
+            };
+            secrets.push(VaultSecret::from_file_content(label, &content));
+        }
+        Ok(secrets)
+    }
+}
+
+impl RunOptions {
+    pub(super) fn apply(&self, settings: &mut Settings) -> Result<()> {
+        if let Some(forks) = self.forks {
+            settings.forks = forks;
+        }
+        if settings.forks == 0 {
+            return Err(Error::usage("--forks must be at least 1"));
+        }
+        settings.check |= self.check;
+        settings.diff |= self.diff;
+        settings.verbosity = settings.verbosity.max(self.verbose);
+        settings.compat = match self.compat.as_deref() {
+            None => settings.compat,
+            Some("2.19") => windlass_template::Compat::V2_19,
+            Some("2.18") => windlass_template::Compat::V2_18,
+            Some(other) => return Err(Error::usage(format!("--compat must be 2.18 or 2.19, not '{other}'"))),
+        };
+        Ok(())
+    }
+
+    /// The variables of `-e`, later ones over earlier ones.
+    pub(super) fn extra_vars(&self, files: &crate::playbook::Files) -> Result<Arc<Mapping>> {
+        let mut vars = Mapping::new();
+        for text in &self.extra_vars {
+            let found = extra(text, files)?;
+            for (key, node) in found.iter() {
+                vars.insert(Key::clone(key), node.clone());
+            }
+        }
+        Ok(Arc::new(vars))
+    }
+}
+
+fn extra(text: &str, files: &crate::playbook::Files) -> Result<Arc<Mapping>> {
+    let trimmed = text.trim_start();
+    if let Some(file) = trimmed.strip_prefix('@') {
+        return files.variables(&crate::settings::expand_home(file));
+    }
+    if trimmed.starts_with(['/', '.']) {
+        return Err(Error::usage(format!("Please prepend extra_vars filename '{trimmed}' with '@'")));
+    }
+    let source = Source::new("command line", text);
+    if trimmed.starts_with(['{', '[']) {
+        let node = windlass_yaml::load_one(source, &windlass_yaml::Options::default())?;
+        return node.as_map().cloned().ok_or_else(|| Error::usage(format!("Invalid extra vars data supplied. '{text}' could not be made into a dictionary")));
+    }
+    let map = crate::playbook::arguments::parse(text, false, &Span::synthetic("command line"))?;
+    if let Some(raw) = map.get("_raw_params").and_then(Node::as_str) {
+        return Err(Error::usage(format!("extra variables must be `key=value`, YAML, JSON or @FILE, not '{raw}'")));
+    }
+    Ok(Arc::new(map))
+}
+
+/// Arguments of a module on the command line: `key=value`, JSON or YAML.
+pub(super) fn module_arguments(action: &str, text: &str) -> Result<Mapping> {
+    let span = Span::synthetic("command line");
+    if text.trim_start().starts_with('{') && !crate::playbook::arguments::takes_free_text(action) {
+        let node = windlass_yaml::load_one(Source::new("command line", text), &windlass_yaml::Options::default())?;
+        if let Value::Map(map) = node.value {
+            return Ok((*map).clone());
+        }
+    }
+    crate::playbook::arguments::parse(text, crate::playbook::arguments::takes_free_text(action), &span)
+}
+
+fn override_with<T: Clone>(setting: &mut Option<T>, option: &Option<T>) {
+    if option.is_some() {
+        setting.clone_from(option);
+    }
+}
+
+/// Asks at the terminal without showing the answer.
+pub(super) fn ask(prompt: &str) -> Result<String> {
+    rpassword::prompt_password(prompt).map_err(|error| Error::usage(format!("'{}' cannot be asked: {error}", prompt.trim_end_matches([':', ' ']))))
+}
+
+fn password_from(file: &Path) -> Result<String> {
+    let content = secret_file(file, "default")?;
+    Ok(String::from_utf8_lossy(&content).trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// The content of a password file; a program is run and its output taken.
+fn secret_file(file: &Path, label: &str) -> Result<Vec<u8>> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let fail = |error: std::io::Error| Error::usage(format!("the password file {} cannot be read: {error}", file.display()));
+    let metadata = std::fs::metadata(file).map_err(fail)?;
+    if metadata.permissions().mode() & 0o111 == 0 {
+        return std::fs::read(file).map_err(fail);
+    }
+    let mut command = std::process::Command::new(std::path::absolute(file).map_err(fail)?);
+    let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    if stem.ends_with("-client") {
+        command.args(["--vault-id", label]);
+    }
+    let output = command.stderr(std::process::Stdio::inherit()).output().map_err(fail)?;
+    if !output.status.success() {
+        return Err(Error::usage(format!("the password program {} ended with {}", file.display(), output.status)));
+    }
+    Ok(output.stdout)
+}

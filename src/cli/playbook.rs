@@ -1,0 +1,185 @@
+//! `windlass playbook`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::options::{BecomeOptions, ConnectOptions, InventoryOptions, RunOptions, VaultOptions};
+use super::session::{INTERRUPTED, Session, block_on};
+use crate::error::{Error, Result};
+use crate::output::{Color, DefaultOutput, Event, Printer, Secrets};
+use crate::plan::TagFilter;
+use crate::playbook::{Files, Item, Play};
+use crate::settings::{Config, Settings};
+use crate::strategy::PlaybookRun;
+
+/// Run playbooks against an inventory.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The playbooks, run one after the other
+    #[arg(required = true, value_name = "PLAYBOOK")]
+    playbooks: Vec<PathBuf>,
+    /// Only tasks with these tags
+    #[arg(short, long, value_name = "TAGS")]
+    tags: Vec<String>,
+    /// No tasks with these tags
+    #[arg(long, value_name = "TAGS")]
+    skip_tags: Vec<String>,
+    /// Check the playbooks and run nothing
+    #[arg(long)]
+    syntax_check: bool,
+    /// Show the hosts of every play and run nothing
+    #[arg(long)]
+    list_hosts: bool,
+    /// Show the tasks and run nothing
+    #[arg(long)]
+    list_tasks: bool,
+    /// Show the tags and run nothing
+    #[arg(long)]
+    list_tags: bool,
+    /// Run notified handlers also on hosts that have failed
+    #[arg(long)]
+    force_handlers: bool,
+    /// Forget cached facts
+    #[arg(long)]
+    flush_cache: bool,
+    #[command(flatten)]
+    run: RunOptions,
+    #[command(flatten)]
+    inventory: InventoryOptions,
+    #[command(flatten)]
+    connect: ConnectOptions,
+    #[command(flatten)]
+    r#become: BecomeOptions,
+    #[command(flatten)]
+    vault: VaultOptions,
+}
+
+/// Runs the verb.
+pub(super) fn run(arguments: Arguments) -> Result<u8> {
+    let config = Config::find()?;
+    let mut settings = Settings::from_config(&config)?;
+    arguments.run.apply(&mut settings)?;
+    arguments.inventory.apply(&mut settings);
+    arguments.connect.apply(&mut settings, &config)?;
+    arguments.r#become.apply(&mut settings, &config)?;
+    settings.force_handlers |= arguments.force_handlers;
+    let words = |list: &[String]| list.iter().flat_map(|text| text.split(',')).map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect::<Vec<_>>();
+    if !arguments.tags.is_empty() {
+        settings.tags = words(&arguments.tags);
+    }
+    if !arguments.skip_tags.is_empty() {
+        settings.skip_tags = words(&arguments.skip_tags);
+    }
+    for playbook in &arguments.playbooks {
+        if !playbook.exists() {
+            return Err(Error::new(format!("the playbook: {} could not be found", playbook.display())));
+        }
+        if playbook.is_dir() {
+            return Err(Error::new(format!("the playbook: {} does not appear to be a file", playbook.display())));
+        }
+    }
+    settings.playbook_dir = arguments.playbooks.first().and_then(|path| path.parent()).map(Path::to_path_buf).unwrap_or_default();
+    let vault = arguments.vault.secrets(&settings)?;
+    let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
+    let extra_vars = arguments.run.extra_vars(&files)?;
+    let secrets = Secrets::default();
+    let printer = Printer::new(settings.color, secrets.clone());
+    for warning in &config.warnings {
+        printer.error_line(&format!("[WARNING]: {warning}"), Color::BrightPurple);
+    }
+    let live = arguments.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let output = Box::new(DefaultOutput::new(printer.clone(), &settings, live));
+    let code = block_on(async {
+        let session = Session::start(settings, &vault, extra_vars, files, output, secrets)?;
+        let outcome = drive(&arguments, &session, &printer).await;
+        session.end().await;
+        outcome
+    })?;
+    Ok(code.unwrap_or(INTERRUPTED))
+}
+
+async fn drive(arguments: &Arguments, session: &Session, printer: &Printer) -> Result<u8> {
+    let shared = &session.shared;
+    // All playbooks are read before the first is run: a mistake in the last one should not be found after the first has changed hosts.
+    let mut loaded = Vec::new();
+    for path in &arguments.playbooks {
+        loaded.push((path, shared.loader.playbook(path)?));
+    }
+    for warning in shared.files.take_warnings() {
+        shared.warn(warning);
+    }
+    let mut run = PlaybookRun::new(Arc::clone(shared), Arc::clone(&session.world));
+    if arguments.list_hosts || arguments.list_tasks || arguments.list_tags || arguments.syntax_check {
+        for (path, plays) in &loaded {
+            list(arguments, path, plays, &run, shared, printer)?;
+        }
+        return Ok(0);
+    }
+    for (path, plays) in loaded {
+        let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });
+        run.run(plays).await?;
+        if run.failed() {
+            break;
+        }
+    }
+    let summary = run.finish();
+    let code = summary.exit_code();
+    let _ = shared.events.send(Event::Recap(summary.stats));
+    Ok(code)
+}
+
+/// `--list-hosts`, `--list-tasks`, `--list-tags`, `--syntax-check`.
+fn list(arguments: &Arguments, path: &Path, plays: &[Play], run: &PlaybookRun, shared: &crate::strategy::Shared, printer: &Printer) -> Result<()> {
+    printer.line(&format!("\nplaybook: {}", path.display()), Color::Plain);
+    if arguments.syntax_check {
+        return Ok(());
+    }
+    let filter = TagFilter::new(&shared.run.settings.tags, &shared.run.settings.skip_tags);
+    for (index, play) in plays.iter().enumerate() {
+        let hosts = crate::playbook::pattern_text(&play.hosts);
+        printer.line(&format!("\n  play #{} ({hosts}): {}\tTAGS: [{}]", index + 1, play.name, play.frame.tags.join(",")), Color::Plain);
+        if arguments.list_hosts {
+            let matched = run.hosts_of(play)?;
+            printer.line(&format!("    pattern: ['{hosts}']\n    hosts ({}):", matched.len()), Color::Plain);
+            matched.iter().for_each(|host| printer.line(&format!("      {host}"), Color::Plain));
+        }
+        if arguments.list_tasks {
+            printer.line("    tasks:", Color::Plain);
+        }
+        let mut tags = Vec::new();
+        for items in [&play.pre_tasks, &play.tasks, &play.post_tasks] {
+            list_items(items, arguments, &filter, printer, &mut tags);
+        }
+        if arguments.list_tags {
+            tags.sort();
+            tags.dedup();
+            printer.line(&format!("      TASK TAGS: [{}]", tags.join(", ")), Color::Plain);
+        }
+    }
+    Ok(())
+}
+
+fn list_items(items: &[Item], arguments: &Arguments, filter: &TagFilter, printer: &Printer, tags: &mut Vec<String>) {
+    for item in items {
+        match item {
+            Item::Block(block) => {
+                for part in [&block.body, &block.rescue, &block.always] {
+                    list_items(part, arguments, filter, printer, tags);
+                }
+            }
+            Item::Task(task) => {
+                if task.short_action() == "meta" || !filter.selects(&task.tags) {
+                    continue;
+                }
+                tags.extend(task.tags.iter().cloned());
+                if arguments.list_tasks {
+                    let mut shown: Vec<&str> = task.tags.iter().map(String::as_str).collect();
+                    shown.sort_unstable();
+                    printer.line(&format!("      {}\tTAGS: [{}]", crate::strategy::task_label(task), shown.join(", ")), Color::Plain);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a verb that reaches hosts needs: settings, inventory, engine, connections, and someone who prints.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc};
+use windlass_inventory::{Inventory, LoadOptions};
+use windlass_template::Engine;
+use windlass_vault::Secrets as VaultSecrets;
+use windlass_yaml::Mapping;
+
+use crate::error::{Error, Result};
+use crate::executor::{Limits, Pool};
+use crate::output::{Event, Output, Secrets};
+use crate::playbook::{Files, Loader};
+use crate::settings::Settings;
+use crate::strategy::Shared;
+use crate::vars::{Run, World};
+
+/// Everything a run starts from.
+pub(super) struct Session {
+    pub(super) shared: Arc<Shared>,
+    pub(super) world: Arc<World>,
+    printer: tokio::task::JoinHandle<()>,
+}
+
+/// Reads the inventory of the settings.
+pub(super) fn inventory(settings: &Settings, secrets: &VaultSecrets, warn: &mut dyn FnMut(String)) -> Result<Inventory> {
+    let options = LoadOptions {
+        secrets: secrets.clone(),
+        playbook_dir: Some(settings.playbook_dir.clone()),
+        duplicate_keys: settings.duplicate_keys,
+        ..LoadOptions::default()
+    };
+    let mut sources = settings.inventory.clone();
+    if sources.is_empty() && std::path::Path::new("/etc/ansible/hosts").exists() {
+        sources.push("/etc/ansible/hosts".to_owned());
+    }
+    let (mut inventory, warnings) = Inventory::load(&sources, &options)?;
+    warnings.iter().for_each(|warning| warn(warning.to_string()));
+    if inventory.hosts().next().is_none() {
+        warn("provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'".to_owned());
+    }
+    inventory.set_limit(settings.limit.as_deref())?;
+    if let Some(limit) = &settings.limit {
+        let matches = inventory.matching("all")?;
+        let local = ["localhost", "127.0.0.1", "::1"].contains(&limit.as_str());
+        if matches.hosts.is_empty() && !local {
+            return Err(Error::new("Specified inventory, host pattern and/or --limit leaves us with no hosts to target."));
+        }
+    }
+    Ok(inventory)
+}
+
+impl Session {
+    /// Starts: must be called within the runtime.
+    pub(super) fn start(
+        settings: Settings,
+        vault: &VaultSecrets,
+        extra_vars: Arc<Mapping>,
+        files: Arc<Files>,
+        mut output: Box<dyn Output>,
+        secrets: Secrets,
+    ) -> Result<Session> {
+        let (events, mut receiver) = mpsc::unbounded_channel::<Event>();
+        for name in &settings.unsupported {
+            let _ = events.send(Event::Warning(format!("the setting {name} has no effect here")));
+        }
+        let revealed = windlass_template::Revealed::default();
+        let engine = Engine::new(windlass_template::Options {
+            compat: settings.compat,
+            playbook_dir: settings.playbook_dir.clone(),
+            secrets: vault.clone(),
+            revealed: revealed.clone(),
+        });
+        let masking = secrets.clone();
+        let printer = tokio::spawn(async move {
+            let mut known = 0;
+            while let Some(event) = receiver.recv().await {
+                // What was decrypted meanwhile must not be shown, whoever shows it.
+                if revealed.count() > known {
+                    known = revealed.count();
+                    revealed.texts().iter().for_each(|text| masking.add(text));
+                }
+                output.event(&event);
+            }
+        });
+        let inventory = inventory(&settings, vault, &mut |sentence| {
+            let _ = events.send(Event::Warning(sentence));
+        })?;
+        let forks = Arc::new(Semaphore::new(settings.forks));
+        let loader = Loader {
+            files: Arc::clone(&files),
+            engine: engine.clone(),
+            extra_vars: Arc::clone(&extra_vars),
+            roles_path: settings.roles_path.clone(),
+            collections_path: settings.collections_path.clone(),
+        };
+        let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars });
+        let world = Arc::new(World::new(Arc::clone(&run), Arc::new(inventory)));
+        let shared = Arc::new(Shared { run, loader: Arc::new(loader), files, pool: Arc::new(Pool::new(Limits::default())), events, secrets, forks });
+        Ok(Session { shared, world, printer })
+    }
+
+    /// Ends: closes every connection and prints what is left.
+    pub(super) async fn end(self) {
+        let statistics = self.shared.pool.statistics().await;
+        self.shared.pool.close().await;
+        if let Some(path) = std::env::var_os("WINDLASS_STATISTICS") {
+            let _ = std::fs::write(path, format!("{statistics:?}\n"));
+        }
+        drop(self.world);
+        drop(self.shared);
+        let _ = self.printer.await;
+    }
+}
+
+/// Runs to the end, or until the user interrupts; then connections are closed, which stops what runs on hosts.
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<Option<T>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(format!("the program cannot start its threads: {error}")))?;
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = work => outcome.map(Some),
+            _ = tokio::signal::ctrl_c() => Ok(None),
+            () = terminated() => Ok(None),
+        }
+    });
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    outcome
+}
+
+async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::terminate()), signal(SignalKind::hangup())) {
+        (Ok(mut terminate), Ok(mut hangup)) => {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+        }
+        _ => std::future::pending().await,
+    }
+}
+
+/// Ansible's exit code for a run that the user interrupted.
+pub(super) const INTERRUPTED: u8 = 99;
