@@ -115,10 +115,11 @@ pub(super) async fn template(context: &ActionContext) -> Result<TaskResult, Fail
     let options = TemplateOptions {
         trim_blocks: context.flag("trim_blocks").unwrap_or(true),
         lstrip_blocks: context.flag("lstrip_blocks").unwrap_or(false),
-        newline_sequence: context.text("newline_sequence").map(|text| text.replace("\\n", "\n").replace("\\r", "\r")).unwrap_or(defaults.newline_sequence),
+        newline_sequence: context.text("newline_sequence").map(|text| text.replace("\\n", "\n").replace("\\r", "\r")).unwrap_or_else(|| defaults.newline_sequence.clone()),
         block: (pair("block_start_string", "{%"), pair("block_end_string", "%}")),
         variable: (pair("variable_start_string", "{{"), pair("variable_end_string", "}}")),
         comment: (pair("comment_start_string", "{#"), pair("comment_end_string", "#}")),
+        ..defaults
     };
     let dest = context.text("dest").unwrap_or_default();
     let rendered = context.context.with(template_variables(context, &path, &dest)).template(&text, &path.display().to_string(), &options)?;

@@ -42,7 +42,7 @@ enum Verb {
     /// Show the settings in force
     Config(config::Arguments),
     /// Throwaway systemd hosts on this machine
-    Lab(lab::Arguments),
+    Lab(lab::LabArguments),
     /// The executor on this machine
     #[command(name = "__executor", hide = true)]
     Executor {
@@ -86,10 +86,9 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Vault(arguments) => vault::run(arguments),
         Verb::Doc(arguments) => doc::run(&arguments),
         Verb::Config(arguments) => config::run(&arguments),
-        Verb::Lab(arguments) => lab::run(&arguments),
+        Verb::Lab(arguments) => lab::run(arguments).map(|()| 0).map_err(|error| Error::new(error.to_string())),
         Verb::Executor { word } => {
-            windlass_modules::serve(&word);
-            Ok(0)
+            windlass_modules::serve(&word).map(|()| 0).map_err(|error| Error::new(format!("the executor cannot answer: {error}")))
         }
     };
     match outcome {

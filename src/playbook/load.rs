@@ -8,7 +8,7 @@ use windlass_yaml::{Key, Mapping, Node, Value};
 
 use super::arguments;
 use super::keyword::{Keywords, On, is_keyword, unknown};
-use super::model::{Block, Frame, FrameKind, Item, Play, Task, short_name};
+use super::model::{Block, Frame, FrameKind, Item, Play, Task};
 use super::source::{Files, StaticScope, folder_of};
 use crate::error::{Error, Result, did_you_mean};
 
@@ -536,9 +536,4 @@ pub(crate) fn pattern_text(hosts: &Node) -> String {
         Some(items) => items.iter().filter_map(Node::scalar_text).collect::<Vec<_>>().join(","),
         None => hosts.scalar_text().unwrap_or_default(),
     }
-}
-
-/// Whether the short name is one of the includes that run on hosts.
-pub fn is_dynamic_include(action: &str) -> bool {
-    matches!(short_name(action), "include_tasks" | "include_role")
 }

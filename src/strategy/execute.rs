@@ -192,9 +192,12 @@ impl TaskOnHost {
     }
 
     fn lookup_items(&self, context: &Context, lookup: &str, terms: &Node) -> Result<Vec<Value>, Failure> {
-        // A list of terms may hold some that are undefined; only first_found forgives that.
         let rendered = context.render(terms)?;
-        Ok(context.lookup(lookup, &rendered)?)
+        let terms: Vec<Value> = match rendered.kind() {
+            minijinja::value::ValueKind::Seq => rendered.try_iter().into_iter().flatten().collect(),
+            _ => vec![rendered],
+        };
+        Ok(context.lookup(lookup, &terms, &windlass_template::LookupOptions::new())?)
     }
 
     fn item_label(&self, context: &Context, item: &Value, no_log: bool) -> String {

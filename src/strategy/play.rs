@@ -383,7 +383,7 @@ impl Batch {
 
     /// `ansible_failed_task` and `ansible_failed_result` for rescue.
     fn remember_failure(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
-        let args: Value = task.args.iter().map(|(key, node)| (Value::from(key.to_text()), Value::from_serialize(node.to_json()))).collect();
+        let args: Value = task.args.iter().map(|(key, node)| (Value::from(key.to_text()), windlass_template::from_json(&node.to_json()))).collect();
         let name = task.name.as_ref().and_then(Node::scalar_text).unwrap_or_default();
         let described: Value =
             [("name", Value::from(name)), ("action", Value::from(task.action.as_str())), ("args", args)].into_iter().collect();

@@ -1,0 +1,52 @@
+# The two commands: `make demo` and `make test`. Each installs what it needs on a Debian machine, as root.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO_HOME ?= $(HOME)/.cargo
+export PATH := $(CARGO_HOME)/bin:$(PATH)
+WINDLASS_CACHE ?= /var/cache/windlass
+export WINDLASS_CACHE
+
+.PHONY: help setup build artifacts demo demo-down test check unit lab-test bench release clean
+
+help:
+	@echo 'make demo       three hosts on this machine, a Kubernetes cluster on them'
+	@echo 'make demo-down  remove the hosts'
+	@echo 'make test       everything: format, lints, tests, and a cluster end to end'
+	@echo 'make release    target/release/windlass'
+	@echo 'make bench      what a run costs, as a table'
+
+setup:
+	@tools/setup
+
+build: setup
+	cargo build
+
+release: setup
+	cargo build --release
+
+artifacts: setup
+	lab/artifacts/build --cache $(WINDLASS_CACHE)/artifacts
+
+demo: build artifacts
+	tools/demo
+
+demo-down:
+	target/debug/windlass lab down
+
+test: setup check unit lab-test
+
+check:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+unit:
+	cargo test --workspace
+
+lab-test: build artifacts
+	tests/lab/run
+
+bench: build
+	benches/run

@@ -1,0 +1,186 @@
+# shellcheck shell=bash disable=SC2154
+# The steps of the end-to-end test. Each ends with 0 if what it shows holds; its output is kept and shown if not.
+
+step() { # step TITLE FUNCTION
+  local title=$1 function=$2 start=$SECONDS
+  if "$function" >"$log/$function.log" 2>&1; then
+    passed=$((passed + 1))
+    printf 'ok      %s (%ss)\n' "$title" $((SECONDS - start))
+  else
+    failed=$((failed + 1))
+    printf 'FAILED  %s (%ss), the end of its output:\n' "$title" $((SECONDS - start))
+    tail -25 "$log/$function.log" | sed 's/^/        /'
+    return 1
+  fi
+}
+
+play() { "$windlass" playbook -i "$inventory" playbooks/cluster.yml "$@"; }
+on() { local node=$1; shift; "$windlass" lab ssh "$node" "$@"; }
+kubectl() { local node=$1; shift; on "$node" kubectl --kubeconfig /etc/kubernetes/admin.conf "$@"; }
+
+# eventually SECONDS COMMAND...: until it succeeds
+eventually() {
+  local deadline=$((SECONDS + $1)); shift
+  until "$@"; do
+    [ $SECONDS -lt $deadline ] || { echo "gave up waiting for: $*"; return 1; }
+    sleep 2
+  done
+}
+
+# recap FILE PATTERN: every host's line of the recap has it
+recap() {
+  local lines; lines=$(grep -E '^node[0-9]+ +: ' "$1")
+  [ -n "$lines" ] || { echo "no recap in $1"; tail -20 "$1"; return 1; }
+  ! grep -vE -- "$2" <<<"$lines"
+}
+
+hosts_start() {
+  "$windlass" lab down || true
+  "$windlass" lab up --nodes 3 --memory 3G --mount "$cache/artifacts:/opt/artifacts" &&
+    "$windlass" lab inventory --format yaml > "$inventory/hosts.yml"
+}
+
+adhoc_command() {
+  "$windlass" adhoc -i "$inventory" all -m command -a uptime > "$log/uptime" || return 1
+  [ "$(grep -c 'CHANGED | rc=0' "$log/uptime")" = 3 ] || { cat "$log/uptime"; return 1; }
+  "$windlass" adhoc -i "$inventory" all -m setup -a 'gather_subset=min' | grep -q '"ansible_os_family": "Debian"' &&
+    "$windlass" adhoc -i "$inventory" all -m copy -a 'content=hello dest=/root/hello mode=0640' &&
+    "$windlass" adhoc -i "$inventory" all -m copy -a 'content=hello dest=/root/hello mode=0640' | tee "$log/again" &&
+    [ "$(grep -c SUCCESS "$log/again")" = 3 ]
+}
+
+adhoc_become() {
+  [ "$("$windlass" adhoc -i "$inventory" all -u ops -b -m command -a 'id -un' | grep -cx root)" = 3 ] &&
+    [ "$("$windlass" adhoc -i "$inventory" all -u opspw -b -e ansible_become_password=windlass -m command -a 'id -un' | grep -cx root)" = 3 ] &&
+    [ "$("$windlass" adhoc -i "$inventory" all -u ops -b --become-user opspw -m command -a 'id -un' | grep -cx opspw)" = 3 ]
+}
+
+wrong_sudo_password() {
+  "$windlass" adhoc -i "$inventory" node1 -u opspw -b -e ansible_become_password=wrong-one -m command -a true > "$log/wrong" 2>&1
+  local code=$?
+  cat "$log/wrong"
+  [ $code = 2 ] || [ $code = 4 ] || return 1
+  grep -qi 'password' "$log/wrong" && ! grep -q wrong-one "$log/wrong"
+}
+
+check_bare_hosts() {
+  local before after
+  before=$(on node1 "find /etc /usr/local /opt/cni /var/lib -xdev -type f 2>/dev/null | grep -v '^/var/lib/\(systemd\|dbus\|private\)' | sort | xargs -d '\n' ls -l --time-style=+%s | cksum")
+  play --check --diff > "$log/check.log" 2>&1 || { tail -40 "$log/check.log"; return 1; }
+  after=$(on node1 "find /etc /usr/local /opt/cni /var/lib -xdev -type f 2>/dev/null | grep -v '^/var/lib/\(systemd\|dbus\|private\)' | sort | xargs -d '\n' ls -l --time-style=+%s | cksum")
+  recap "$log/check.log" 'unreachable=0 +failed=0' && [ "$before" = "$after" ]
+}
+
+changed_host_key() {
+  local known; known=$(mktemp)
+  # A known_hosts file in which node1 has the key of node2: as if somebody stood in between.
+  local file; file=$("$windlass" lab inventory | grep -o 'UserKnownHostsFile=[^ "'"'"']*' | head -1 | cut -d= -f2)
+  [ -n "$file" ] || { echo 'the inventory names no known_hosts file'; "$windlass" lab inventory; return 1; }
+  local one two
+  one=$("$windlass" lab inventory | sed -n 's/^node1 .*ansible_host=\([^ ]*\).*/\1/p')
+  two=$("$windlass" lab inventory | sed -n 's/^node2 .*ansible_host=\([^ ]*\).*/\1/p')
+  grep -v "^\S*$one\b" "$file" > "$known"
+  grep "^\S*$two\b" "$file" | sed "s/^\S*/$one/" >> "$known"
+  "$windlass" adhoc -i "$inventory" all -m command -a hostname -e "ansible_ssh_common_args='-o UserKnownHostsFile=$known'" > "$log/key" 2>&1
+  local code=$?
+  cat "$log/key"; rm -f "$known"
+  [ $code = 4 ] && [ "$(grep -c 'CHANGED | rc=0' "$log/key")" = 2 ] && [ "$(grep -o 'SHA256:[A-Za-z0-9+/]*' "$log/key" | sort -u | wc -l)" -ge 2 ]
+}
+
+killed_half_way() {
+  play > "$log/killed.log" 2>&1 &
+  local pid=$!
+  # Somewhere inside the preparation: binaries are being unpacked, services are being written.
+  for _ in $(seq 120); do
+    grep -q 'TASK \[containerd' "$log/killed.log" && break
+    kill -0 $pid 2>/dev/null || { echo 'the run ended early'; tail -20 "$log/killed.log"; return 1; }
+    sleep 0.5
+  done
+  kill -9 $pid; wait $pid 2>/dev/null
+  # The executors notice that the controller is gone.
+  for node in node1 node2 node3; do eventually 30 no_executor $node || return 1; done
+}
+
+no_executor() { ! on "$1" 'pgrep -f "executor[-]"' >/dev/null; }
+
+first_run() {
+  WINDLASS_STATISTICS=$log/first.statistics play > "$log/first.log" 2>&1 || return 1
+  recap "$log/first.log" 'unreachable=0 +failed=0'
+}
+
+nodes_ready() {
+  kubectl node1 get nodes -o wide
+  [ "$(kubectl node1 get nodes --no-headers | awk '$2 == "Ready" && $3 ~ /control-plane|master/' | wc -l)" = 3 ]
+}
+
+second_run() {
+  play > "$log/second.log" 2>&1 || { tail -30 "$log/second.log"; return 1; }
+  recap "$log/second.log" 'changed=0 +unreachable=0 +failed=0' || { grep -B3 '^changed:' "$log/second.log"; return 1; }
+}
+
+check_finished() {
+  play --check --diff > "$log/check2.log" 2>&1 || { tail -30 "$log/check2.log"; return 1; }
+  recap "$log/check2.log" 'changed=0 +unreachable=0 +failed=0' || { grep -B3 '^changed:' "$log/check2.log"; return 1; }
+}
+
+deployment_answers() {
+  kubectl node1 apply -f - < tests/lab/hello.yml || return 1
+  eventually 180 spread_over 3 || { kubectl node1 get pods -o wide; return 1; }
+  for node in node1 node2 node3; do eventually 60 answers $node || return 1; done
+}
+
+spread_over() { [ "$(kubectl node1 get pods -l app=hello --no-headers -o custom-columns=N:.spec.nodeName,P:.status.phase | awk '$2 == "Running" {print $1}' | sort -u | wc -l)" = "$1" ]; }
+
+# answers NODE: five requests to the ClusterIP, each answered
+answers() {
+  local address; address=$(kubectl "$1" get service hello -o 'jsonpath={.spec.clusterIP}') || return 1
+  on "$1" "for i in 1 2 3 4 5; do curl -sf -m 3 http://$address/ >/dev/null || exit 1; done"
+}
+
+changed_value() {
+  play -e loadbalancer_apiserver_healthcheck_port=8082 > "$log/value.log" 2>&1 || { tail -30 "$log/value.log"; return 1; }
+  # Only the load balancer's tasks and its handler may change anything.
+  awk '/^(TASK|RUNNING HANDLER) /{task=$0} /^changed: /{print task}' "$log/value.log" | sort -u > "$log/value.changed"
+  cat "$log/value.changed"
+  [ -s "$log/value.changed" ] && ! grep -v '\[loadbalancer' "$log/value.changed" && grep -q 'RUNNING HANDLER' "$log/value.changed" &&
+    play > /dev/null 2>&1
+}
+
+survives_power_cut() {
+  "$windlass" lab kill node1 || return 1
+  eventually 60 kubectl node2 get --raw=/readyz || return 1
+  eventually 180 not_ready node1 || return 1
+  for node in node2 node3; do eventually 120 answers $node || return 1; done
+}
+
+not_ready() { kubectl node2 get node "$1" --no-headers | awk '{exit !($2 ~ /NotReady/)}'; }
+is_ready() { kubectl node2 get node "$1" --no-headers | awk '{exit !($2 == "Ready")}'; }
+
+comes_back() {
+  "$windlass" lab start node1 && eventually 240 is_ready node1 && eventually 120 answers node1
+}
+
+full_disk() {
+  on node2 'mkdir -p /mnt/small && mount -t tmpfs -o size=64k tmpfs /mnt/small' || return 1
+  "$windlass" adhoc -i "$inventory" node2 -m copy -a "content='$(head -c 200000 /dev/zero | tr '\0' x)' dest=/mnt/small/big" > "$log/full" 2>&1
+  local code=$?
+  cut -c1-400 "$log/full"
+  local left; left=$(on node2 'ls -A /mnt/small; umount /mnt/small')
+  [ $code = 2 ] && grep -qi 'no space left' "$log/full" && [ -z "$left" ]
+}
+
+wrong_checksum() {
+  "$windlass" adhoc -i "$inventory" node2 -m get_url -a "url=file:///etc/hostname dest=/root/fetched checksum=sha256:$(printf '0%.0s' $(seq 64))" > "$log/sum" 2>&1
+  local code=$?
+  cat "$log/sum"
+  [ $code = 2 ] && grep -qi checksum "$log/sum" && ! on node2 test -e /root/fetched
+}
+
+nothing_left_running() {
+  for node in node1 node2 node3; do eventually 20 no_executor $node || return 1; done
+}
+
+lab_is_gone() {
+  "$windlass" lab down || return 1
+  ! ip link show windlass0 2>/dev/null && ! grep -q windlass-lab /proc/mounts && ! pgrep -f 'systemd-nspawn.*windlass-lab'
+}
