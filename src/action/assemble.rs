@@ -6,7 +6,7 @@ use crate::strategy::TaskResult;
 /// `assemble`: fragments of the controller are joined here and written like a copy; fragments of the host are joined there.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     if context.flag("remote_src").unwrap_or(true) {
-        let args = context.args.iter().map(|(key, value)| (Value::from(&**key), value.clone())).collect();
+        let args = Value::from_pairs(context.args.iter().map(|(key, value)| (Value::from(&**key), value.clone())));
         return context.module("ansible.builtin.assemble", args, Vec::new()).await;
     }
     let Some(src) = context.text("src") else { return Err("src and dest are required".into()) };

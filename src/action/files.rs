@@ -73,7 +73,7 @@ fn walk(
     let mode = |path: &Path| std::fs::metadata(path).map(|metadata| format!("{:04o}", metadata.permissions().mode() & 0o7777));
     let entry = |path: &Path, kind: &str, more: Vec<(&str, Value)>| -> Value {
         let fixed = [("path", Value::from(path.display().to_string())), ("kind", Value::from(kind))];
-        fixed.into_iter().chain(more).collect()
+        Value::from_pairs(fixed.into_iter().chain(more))
     };
     if prefix.as_os_str() != "" {
         entries.push(entry(prefix, "directory", vec![("mode", Value::from(mode(folder).map_err(|error| fail(folder, error))?))]));
@@ -236,7 +236,7 @@ fn sha1_of(bytes: &[u8]) -> String {
 }
 
 fn value_of(args: Args) -> Value {
-    args.into_iter().map(|(key, value)| (Value::from(&*key), value)).collect()
+    Value::from_pairs(args.into_iter().map(|(key, value)| (Value::from(&*key), value)))
 }
 
 fn file_name(path: &Path) -> String {

@@ -16,13 +16,9 @@ pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Fail
         Some(value) => names(value).into_iter().map(Value::from).collect(),
     };
     let special = ["name", "hostname", "host", "groups", "group", "groupname"];
-    let vars: Value = context
-        .args
-        .iter()
-        .filter(|(key, _)| !special.contains(&&***key))
-        .map(|(key, value)| (Value::from(&**key), value.clone()))
-        .collect();
-    let entry: Value = [("host_name", Value::from(name)), ("groups", groups.into_iter().collect()), ("host_vars", vars)].into_iter().collect();
+    let vars = context.args.iter().filter(|(key, _)| !special.contains(&&***key));
+    let vars = Value::from_pairs(vars.map(|(key, value)| (Value::from(&**key), value.clone())));
+    let entry = Value::from_pairs([("host_name", Value::from(name)), ("groups", groups.into_iter().collect()), ("host_vars", vars)]);
     Ok(TaskResult::ok(false).with("add_host", entry))
 }
 

@@ -27,13 +27,13 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let before = boot_id(context).await?;
     let command = context.text("reboot_command").unwrap_or_else(|| "systemctl reboot || shutdown -r now || reboot".to_owned());
     let delay = seconds("pre_reboot_delay", 0);
-    let args: Value = [("_raw_params", Value::from(format!("nohup sh -c 'sleep {}; {command}' >/dev/null 2>&1 &", delay.max(1))))].into_iter().collect();
+    let args = Value::from_pairs([("_raw_params", Value::from(format!("nohup sh -c 'sleep {}; {command}' >/dev/null 2>&1 &", delay.max(1))))]);
     let start = Instant::now();
     context.module("ansible.builtin.shell", args, Vec::new()).await?;
     tokio::time::sleep(Duration::from_secs(delay + 1 + seconds("post_reboot_delay", 0))).await;
     until_answering(context, start, Duration::from_secs(seconds("reboot_timeout", 600)), Duration::from_secs(2), Some(&before)).await?;
     if let Some(test) = context.text("test_command") {
-        let args: Value = [("_raw_params", Value::from(test))].into_iter().collect();
+        let args = Value::from_pairs([("_raw_params", Value::from(test))]);
         let result = context.module("ansible.builtin.command", args, Vec::new()).await?;
         if result.failed() {
             return Err(format!("the host is up again, but test_command fails: {}", result.text("msg").unwrap_or_default()).into());
@@ -43,7 +43,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
 }
 
 async fn boot_id(context: &ActionContext) -> Result<String, Failure> {
-    let args: Value = [("_raw_params", Value::from("cat /proc/sys/kernel/random/boot_id"))].into_iter().collect();
+    let args = Value::from_pairs([("_raw_params", Value::from("cat /proc/sys/kernel/random/boot_id"))]);
     let result = context.module("ansible.builtin.command", args, Vec::new()).await?;
     Ok(result.text("stdout").unwrap_or_default().trim().to_owned())
 }

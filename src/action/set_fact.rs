@@ -26,7 +26,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     if facts.is_empty() {
         return Err("No key/value pairs provided, at least one is required for this action to succeed".into());
     }
-    let facts: Value = facts.iter().map(|(name, value)| (Value::from(&**name), value.clone())).collect();
+    let facts = Value::from_pairs(facts.iter().map(|(name, value)| (Value::from(&**name), value.clone())));
     Ok(TaskResult::ok(false).with("ansible_facts", facts).with("_ansible_facts_cacheable", cacheable))
 }
 

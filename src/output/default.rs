@@ -152,6 +152,7 @@ impl DefaultOutput {
             map.remove("invocation");
         }
         map.remove("diff");
+        map.remove("failed");
         // Text that is also given as lines is not repeated.
         for (text, lines) in [("stdout", "stdout_lines"), ("stderr", "stderr_lines")] {
             if map.contains_key(text) && map.contains_key(lines) && self.options.verbosity < 1 {
@@ -173,8 +174,7 @@ impl DefaultOutput {
 /// A title with stars to the width of 79, at least three.
 fn banner(text: &str) -> String {
     let width = text.chars().count();
-    let stars = if width < 79 { (79 - width).max(3) } else { 3 };
-    format!("\n{text} {}", "*".repeat(stars.saturating_sub(1).max(3)))
+    format!("\n{text} {}", "*".repeat(79usize.saturating_sub(width).max(3)))
 }
 
 impl Output for DefaultOutput {

@@ -326,7 +326,7 @@ impl Loop {
             if let Some(previous) = index.checked_sub(1).and_then(at) {
                 entries.push(("previtem", previous));
             }
-            vars.insert(Arc::from("ansible_loop"), Variable::Data(entries.into_iter().collect()));
+            vars.insert(Arc::from("ansible_loop"), Variable::Data(Value::from_pairs(entries)));
         }
         vars
     }

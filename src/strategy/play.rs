@@ -383,10 +383,9 @@ impl Batch {
 
     /// `ansible_failed_task` and `ansible_failed_result` for rescue.
     fn remember_failure(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
-        let args: Value = task.args.iter().map(|(key, node)| (Value::from(key.to_text()), windlass_template::from_json(&node.to_json()))).collect();
+        let args = Value::from_pairs(task.args.iter().map(|(key, node)| (Value::from(key.to_text()), windlass_template::from_json(&node.to_json()))));
         let name = task.name.as_ref().and_then(Node::scalar_text).unwrap_or_default();
-        let described: Value =
-            [("name", Value::from(name)), ("action", Value::from(task.action.as_str())), ("args", args)].into_iter().collect();
+        let described = Value::from_pairs([("name", Value::from(name)), ("action", Value::from(task.action.as_str())), ("args", args)]);
         let mut world = self.world.successor();
         let set = Arc::make_mut(&mut world.host_mut(&outcome.host).set);
         set.insert(Arc::from("ansible_failed_task"), described);
@@ -436,6 +435,9 @@ impl Batch {
             value.as_str().and_then(|text| text.trim().parse().ok()).or_else(|| f64::try_from(value.clone()).ok())
         });
         let over = percentage.is_some_and(|limit: f64| failed as f64 / self.hosts.len().max(1) as f64 * 100.0 > limit);
+        if over {
+            let _ = self.shared.events.send(Event::NoHostsLeft);
+        }
         if (fatal || over) && failed > 0 {
             for name in &names {
                 if self.hosts.get(name).is_some_and(|run| !run.out) {

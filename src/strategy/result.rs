@@ -99,7 +99,7 @@ impl TaskResult {
 
     /// As a value for variables.
     pub fn to_value(&self) -> Value {
-        self.0.iter().map(|(key, value)| (Value::from(&**key), value.clone())).collect()
+        Value::from_pairs(self.0.iter().map(|(key, value)| (Value::from(&**key), value.clone())))
     }
 
     /// As JSON for showing.

@@ -109,7 +109,6 @@ impl PlaybookRun {
         }
         let hosts: Vec<Arc<str>> = all.iter().filter(|host| !self.removed.contains(*host)).cloned().collect();
         if hosts.is_empty() {
-            let _ = self.shared.events.send(Event::NoHostsLeft);
             return Ok(false);
         }
         let mut world = self.world.successor();
@@ -135,7 +134,6 @@ impl PlaybookRun {
             if batch.iter().all(|host| self.removed.contains(host)) {
                 // Nothing is left of the batch: what broke it would break the next one too.
                 if index + 1 < count || hosts.iter().all(|host| self.removed.contains(host)) {
-                    let _ = self.shared.events.send(Event::NoHostsLeft);
                     return Ok(false);
                 }
             }

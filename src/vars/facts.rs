@@ -42,14 +42,11 @@ impl Facts {
     /// The value of `ansible_facts`: names without `ansible_`.
     pub fn namespaced(&self) -> Value {
         let make = || {
-            self.values
-                .iter()
-                .map(|(name, value)| {
+            Value::from_pairs(self.values.iter().map(|(name, value)| {
                     let short = if &**name == "ansible_local" { "ansible_local" } else { name.strip_prefix("ansible_").unwrap_or(name) };
                     let short = if short == "ansible_local" { "local" } else { short };
-                    (Value::from(short), value.clone())
-                })
-                .collect()
+                (Value::from(short), value.clone())
+            }))
         };
         self.namespaced.get_or_init(make).clone()
     }
@@ -89,9 +86,12 @@ mod tests {
 
     #[test]
     fn a_host_cannot_redirect_its_own_connection() {
-        let facts: Value = [("ansible_host", "evil"), ("ansible_python_interpreter", "/tmp/x"), ("ansible_hostname", "web1"), ("ansible_ssh_host_key_rsa_public", "AAAA")]
-            .into_iter()
-            .collect();
+        let facts = Value::from_pairs([
+            ("ansible_host", "evil"),
+            ("ansible_python_interpreter", "/tmp/x"),
+            ("ansible_hostname", "web1"),
+            ("ansible_ssh_host_key_rsa_public", "AAAA"),
+        ]);
         let (kept, dropped) = clean_facts(&facts);
         assert_eq!(kept.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["ansible_hostname", "ansible_ssh_host_key_rsa_public"]);
         assert_eq!(dropped, ["ansible_host", "ansible_python_interpreter"]);

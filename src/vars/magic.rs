@@ -121,7 +121,7 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
                 ("revision", Value::from(revision)),
                 ("string", Value::from(full.as_str())),
             ];
-            entries.into_iter().collect()
+            Value::from_pairs(entries)
         }
         _ => return None,
     })
@@ -130,7 +130,7 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
 fn groups(scope: &TaskScope) -> Value {
     let inventory = &scope.world.inventory;
     let hosts = |group: &str| inventory.hosts_of_group(group).iter().map(|host| Value::from(&**host.name())).collect::<Value>();
-    inventory.groups().map(|group| (Value::from(&**group.name()), hosts(group.name()))).collect()
+    Value::from_pairs(inventory.groups().map(|group| (Value::from(&**group.name()), hosts(group.name()))))
 }
 
 /// Where a task's files are searched: its role, the folder it is written in, the playbook.
