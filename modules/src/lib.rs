@@ -13,6 +13,7 @@ pub mod commands;
 pub mod files;
 mod host;
 mod module;
+pub mod net;
 pub mod process;
 pub mod registry;
 mod run;

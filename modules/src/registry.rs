@@ -24,6 +24,8 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::kubernetes::image::Image,
     &crate::kubernetes::kube::Kube,
     &crate::kubernetes::kubeadm::Kubeadm,
+    // Network.
+    &crate::net::get_url::GetUrl,
 ];
 
 /// The module that answers to this name, short or fully qualified.

@@ -1,0 +1,67 @@
+//! The certificates by which servers are known, and those by which they know us.
+
+use std::path::{Path, PathBuf};
+
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, parse_pem};
+
+use crate::{Failure, Host, process::reason};
+
+/// Where distributions keep the authorities that the host trusts.
+const BUNDLES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The authorities to trust: those of `ca_path`, or else those of the host, or else those of Mozilla.
+pub(super) fn authorities(ca_path: Option<&str>, host: &Host) -> Result<RootCerts, Failure> {
+    if let Some(path) = ca_path {
+        return Ok(RootCerts::from(certificates(Path::new(path))?));
+    }
+    let named = host.variable("SSL_CERT_FILE").map(PathBuf::from);
+    let found = named.into_iter().chain(BUNDLES.iter().map(PathBuf::from)).find(|path| path.is_file());
+    let trusted = found.map(|path| certificates(&path)).transpose()?.unwrap_or_default();
+    Ok(if trusted.is_empty() { RootCerts::WebPki } else { RootCerts::from(trusted) })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error))))
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, Failure> {
+    let mut found = Vec::new();
+    for file in files(path)? {
+        let bytes = read(&file)?;
+        found.extend(parse_pem(&bytes).filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        }));
+    }
+    Ok(found)
+}
+
+/// The file itself, or the files of a directory.
+fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let entries = std::fs::read_dir(path);
+    let entries =
+        entries.map_err(|error| Failure::new(format!("{} could not be listed: {}.", path.display(), reason(&error))))?;
+    Ok(entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_file()).collect())
+}
+
+/// The certificate and key of `client_cert` and `client_key`; the key may be in the file of the certificate.
+pub(super) fn client(certificate: Option<&str>, key: Option<&str>) -> Result<Option<ClientCert>, Failure> {
+    let Some(certificate) = certificate else { return Ok(None) };
+    let chain = certificates(Path::new(certificate))?;
+    if chain.is_empty() {
+        return Err(Failure::new(format!("client_cert {certificate} has no certificate in PEM form.")));
+    }
+    let path = key.unwrap_or(certificate);
+    let key = PrivateKey::from_pem(&read(Path::new(path))?)
+        .map_err(|_| Failure::new(format!("{path} has no private key in PEM form, which client_cert needs.")))?;
+    Ok(Some(ClientCert::new_with_certs(&chain, key)))
+}
