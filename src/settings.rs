@@ -107,6 +107,12 @@ pub struct Settings {
     pub vault_ids: Vec<String>,
     /// `host_pattern_mismatch`: `warning`, `error` or `ignore`.
     pub host_pattern_mismatch: String,
+    /// Entries of inventory folders whose names match one of these are no sources.
+    pub inventory_ignore_patterns: Vec<String>,
+    /// Entries of inventory folders whose names end with one of these are no sources; Ansible's own list if empty.
+    pub inventory_ignore_extensions: Vec<String>,
+    /// Whether an inventory source that cannot be read is an error.
+    pub any_unparsed_is_failed: bool,
     /// Settings that were set and have no effect here, with where.
     pub unsupported: Vec<String>,
 }
@@ -161,6 +167,9 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("vault_password_file", &[Entry("defaults", "vault_password_file", &["ANSIBLE_VAULT_PASSWORD_FILE"])]),
     ("vault_identity_list", &[Entry("defaults", "vault_identity_list", &["ANSIBLE_VAULT_IDENTITY_LIST"])]),
     ("host_pattern_mismatch", &[Entry("inventory", "host_pattern_mismatch", &["ANSIBLE_HOST_PATTERN_MISMATCH"])]),
+    ("ignore_patterns", &[Entry("inventory", "ignore_patterns", &["ANSIBLE_INVENTORY_IGNORE_REGEX"]), Entry("defaults", "inventory_ignore_patterns", &[])]),
+    ("ignore_extensions", &[Entry("inventory", "ignore_extensions", &["ANSIBLE_INVENTORY_IGNORE"]), Entry("defaults", "inventory_ignore_extensions", &[])]),
+    ("any_unparsed_is_failed", &[Entry("inventory", "any_unparsed_is_failed", &["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"])]),
     ("tags", &[Entry("tags", "run", &["ANSIBLE_RUN_TAGS"])]),
     ("skip_tags", &[Entry("tags", "skip", &["ANSIBLE_SKIP_TAGS"])]),
 ];
@@ -362,6 +371,9 @@ impl Settings {
             color: config.bool("force_color").unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
             vault_ids,
             host_pattern_mismatch: config.get("host_pattern_mismatch").unwrap_or_else(|| "warning".to_owned()),
+            inventory_ignore_patterns: list("ignore_patterns"),
+            inventory_ignore_extensions: list("ignore_extensions"),
+            any_unparsed_is_failed: config.bool("any_unparsed_is_failed").unwrap_or(false),
             unsupported: config.unsupported(),
             config_file: config.file.clone(),
         })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc};
-use windlass_inventory::{Inventory, LoadOptions};
+use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions};
 use windlass_template::Engine;
 use windlass_vault::Secrets as VaultSecrets;
 use windlass_yaml::Mapping;
@@ -25,7 +25,17 @@ pub(super) struct Session {
 
 /// Reads the inventory of the settings.
 pub(super) fn inventory(settings: &Settings, secrets: &VaultSecrets, warn: &mut dyn FnMut(String)) -> Result<Inventory> {
+    let mut directory_filter = DirectoryFilter::default();
+    if !settings.inventory_ignore_extensions.is_empty() {
+        directory_filter.extensions.clone_from(&settings.inventory_ignore_extensions);
+    }
+    for pattern in &settings.inventory_ignore_patterns {
+        let regex = regex::Regex::new(pattern).map_err(|error| Error::usage(format!("ignore_patterns is no regular expression: {error}")))?;
+        directory_filter.patterns.push(regex);
+    }
     let options = LoadOptions {
+        directory_filter,
+        unparsed_is_error: settings.any_unparsed_is_failed,
         secrets: secrets.clone(),
         playbook_dir: Some(settings.playbook_dir.clone()),
         duplicate_keys: settings.duplicate_keys,

@@ -47,7 +47,7 @@ impl MinimalOutput {
             Status::Unreachable { .. } => ("UNREACHABLE!", Color::BrightRed),
         };
         if let Some(map) = result.as_object_mut() {
-            map.retain(|key, _| !key.starts_with("_ansible") && key != "invocation" && key != "diff" && key != "warnings");
+            map.retain(|key, _| !key.starts_with("_ansible") && key != "invocation" && key != "diff" && key != "warnings" && key != "failed");
         }
         let host = &event.host;
         let is_command = matches!(event.action.as_str(), "command" | "shell" | "script" | "raw") && result.get("rc").is_some();
