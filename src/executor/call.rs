@@ -80,8 +80,6 @@ pub(super) enum Broken<V> {
     Error(Error),
     /// The executor was gone before the request was on its way: nothing was run and the call may be made again.
     NotSent(Call<V>, String),
-    /// The other user's executor could not be started: nothing was run and the call may be made again.
-    Become(Call<V>, String),
     /// The executor was lost while the request ran.
     Lost(String),
 }
@@ -133,7 +131,6 @@ where
     }
     match outcome {
         Ok(completed) => Ok(completed),
-        Err(Ended::Error(Error::Become { message })) => Err(Broken::Become(call, message)),
         Err(Ended::Error(error)) => Err(Broken::Error(error)),
         Err(Ended::Lost) if departed.load(Ordering::Acquire) => Err(Broken::Lost(live.closed_reason())),
         Err(Ended::Lost) => Err(Broken::NotSent(call, live.closed_reason())),

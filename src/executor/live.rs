@@ -33,8 +33,6 @@ pub(super) struct Live<V> {
     pub(super) hello: Hello,
     pub(super) connection: Arc<dyn Connection>,
     pub(super) counters: Arc<Counters>,
-    /// The session has a terminal.
-    pub(super) pty: bool,
     outgoing: mpsc::Sender<Outgoing>,
     routes: Arc<Mutex<Routes<V>>>,
     next_id: AtomicU64,
@@ -58,7 +56,7 @@ struct Outgoing {
 
 impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
     /// Takes over an executor that has greeted.
-    pub(super) fn new(started: Started, connection: Arc<dyn Connection>, counters: Arc<Counters>, pty: bool) -> Self {
+    pub(super) fn new(started: Started, connection: Arc<dyn Connection>, counters: Arc<Counters>) -> Self {
         let (outgoing, queue) = mpsc::channel(OUTGOING);
         let (end, ended) = watch::channel(false);
         let routes = Arc::new(Mutex::new(Routes::Open(HashMap::new())));
@@ -81,7 +79,6 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
             hello: started.hello,
             connection,
             counters,
-            pty,
             outgoing,
             routes,
             next_id: AtomicU64::new(1),

@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::live::Live;
 use super::raw::{self, RawFailure};
 use super::start::Starter;
 use super::{Call, Completed, Error, Image, RawCommand, RawOutput, Statistics, TaskEvent, image};
-use crate::connection::{self, Connection, Kind, Target};
+use crate::connection::{self, Connection, Target};
 
 /// A refused login is not repeated sooner: servers lock accounts and addresses that fail quickly.
 const REFUSED_PAUSE: Duration = Duration::from_secs(5);
@@ -64,8 +64,6 @@ struct Inner<V> {
 /// The place of one target's connection.
 struct Slot<V> {
     state: tokio::sync::Mutex<State<V>>,
-    /// sudo insists on a terminal here (`requiretty`).
-    pty: AtomicBool,
 }
 
 struct State<V> {
@@ -118,14 +116,6 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 }
                 Err(Broken::NotSent(_, reason)) => {
                     return Err(Error::Unreachable { message: format!("{} cannot be reached: {reason}", target.name) });
-                }
-                Err(Broken::Become(again, message)) => {
-                    if live.pty || target.kind != Kind::Ssh || !message.contains("must have a tty") {
-                        return Err(Error::Become { message });
-                    }
-                    slot.pty.store(true, Ordering::Relaxed);
-                    self.retire(&slot, &live).await;
-                    call = again;
                 }
                 Err(Broken::Lost(reason)) => return Err(self.lost(target, &slot, &live, &reason).await),
             }
@@ -215,7 +205,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let mut slots = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.entry(target.clone()).or_insert_with(|| {
             let state = State { live: None, boot_id: None, refused: None };
-            Arc::new(Slot { state: tokio::sync::Mutex::new(state), pty: AtomicBool::new(false) })
+            Arc::new(Slot { state: tokio::sync::Mutex::new(state) })
         });
         slot.clone()
     }
@@ -243,13 +233,11 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 return Err(error);
             }
         };
-        let pty = slot.pty.load(Ordering::Relaxed);
         let starter = Starter {
             target,
             images: &self.inner.images,
             uploads: &self.inner.uploads,
             counters: &self.inner.counters,
-            pty,
         };
         let started = match starter.start(connection.as_ref()).await {
             Ok(started) => started,
@@ -265,7 +253,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             notes.push(format!("{} was restarted since its last task", target.name));
         }
         state.boot_id = Some(boot_id);
-        let live = Arc::new(Live::new(started, connection, self.inner.counters.clone(), pty));
+        let live = Arc::new(Live::new(started, connection, self.inner.counters.clone()));
         state.live = Some(live.clone());
         Ok((live, notes))
     }

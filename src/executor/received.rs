@@ -2,7 +2,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
+use sha1::{Digest as _, Sha1};
 use tempfile::NamedTempFile;
 
 use super::Error;
@@ -12,7 +12,7 @@ use super::Error;
 pub struct Received {
     file: NamedTempFile,
     size: u64,
-    digest: Sha256,
+    digest: Sha1,
 }
 
 impl Received {
@@ -21,7 +21,7 @@ impl Received {
         let file = std::fs::create_dir_all(directory)
             .and_then(|()| tempfile::Builder::new().prefix(".windlass-").tempfile_in(directory))
             .map_err(|error| wrong(directory, &error))?;
-        Ok(Self { file, size: 0, digest: Sha256::new() })
+        Ok(Self { file, size: 0, digest: Sha1::new() })
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
@@ -36,8 +36,8 @@ impl Received {
         self.size
     }
 
-    /// Its SHA-256 in hex.
-    pub fn sha256(&self) -> String {
+    /// Its SHA-1 in hex, which is what modules call `checksum`.
+    pub fn sha1(&self) -> String {
         hex::encode(self.digest.clone().finalize())
     }
 

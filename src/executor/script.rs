@@ -13,8 +13,7 @@ pub(super) const FAIL: &str = "windlass-fail-";
 /// `usable` makes a directory of our own below a base and looks whether it really is ours alone: others may have put one there first, and in a
 /// shared directory a link. The executor is looked for in all places before one is chosen to receive it, as a file system may have been remounted.
 const SCRIPT: &str = r##"
-w=$1; t=$2; k=$3; y=$4;
-[ -z "$y" ] || stty raw -echo 2>/dev/null;
+w=$1; t=$2; k=$3;
 umask 077; HOME=${HOME:-/nonexistent};
 PATH="$PATH:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"; export PATH;
 fail() { printf "\nwindlass-fail-%s %s\n" "$w" "$*"; exit 97; };
@@ -39,7 +38,7 @@ right() {
   else s=$h; fi;
   [ "${s%% *}" = "$h" ];
 };
-start() { [ -z "$y" ] || exec 2>/dev/null; exec "$d/$n" serve "$w"; };
+start() { exec "$d/$n" serve "$w"; };
 places() { for b in "$t" "$HOME/.cache" /var/tmp /tmp "$XDG_RUNTIME_DIR" "/run/user/$u" /dev/shm; do "$1" "$b" && return 0; done; return 1; };
 cached() { usable "$1" && [ -f "$d/$n" ] && [ -x "$d/$n" ] && right "$d/$n"; };
 fit() {
@@ -64,7 +63,7 @@ start
 "##;
 
 /// The command for an SSH channel. `excluded` are directories in which it has failed before.
-pub(super) fn command(images: &[Image], word: &str, remote_tmp: &str, excluded: &[String], pty: bool) -> String {
+pub(super) fn command(images: &[Image], word: &str, remote_tmp: &str, excluded: &[String]) -> String {
     let cases: String = images
         .iter()
         .map(|image| format!("{}) h={}; z={};; ", names(image.architecture), image.sha256, image.gzip.len()))
@@ -72,7 +71,7 @@ pub(super) fn command(images: &[Image], word: &str, remote_tmp: &str, excluded: 
     let known: Vec<&str> = images.iter().map(|image| image.architecture).collect();
     let script: Vec<&str> = SCRIPT.lines().map(str::trim).collect();
     let script = script.join(" ").replace("@CASES@", &cases).replace("@KNOWN@", &known.join(" and "));
-    let words = [script.trim(), "sh", word, remote_tmp, &excluded.join(":"), if pty { "pty" } else { "" }];
+    let words = [script.trim(), "sh", word, remote_tmp, &excluded.join(":")];
     let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
     format!("exec /bin/sh -c {}", quoted.join(" "))
 }
@@ -102,9 +101,9 @@ mod tests {
     #[test]
     fn every_login_shell_can_quote_the_script() {
         let image = Image { architecture: "x86_64", sha256: "00", gzip: b"" };
-        let command = command(&[image], "word", "~/it's", &[], false);
+        let command = command(&[image], "word", "~/it's", &[]);
         let (script, rest) = command.strip_prefix("exec /bin/sh -c '").unwrap().split_once('\'').unwrap();
         assert!(!script.contains(['\n', '!']), "{script}");
-        assert_eq!(rest, r" 'sh' 'word' '~/it'\''s' '' ''");
+        assert_eq!(rest, r" 'sh' 'word' '~/it'\''s' ''");
     }
 }

@@ -1,5 +1,6 @@
 //! Starts an executor over a connection and waits for its greeting.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +37,6 @@ pub(super) struct Starter<'a> {
     pub(super) images: &'a [Image],
     pub(super) uploads: &'a Arc<Semaphore>,
     pub(super) counters: &'a Counters,
-    pub(super) pty: bool,
 }
 
 impl Starter<'_> {
@@ -53,8 +53,8 @@ impl Starter<'_> {
         }
         let mut excluded = Vec::new();
         loop {
-            let command = script::command(self.images, &word, &self.target.remote_tmp, &excluded, self.pty);
-            let duplex = connection.shell(&command, self.pty).await.map_err(|error| Error::unreachable(&error))?;
+            let command = script::command(self.images, &word, &self.target.remote_tmp, &excluded);
+            let duplex = connection.shell(&command, false).await.map_err(|error| Error::unreachable(&error))?;
             let mut stream = Stream::new(duplex, &word);
             match self.line(&mut stream).await? {
                 Line::Begin => return self.greet(stream).await,
@@ -73,11 +73,11 @@ impl Starter<'_> {
     }
 
     async fn line(&self, stream: &mut Stream) -> Result<Line, Error> {
-        match timeout(START_DEADLINE, stream.line()).await {
+        match timeout(START_DEADLINE, stream.heard.line()).await {
             Ok(Ok(line)) => Ok(line),
             Ok(Err(reason)) => Err(self.failed(reason)),
             Err(_) => {
-                let reason = format!("nothing came of it within {} s{}", START_DEADLINE.as_secs(), stream.said());
+                let reason = format!("nothing came of it within {} s{}", START_DEADLINE.as_secs(), stream.heard.said());
                 Err(self.failed(reason))
             }
         }
@@ -91,14 +91,20 @@ impl Starter<'_> {
         add(&self.counters.uploads, 1);
         add(&self.counters.sent, image.gzip.len());
         let deadline = START_DEADLINE + Duration::from_secs(image.gzip.len() as u64 / SLOWEST_UPLOAD);
-        let transfer = async {
+        let sending = async {
             for piece in image.gzip.chunks(UPLOAD_PIECE) {
                 if !stream.input.send(piece.to_vec()).await {
                     break;
                 }
             }
-            // If the host stopped reading, it says why.
-            stream.line().await
+            std::future::pending::<Infallible>().await
+        };
+        // Listened to at the same time: a host that stops reading, as on a full disk, says why.
+        let transfer = async {
+            tokio::select! {
+                line = stream.heard.line() => line,
+                never = sending => match never {},
+            }
         };
         match timeout(deadline, transfer).await {
             Ok(line) => line.map_err(|reason| self.failed(reason)),
@@ -107,9 +113,9 @@ impl Starter<'_> {
     }
 
     async fn greet(&self, mut stream: Stream) -> Result<Started, Error> {
-        match timeout(START_DEADLINE, stream.hello()).await {
+        match timeout(START_DEADLINE, stream.heard.hello()).await {
             Ok(Ok((decoder, hello))) if hello.protocol == PROTOCOL_VERSION => {
-                Ok(Started { input: stream.input, output: stream.output, decoder, hello })
+                Ok(Started { input: stream.input, output: stream.heard.output, decoder, hello })
             }
             Ok(Ok((_, hello))) => Err(self.failed(format!(
                 "it speaks version {} of the protocol and this program version {PROTOCOL_VERSION}",
@@ -135,9 +141,14 @@ enum Line {
     Fail(String),
 }
 
-/// The streams of the starting command: what arrives is searched for the lines that bear the random word.
+/// The streams of the starting command.
 struct Stream {
     input: Input,
+    heard: Heard,
+}
+
+/// What the starting command writes; it is searched for the lines that bear the random word.
+struct Heard {
     output: Output,
     word: String,
     received: Vec<u8>,
@@ -147,16 +158,18 @@ struct Stream {
 
 impl Stream {
     fn new(duplex: Duplex, word: &str) -> Self {
-        Self {
-            input: duplex.input,
+        let heard = Heard {
             output: duplex.output,
             word: word.to_owned(),
             received: Vec::new(),
             stderr: Vec::new(),
             exit: None,
-        }
+        };
+        Self { input: duplex.input, heard }
     }
+}
 
+impl Heard {
     /// Takes in what arrives next; `false` at the end.
     async fn receive(&mut self) -> bool {
         match self.output.next().await {

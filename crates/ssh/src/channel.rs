@@ -63,7 +63,8 @@ impl Channel {
 }
 
 impl ChannelInput {
-    /// Sends bytes; waits while the host does not take them. `false` once the connection is gone.
+    /// Sends bytes; waits while the host does not take them, which may be for ever if it has closed the channel: its output should be read at
+    /// the same time, and tells its end. `false` once the connection is gone.
     pub async fn send(&self, bytes: Vec<u8>) -> bool {
         self.half.data_bytes(bytes).await.is_ok()
     }

@@ -1,0 +1,408 @@
+//! The executor over a real sshd: pushed, started, multiplexed, lost and ended.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../crates/ssh/tests/support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sha1::Digest as _;
+use support::{Sshd, available, run};
+use tokio::sync::mpsc;
+use windlass::connection::{HostKeyChecking, Kind, Target};
+use windlass::executor::{Call, Error, Limits, Pool, RawCommand, Source, TaskEvent};
+use windlass_protocol::{Become, Content, Delivery, Request, Stream};
+
+fn pool() -> Pool<Value> {
+    Pool::new(Limits::default())
+}
+
+/// A target behind a test's sshd, whose executor is kept in the test's own directory.
+fn target(sshd: &Sshd) -> Target {
+    let settings = sshd.settings();
+    Target {
+        host: "127.0.0.1".into(),
+        port: Some(sshd.port),
+        user: Some("root".into()),
+        private_key_file: settings.identity_file,
+        ssh_arguments: [vec!["-F".into(), "none".into()], settings.arguments].concat(),
+        host_key_checking: Some(HostKeyChecking::AcceptNew),
+        remote_tmp: sshd.path("remote tmp").display().to_string(),
+        ..Target::new("web1", Kind::Ssh)
+    }
+}
+
+fn call(module: &str, args: Value) -> Call<Value> {
+    Call::new(Request {
+        id: 0,
+        module: module.into(),
+        args,
+        check: false,
+        diff: false,
+        environment: Default::default(),
+        timeout: 0,
+        become_user: None,
+        contents: Vec::new(),
+        stream: true,
+    })
+}
+
+fn executors(sshd: &Sshd) -> Vec<String> {
+    let directory = sshd.path("remote tmp/.windlass-0");
+    fs::read_dir(directory).map_or_else(
+        |_| Vec::new(),
+        |entries| entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect(),
+    )
+}
+
+#[tokio::test]
+async fn it_is_sent_once_and_verified_at_every_start() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO\nMaxSessions 1");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    let answer = pool.run(&target, call("ping", json!({}))).await.unwrap();
+    assert_eq!(answer.result["ping"], "pong");
+    assert_eq!(executors(&sshd).len(), 1, "{:?}", executors(&sshd));
+    assert_eq!(fs::metadata(sshd.path("remote tmp/.windlass-0")).unwrap().permissions().mode() & 0o777, 0o700);
+    pool.reset(&target).await;
+    pool.run(&target, call("ping", json!({}))).await.unwrap();
+    assert_eq!((pool.statistics().await.connections, pool.statistics().await.uploads), (2, 1));
+    pool.close().await;
+
+    // A damaged file is sent anew.
+    let path = sshd.path("remote tmp/.windlass-0").join(&executors(&sshd)[0]);
+    let mut damaged = fs::read(&path).unwrap();
+    damaged.push(b'#');
+    fs::write(&path, damaged).unwrap();
+    pool.run(&target, call("ping", json!({}))).await.unwrap();
+    assert_eq!(pool.statistics().await.uploads, 2);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn requests_share_the_connection_and_run_at_the_same_time() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO\nMaxSessions 1");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    let slow = pool.run(&target, call("command", json!({"_raw_params": "sleep 2"})));
+    let quick = async {
+        for number in 0..50 {
+            let answer = pool.run(&target, call("ping", json!({"data": number.to_string()}))).await.unwrap();
+            assert_eq!(answer.result["ping"], number.to_string());
+        }
+    };
+    tokio::select! {
+        _ = slow => panic!("the slow request must not hold the others up"),
+        () = quick => {}
+    }
+    assert_eq!(pool.statistics().await.connections, 1);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn output_contents_and_files_travel_beside_the_answer() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    let (events, mut seen) = mpsc::channel(100);
+    let lines = call("shell", json!({"_raw_params": "for number in 0 1 2; do echo line $number; done"}));
+    pool.run(&target, Call { events: Some(events), ..lines }).await.unwrap();
+    let mut output = Vec::new();
+    while let Some(event) = seen.recv().await {
+        if let TaskEvent::Output { stream: Stream::Stdout, bytes } = event {
+            output.extend(bytes);
+        }
+    }
+    assert_eq!(output, b"line 0\nline 1\nline 2\n");
+
+    let big: Vec<u8> = (0..64 << 20).map(|index: u32| (index % 253) as u8).collect();
+    fs::write(sshd.path("big"), &big).unwrap();
+    let content = |bytes: &[u8], delivery| Content {
+        name: "big".into(),
+        size: bytes.len() as u64,
+        sha1: hex::encode(sha1::Sha1::digest(bytes)),
+        mode: 0o644,
+        delivery,
+    };
+    let mut sending = call("copy", json!({"dest": sshd.path("copy"), "_content": 0}));
+    sending.request.contents = vec![content(&big, Delivery::OnDemand)];
+    sending.sources = vec![Source::File(sshd.path("big"))];
+    let answer = pool.run(&target, sending).await.unwrap();
+    assert_eq!(answer.result["changed"], true, "{}", answer.result);
+    assert!(fs::read(sshd.path("copy")).unwrap() == big);
+
+    let mut inline = call("copy", json!({"dest": sshd.path("small"), "_content": 0}));
+    inline.request.contents = vec![content(b"hello", Delivery::Inline)];
+    inline.sources = vec![Source::Bytes(Arc::from(*b"hello"))];
+    pool.run(&target, inline).await.unwrap();
+    assert_eq!(fs::read(sshd.path("small")).unwrap(), b"hello");
+
+    let fetching = Call { receive_into: Some(sshd.path("fetched")), ..call("fetch", json!({"src": sshd.path("big")})) };
+    let received = pool.run(&target, fetching).await.unwrap().received.unwrap();
+    assert_eq!((received.size(), received.sha1()), (big.len() as u64, hex::encode(sha1::Sha1::digest(&big))));
+    received.persist(&sshd.path("fetched/big")).unwrap();
+    assert!(fs::read(sshd.path("fetched/big")).unwrap() == big);
+    assert_eq!(fs::read_dir(sshd.path("fetched")).unwrap().count(), 1, "no temporary file is left");
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_request_nobody_waits_for_is_stopped() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    pool.run(&target, call("ping", json!({}))).await.unwrap();
+    let mark = sshd.path("mark");
+    let command = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", mark.display());
+    let waiting = pool.run(&target, call("shell", json!({"_raw_params": command})));
+    let appears = async {
+        while !mark.exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        _ = waiting => panic!("the command does not end by itself"),
+        () = appears => {}
+    }
+    let process = format!("/proc/{}", fs::read_to_string(&mark).unwrap().trim());
+    while Path::new(&process).exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_lost_executor_is_reported_and_never_repeated() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    let error = pool.run(&target, call("shell", json!({"_raw_params": "kill -KILL $PPID"}))).await.unwrap_err();
+    assert!(matches!(error, Error::Indeterminate { rebooted: Some(false), .. }), "{error}");
+    assert!(error.to_string().contains("the executor was ended by signal KILL"), "{error}");
+    assert_eq!(pool.statistics().await.requests, 1);
+    pool.run(&target, call("ping", json!({}))).await.unwrap();
+    assert_eq!(pool.statistics().await.connections, 2, "the next task uses the connection that looked for the host");
+
+    // The same with the connection cut in the middle.
+    let cutting = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        run(Command::new("pkill").args(["-KILL", "-P", &sshd.id().to_string()]));
+    };
+    let (answer, ()) = tokio::join!(pool.run(&target, call("command", json!({"_raw_params": "sleep 60"}))), cutting);
+    let error = answer.unwrap_err();
+    assert!(matches!(error, Error::Indeterminate { rebooted: Some(false), .. }), "{error}");
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_running() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    let pid = pool.hello(&target).await.unwrap().pid;
+    let process = format!("/proc/{pid}");
+    assert!(Path::new(&process).exists());
+    pool.close().await;
+    while Path::new(&process).exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Not even if the pool is merely dropped.
+    let pid = pool.hello(&target).await.unwrap().pid;
+    drop(pool);
+    while Path::new(&format!("/proc/{pid}")).exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_noisy_login_shell_does_no_harm() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO\nPermitUserEnvironment yes\nBanner /etc/passwd");
+    let noise = sshd.path("noise");
+    fs::write(&noise, "#!/bin/sh\nhead -c 100000 /dev/urandom; echo windlass-begin-; echo; printf 'no newline'; exec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n").unwrap();
+    fs::set_permissions(&noise, fs::Permissions::from_mode(0o755)).unwrap();
+    let key = fs::read_to_string(sshd.path("id.pub")).unwrap();
+    fs::write(sshd.path("authorized_keys"), format!("command=\"{}\" {key}", noise.display())).unwrap();
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    pool.run(&target, call("ping", json!({}))).await.unwrap();
+    pool.close().await;
+
+    // A command that does not lead to a shell is told apart, with what it said.
+    fs::write(sshd.path("authorized_keys"), format!("command=\"echo only backups here\" {key}")).unwrap();
+    let error = pool.run(&target, call("ping", json!({}))).await.unwrap_err();
+    assert!(error.is_unreachable() && error.to_string().ends_with("it printed: only backups here"), "{error}");
+}
+
+#[tokio::test]
+async fn directories_that_do_not_execute_are_passed_over() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let noexec = sshd.path("noexec");
+    fs::create_dir(&noexec).unwrap();
+    if !Command::new("mount").args(["-t", "tmpfs", "-o", "noexec", "tmpfs"]).arg(&noexec).status().unwrap().success() {
+        return;
+    }
+    let target = Arc::new(Target { remote_tmp: noexec.display().to_string(), ..target(&sshd) });
+    let pool = pool();
+    let answer = pool.run(&target, call("ping", json!({}))).await;
+    let found: Vec<_> = fs::read_dir(noexec.join(".windlass-0")).unwrap().collect();
+    pool.close().await;
+    run(Command::new("umount").arg(&noexec));
+    answer.unwrap();
+    assert!(found.is_empty(), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_place_someone_else_has_prepared_is_not_used() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let trap = sshd.path("trap");
+    fs::create_dir_all(trap.join(".windlass-0")).unwrap();
+    run(Command::new("chown").arg("nobody").arg(trap.join(".windlass-0")));
+    let link = sshd.path("link");
+    fs::create_dir_all(&link).unwrap();
+    std::os::unix::fs::symlink("/etc", link.join(".windlass-0")).unwrap();
+    for place in [trap, link] {
+        let target = Arc::new(Target { remote_tmp: place.display().to_string(), ..target(&sshd) });
+        let pool = pool();
+        pool.run(&target, call("ping", json!({}))).await.unwrap();
+        let names: Vec<_> =
+            fs::read_dir(place.join(".windlass-0")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(!names.iter().any(|name| name.to_string_lossy().starts_with("executor-")), "{names:?}");
+        pool.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_full_directory_is_passed_over() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let full = sshd.path("full");
+    fs::create_dir(&full).unwrap();
+    if !Command::new("mount").args(["-t", "tmpfs", "-o", "size=128k", "tmpfs"]).arg(&full).status().unwrap().success() {
+        return;
+    }
+    let target = Arc::new(Target { remote_tmp: full.display().to_string(), ..target(&sshd) });
+    let pool = pool();
+    let answer = pool.run(&target, call("ping", json!({}))).await;
+    let left: Vec<_> = fs::read_dir(full.join(".windlass-0")).unwrap().collect();
+    pool.close().await;
+    run(Command::new("umount").arg(&full));
+    answer.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn tasks_and_bare_commands_as_another_user() {
+    if !available() || !Path::new("/usr/bin/sudo").exists() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    let who = |user: &str| {
+        let user = user.to_owned();
+        Some(Become { method: "sudo".into(), user, exe: None, flags: None, password: None, timeout: 20 })
+    };
+    let mut task = call("command", json!({"_raw_params": "id -un"}));
+    task.request.become_user = who("nobody");
+    assert_eq!(pool.run(&target, task).await.unwrap().result["stdout"], "nobody");
+    let mut task = call("command", json!({"_raw_params": "id -un"}));
+    task.request.become_user = who("no-such-user");
+    assert!(matches!(pool.run(&target, task).await.unwrap_err(), Error::Become { .. }));
+
+    let command = RawCommand { command: "id -un; pwd".into(), become_user: who("nobody"), ..RawCommand::default() };
+    let output = pool.raw(&target, &command, None).await.unwrap();
+    assert!(output.stdout.starts_with(b"nobody\n/"), "{output:?}");
+    let command = RawCommand { become_user: who("no-such-user"), ..command };
+    let error = pool.raw(&target, &command, None).await.unwrap_err();
+    assert!(matches!(error, Error::Become { .. }) && error.to_string().contains("no-such-user"), "{error}");
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn bare_commands_with_and_without_an_executor_beside_them() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO\nMaxSessions 1");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    let command =
+        RawCommand { command: "cat; echo oops >&2; exit 3".into(), input: b"fed".to_vec(), ..RawCommand::default() };
+    let output = pool.raw(&target, &command, None).await.unwrap();
+    assert_eq!((output.status, output.stdout.as_slice(), output.stderr.as_slice()), (3, &b"fed"[..], &b"oops\n"[..]));
+    assert!(executors(&sshd).is_empty());
+
+    // The executor has the only session, so the command gets a connection of its own.
+    pool.run(&target, call("ping", json!({}))).await.unwrap();
+    let output = pool.raw(&target, &command, None).await.unwrap();
+    assert_eq!(output.stdout, b"fed");
+
+    let endless = RawCommand {
+        command: "echo $$; exec sleep 1000".into(),
+        pty: true,
+        timeout: Some(Duration::from_millis(500)),
+        ..RawCommand::default()
+    };
+    let (events, mut seen) = mpsc::channel(10);
+    let error = pool.raw(&target, &endless, Some(&events)).await.unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    let Some(TaskEvent::Output { bytes, .. }) = seen.recv().await else { panic!("its process id was printed") };
+    let process = format!("/proc/{}", String::from_utf8(bytes).unwrap().trim());
+    while Path::new(&process).exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_refused_login_is_not_repeated_at_once() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    fs::write(sshd.path("authorized_keys"), "").unwrap();
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    for _ in 0..3 {
+        let error = pool.run(&target, call("ping", json!({}))).await.unwrap_err();
+        assert!(error.to_string().contains("was refused"), "{error}");
+    }
+    // One of the two only looked whether this sshd is up.
+    assert_eq!(sshd.log().matches("Connection from 127.0.0.1").count(), 2);
+}
