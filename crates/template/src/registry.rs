@@ -8,8 +8,10 @@ use minijinja::value::Kwargs;
 use minijinja::{State, Value};
 
 use crate::context::Context;
+use crate::engine::Compat;
 use crate::error::{Error, ErrorKind};
 use crate::filters::FILTERS;
+use crate::lazy::is_lazy;
 use crate::lookups::LOOKUPS;
 use crate::mark::{self, mark};
 use crate::plain::{settled, undefined_within};
@@ -85,7 +87,23 @@ pub(crate) fn apply_test(
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, minijinja::Error> {
+    // Up to 2.18, an undefined value is merely none of these.
+    if let Some(first) = arguments.first()
+        && mark::is_undefined(first)
+        && matches!(
+            name,
+            "mapping" | "string" | "number" | "integer" | "float" | "boolean" | "none" | "true" | "false" | "sequence"
+        )
+        && is_classic(state)
+    {
+        return Ok(Value::from(false));
+    }
     call(state, tests(), "test", name, arguments)
+}
+
+/// Whether the evaluation follows ansible-core 2.18.
+fn is_classic(state: &State<'_, '_>) -> bool {
+    Context::from_state(state).is_some_and(|context| context.engine().options().compat == Compat::V2_18)
 }
 
 pub(crate) type Table = HashMap<String, Callable>;
@@ -122,6 +140,15 @@ impl Callable {
             {
                 return Ok(value.clone());
             }
+            if let Some((first, rest)) = arguments.split_first()
+                && is_lazy(first)
+                && is_classic(state)
+                && let Some(undefined) = undefined_within(&settled(first))
+            {
+                // Up to 2.18, a variable with something undefined anywhere in it is undefined as a whole.
+                let arguments: Vec<Value> = std::iter::once(undefined).chain(rest.iter().cloned()).collect();
+                return Ok(answer(self.function.call(state, &arguments)));
+            }
             return Ok(answer(self.function.call(state, arguments)));
         }
         let mut settled_arguments = Vec::with_capacity(arguments.len());
@@ -137,21 +164,23 @@ impl Callable {
                     Ok(kwargs) => kwargs,
                     Err(undefined) => return Ok(undefined),
                 }
+            } else if LOOKS_AT_NO_ITEM.contains(&name) {
+                argument.clone()
             } else {
-                settled(argument)
+                let argument = settled(argument);
+                if let Some(undefined) = undefined_within(&argument) {
+                    return Ok(undefined);
+                }
+                argument
             };
-            if !LOOKS_AT_NO_ITEM.contains(&name)
-                && let Some(undefined) = undefined_within(&argument)
-            {
-                return Ok(undefined);
-            }
             settled_arguments.push(argument);
         }
         Ok(answer(self.function.call(state, &settled_arguments)))
     }
 }
 
-/// Filters and tests that do not need every item of what they are given: an undefined one among them may stay.
+/// Filters and tests that do not need every item of what they are given: what is rendered lazily stays so, and an
+/// undefined item among the others does no harm.
 const LOOKS_AT_NO_ITEM: [&str; 19] = [
     "length",
     "count",
