@@ -19,6 +19,7 @@ pub mod registry;
 mod run;
 mod serve;
 mod spec;
+pub mod system;
 pub mod text;
 
 pub mod facts;

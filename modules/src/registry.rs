@@ -24,6 +24,20 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::kubernetes::image::Image,
     &crate::kubernetes::kube::Kube,
     &crate::kubernetes::kubeadm::Kubeadm,
+    // System.
+    &crate::system::apt::Apt,
+    &crate::system::authorized_key::AuthorizedKey,
+    &crate::system::cron::Cron,
+    &crate::system::group::Group,
+    &crate::system::hostname::Hostname,
+    &crate::system::modprobe::Modprobe,
+    &crate::system::mount::Mount,
+    &crate::system::package::Package,
+    &crate::system::service::Service,
+    &crate::system::sysctl::Sysctl,
+    &crate::system::systemd::Systemd,
+    &crate::system::timezone::Timezone,
+    &crate::system::user::User,
     // Network.
     &crate::net::get_url::GetUrl,
 ];

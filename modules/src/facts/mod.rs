@@ -27,8 +27,11 @@ pub mod package_facts;
 pub mod service_facts;
 pub mod setup;
 
-pub(crate) use manager::{package_manager_of, systemd_runs};
+pub(crate) use manager::{package_manager_of, service_manager_of, systemd_runs};
 pub(crate) use root::Root;
+#[cfg(test)]
+pub(crate) use root::tests::tree;
+pub(crate) use storage::unescape;
 
 /// The family of the host's distribution, such as `Debian`.
 pub(crate) fn os_family(root: &Root) -> String {

@@ -1,0 +1,81 @@
+use std::{
+    os::unix::fs::MetadataExt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use super::run;
+use crate::{Args, Failure, Host};
+
+/// When and how the lists of packages are read anew.
+#[derive(Debug, Clone)]
+pub(super) struct Cache {
+    update: Option<bool>,
+    valid: i64,
+    retries: u32,
+    longest_pause: u64,
+}
+
+impl Cache {
+    pub(super) fn of(args: &Args) -> Cache {
+        Cache {
+            update: args.maybe_bool("update_cache"),
+            valid: args.int("cache_valid_time").unwrap_or(0),
+            retries: args.int("update_cache_retries").and_then(|count| u32::try_from(count).ok()).unwrap_or(5).max(1),
+            longest_pause: args
+                .int("update_cache_retry_max_delay")
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .unwrap_or(12),
+        }
+    }
+
+    /// Whether the lists are to be read: asked for, and not fresh enough.
+    pub(super) fn wanted(&self) -> bool {
+        let asked = self.update.unwrap_or(self.valid > 0);
+        if !asked {
+            return false;
+        }
+        let age = seconds_now().saturating_sub(updated_at());
+        self.valid <= 0 || age > self.valid
+    }
+
+    /// Reads them, several times if a mirror fails.
+    pub(super) fn refresh(&self, host: &Host) -> Result<(), Failure> {
+        let mut attempt = 1;
+        loop {
+            let output = run::command().args(["update", "-q"]).live().run(host)?;
+            let error = output.stderr_text();
+            // apt-get calls a list it could not fetch a warning and goes on with the old one.
+            let failed = !output.success()
+                || error.lines().any(|line| line.starts_with("E:") || line.contains("Failed to fetch"));
+            if !failed {
+                return Ok(());
+            }
+            if attempt >= self.retries {
+                let reason = error
+                    .lines()
+                    .filter(|line| line.starts_with("E:") || line.starts_with("W:"))
+                    .collect::<Vec<_>>()
+                    .join(" ");
+                return Err(Failure::new(format!("Failed to update apt cache after {attempt} tries: {reason}"))
+                    .with("rc", output.rc)
+                    .with("stdout", output.stdout_text())
+                    .with("stderr", error));
+            }
+            host.check_cancelled()?;
+            std::thread::sleep(Duration::from_secs((1 << attempt.min(6)).min(self.longest_pause)));
+            attempt += 1;
+        }
+    }
+}
+
+fn seconds_now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0))
+}
+
+/// When the lists were last read, as seconds of the epoch.
+pub(super) fn updated_at() -> i64 {
+    ["/var/lib/apt/periodic/update-success-stamp", "/var/lib/apt/lists"]
+        .iter()
+        .find_map(|path| std::fs::metadata(path).ok().map(|metadata| metadata.mtime()))
+        .unwrap_or(0)
+}

@@ -1,0 +1,297 @@
+//! `apt`: packages of Debian and what is made of it.
+
+use std::time::Duration;
+
+use super::dpkg::{self, Database};
+use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec};
+
+mod cache;
+mod request;
+mod run;
+
+use cache::Cache;
+use request::Wish;
+use run::Settings;
+
+/// The `apt` module.
+pub struct Apt;
+
+static SPEC: Spec = Spec {
+    name: "apt",
+    summary: "Manage packages with apt",
+    description: &[
+        "Reads dpkg's database first: what is installed as asked for is not touched, and apt is not even started.",
+        "A lock that another process holds (such as unattended-upgrades) is waited for, and its holder is named. An interrupted \
+         installation is completed with `dpkg --configure -a` before anything else is changed.",
+    ],
+    options: &[
+        Opt::new(
+            "name",
+            Kind::List(&Kind::Str),
+            "Packages; `name=version` (also `1.2*`) asks for a version, `name*` for all that match.",
+        )
+        .aliases(&["package", "pkg"])
+        .default("[]"),
+        Opt::new(
+            "state",
+            Kind::Str,
+            "`latest` upgrades, `build-dep` installs what is needed to build, `fixed` repairs dependencies.",
+        )
+        .default("\"present\"")
+        .choices(&["absent", "build-dep", "latest", "present", "fixed"]),
+        Opt::new("update_cache", Kind::Bool, "Read the lists of packages anew first.").aliases(&["update-cache"]),
+        Opt::new(
+            "cache_valid_time",
+            Kind::Int,
+            "Do so only if they are older than this many seconds; implies update_cache.",
+        )
+        .default("0"),
+        Opt::new("update_cache_retries", Kind::Int, "How often to try.").default("5"),
+        Opt::new("update_cache_retry_max_delay", Kind::Int, "The longest pause between two tries, in seconds.")
+            .default("12"),
+        Opt::new("deb", Kind::Str, "A package file on the host, or its address."),
+        Opt::new(
+            "upgrade",
+            Kind::Str,
+            "Upgrade all packages: `yes` or `safe`, or `dist` (`full`), which may remove some.",
+        )
+        .default("\"no\"")
+        .choices(&["dist", "full", "no", "safe", "yes", "True", "False"]),
+        Opt::new("purge", Kind::Bool, "Remove configuration files too.").default("false"),
+        Opt::new("autoremove", Kind::Bool, "Remove packages that came along and are not needed any more.")
+            .default("false"),
+        Opt::new("autoclean", Kind::Bool, "Delete downloaded packages that cannot be downloaded any more.")
+            .default("false"),
+        Opt::new("clean", Kind::Bool, "Delete all downloaded packages.").default("false"),
+        Opt::new("default_release", Kind::Str, "The release to take packages from.").aliases(&["default-release"]),
+        Opt::new(
+            "install_recommends",
+            Kind::Bool,
+            "Whether recommended packages come along; apt's own setting, if it is not given.",
+        )
+        .aliases(&["install-recommends"]),
+        Opt::new("only_upgrade", Kind::Bool, "Upgrade packages that are installed, but install none.").default("false"),
+        Opt::new("force", Kind::Bool, "Go on where apt would stop, with all the dangers.").default("false"),
+        Opt::new("allow_unauthenticated", Kind::Bool, "Accept packages that are not signed.")
+            .aliases(&["allow-unauthenticated"])
+            .default("false"),
+        Opt::new("allow_downgrade", Kind::Bool, "Install older versions over newer ones.")
+            .aliases(&["allow-downgrade", "allow_downgrades", "allow-downgrades"])
+            .default("false"),
+        Opt::new("allow_change_held_packages", Kind::Bool, "Change packages that are on hold.").default("false"),
+        Opt::new("dpkg_options", Kind::Str, "Options for dpkg, separated by commas.")
+            .default("\"force-confdef,force-confold\""),
+        Opt::new("fail_on_autoremove", Kind::Bool, "Fail rather than remove a package on the way.").default("false"),
+        Opt::new("force_apt_get", Kind::Bool, "apt-get is always used; accepted for old playbooks.").default("false"),
+        Opt::new(
+            "policy_rc_d",
+            Kind::Int,
+            "What /usr/sbin/policy-rc.d answers meanwhile: 101 keeps services from being started.",
+        ),
+        Opt::new("lock_timeout", Kind::Int, "Seconds to wait for another process that holds a lock.").default("60"),
+        Opt::new("auto_install_module_deps", Kind::Bool, "Nothing is needed on the host; accepted for old playbooks.")
+            .default("true"),
+    ],
+    mutually_exclusive: &[&["deb", "name"], &["deb", "upgrade"], &["name", "upgrade"]],
+    required_one_of: &[&[
+        "autoremove",
+        "deb",
+        "name",
+        "update_cache",
+        "cache_valid_time",
+        "upgrade",
+        "autoclean",
+        "clean",
+    ]],
+    examples: "- name: Install packages\n  ansible.builtin.apt:\n    name: [curl, socat=1.7*]\n    update_cache: true\n    cache_valid_time: 3600\n",
+    returns: &[
+        Return {
+            name: "cache_updated",
+            kind: "bool",
+            when: "always",
+            doc: "Whether the lists of packages were read anew.",
+        },
+        Return {
+            name: "cache_update_time",
+            kind: "int",
+            when: "always",
+            doc: "When that was done last, as seconds of the epoch.",
+        },
+        Return { name: "stdout", kind: "str", when: "apt ran", doc: "What apt-get printed." },
+        Return { name: "stderr", kind: "str", when: "apt ran", doc: "What apt-get printed as errors." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for Apt {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        plan(args, host)
+    }
+}
+
+/// What one task asks for, beyond the lists of packages.
+#[derive(Debug, Clone)]
+enum Work {
+    Packages { wishes: Vec<Wish>, latest: bool },
+    Removal { names: Vec<String> },
+    BuildDependencies { names: Vec<String> },
+    File { path: String },
+    Upgrade { whole: bool },
+    Repair,
+    Autoremove,
+    Autoclean,
+    Clean,
+    Nothing,
+}
+
+/// The plan of `apt`, and of `package` where apt is the package manager.
+pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
+    let settings = Settings::of(args)?;
+    let cache = Cache::of(args);
+    let work = work_of(args)?;
+    let refresh = cache.wanted().then_some(cache);
+    let updated = cache::updated_at();
+    let lock =
+        Duration::from_secs(args.int("lock_timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(60));
+    let commands = decide(&work, &settings, host)?;
+    let only_lists = matches!(work, Work::Nothing);
+    if commands.is_empty() && refresh.is_none() {
+        return Ok(Plan::unchanged().with("cache_updated", false).with("cache_update_time", updated));
+    }
+    let mut prediction = None;
+    if host.check() && !commands.is_empty() {
+        prediction = Some(run::simulate(&commands, &settings, refresh.is_some(), host)?);
+    }
+    let changed = only_lists || !commands.is_empty();
+    let apply = move |host: &Host, outcome: &mut Outcome| {
+        dpkg::wait_for_locks(lock, host)?;
+        let mut commands = commands;
+        if let Some(cache) = &refresh {
+            cache.refresh(host)?;
+            outcome.set("cache_updated", true);
+            outcome.set("cache_update_time", cache::updated_at());
+            // Newer lists can offer newer versions.
+            commands = decide(&work, &settings, host)?;
+        }
+        outcome.changed = only_lists || !commands.is_empty();
+        if commands.is_empty() {
+            return Ok(());
+        }
+        run::repair(&settings, host)?;
+        let _policy = run::Policy::set(settings.policy)?;
+        let (mut stdout, mut stderr) = (String::new(), String::new());
+        for command in &commands {
+            let output = run::apt_get(command, &settings, lock, host)?;
+            stdout.push_str(&output.stdout_text());
+            stderr.push_str(&output.stderr_text());
+        }
+        if host.diff() {
+            outcome.diff.push(Diff { prepared: Some(run::announced(&stdout)), ..Diff::default() });
+        }
+        if matches!(work, Work::Autoremove | Work::Autoclean | Work::Repair | Work::Upgrade { .. }) {
+            outcome.changed = run::did_something(&stdout);
+        }
+        outcome.set("stdout", stdout);
+        outcome.set("stderr", stderr);
+        Ok(())
+    };
+    let mut plan = Plan::change(apply).with("cache_updated", false).with("cache_update_time", updated);
+    plan.outcome.changed = changed;
+    if let Some(prediction) = prediction {
+        plan.outcome.changed = changed && prediction.changes;
+        if host.diff() {
+            plan = plan.with_diff(Diff { prepared: Some(run::announced(&prediction.stdout)), ..Diff::default() });
+        }
+        if let Some(warning) = prediction.warning {
+            plan = plan.with_warning(warning);
+        }
+        plan = plan.with("stdout", prediction.stdout);
+    }
+    Ok(plan)
+}
+
+fn work_of(args: &Args) -> Result<Work, Failure> {
+    let names: Vec<String> =
+        args.list("name").into_iter().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let state = args.str("state").unwrap_or("present");
+    let upgrade = args.str("upgrade").unwrap_or("no");
+    if let Some(path) = args.str("deb") {
+        if state != "present" {
+            return Err(Failure::new("deb only supports state=present"));
+        }
+        return Ok(Work::File { path: path.to_owned() });
+    }
+    if names == ["*"] && state == "latest" {
+        return Ok(Work::Upgrade { whole: false });
+    }
+    match upgrade {
+        "dist" | "full" => return Ok(Work::Upgrade { whole: true }),
+        "safe" | "yes" | "True" => return Ok(Work::Upgrade { whole: false }),
+        _ => {}
+    }
+    match state {
+        "fixed" => return Ok(Work::Repair),
+        "build-dep" if !names.is_empty() => return Ok(Work::BuildDependencies { names }),
+        "absent" if !names.is_empty() => return Ok(Work::Removal { names }),
+        "present" | "latest" if !names.is_empty() => {
+            let wishes: Vec<Wish> = names.iter().map(|name| Wish::parse(name)).collect::<Result<_, _>>()?;
+            if let Some(wish) = wishes.iter().find(|wish| state == "latest" && wish.version.is_some()) {
+                return Err(Failure::new(format!("version number inconsistent with state=latest: {}", wish.written)));
+            }
+            return Ok(Work::Packages { wishes, latest: state == "latest" });
+        }
+        _ => {}
+    }
+    Ok(if args.bool("clean") {
+        Work::Clean
+    } else if args.bool("autoclean") {
+        Work::Autoclean
+    } else if args.bool("autoremove") {
+        Work::Autoremove
+    } else {
+        Work::Nothing
+    })
+}
+
+/// The words of the apt-get commands that are needed; none if all is as it should be. Reads only.
+fn decide(work: &Work, settings: &Settings, host: &Host) -> Result<Vec<Vec<String>>, Failure> {
+    let one = |verb: &str, names: Vec<String>| {
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let mut words = vec![verb.to_owned()];
+        words.extend(names);
+        vec![words]
+    };
+    let database = Database::of_host();
+    Ok(match work {
+        Work::Nothing => Vec::new(),
+        Work::Clean => vec![vec!["clean".to_owned()]],
+        Work::Autoclean => simulated(&["autoclean"], settings, host)?,
+        Work::Autoremove => simulated(&["autoremove"], settings, host)?,
+        Work::Repair => simulated(&["--fix-broken", "install"], settings, host)?,
+        Work::Upgrade { whole: true } => simulated(&["dist-upgrade"], settings, host)?,
+        Work::Upgrade { whole: false } => simulated(&["upgrade", "--with-new-pkgs"], settings, host)?,
+        Work::BuildDependencies { names } => {
+            let mut words = vec!["build-dep"];
+            words.extend(names.iter().map(String::as_str));
+            simulated(&words, settings, host)?
+        }
+        Work::Removal { names } => one("remove", request::to_remove(names, &database, settings.purge)),
+        Work::Packages { wishes, latest } => {
+            one("install", request::to_install(wishes, *latest, settings, &database, host)?)
+        }
+        Work::File { path } => one("install", request::file_to_install(path, settings, &database, host)?),
+    })
+}
+
+/// A command that decides by itself what there is to do, if there is anything.
+fn simulated(words: &[&str], settings: &Settings, host: &Host) -> Result<Vec<Vec<String>>, Failure> {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let prediction = run::simulate(std::slice::from_ref(&words), settings, false, host)?;
+    Ok(if prediction.changes { vec![words] } else { Vec::new() })
+}

@@ -1,0 +1,270 @@
+use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
+
+use super::Database;
+use crate::{
+    Args, Failure, Host,
+    process::{Command, Output},
+};
+
+/// How apt-get is to do what it does.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Settings {
+    pub(super) purge: bool,
+    pub(super) only_upgrade: bool,
+    pub(super) change_held: bool,
+    pub(super) force: bool,
+    pub(super) default_release: Option<String>,
+    pub(super) policy: Option<i64>,
+    autoremove: bool,
+    keep_all: bool,
+    recommends: Option<bool>,
+    unauthenticated: bool,
+    downgrade: bool,
+    dpkg_options: Vec<String>,
+}
+
+impl Settings {
+    pub(super) fn of(args: &Args) -> Result<Settings, Failure> {
+        let dpkg_options = args.str("dpkg_options").unwrap_or("force-confdef,force-confold");
+        Ok(Settings {
+            purge: args.bool("purge"),
+            only_upgrade: args.bool("only_upgrade"),
+            change_held: args.bool("allow_change_held_packages"),
+            force: args.bool("force"),
+            default_release: args.str("default_release").filter(|release| !release.is_empty()).map(str::to_owned),
+            policy: args.int("policy_rc_d"),
+            autoremove: args.bool("autoremove"),
+            keep_all: args.bool("fail_on_autoremove"),
+            recommends: args.maybe_bool("install_recommends"),
+            unauthenticated: args.bool("allow_unauthenticated"),
+            downgrade: args.bool("allow_downgrade"),
+            dpkg_options: dpkg_options
+                .split(',')
+                .filter(|option| !option.is_empty())
+                .map(|option| format!("--{option}"))
+                .collect(),
+        })
+    }
+
+    fn words(&self) -> Vec<String> {
+        let mut words = vec!["-y".to_owned()];
+        for option in &self.dpkg_options {
+            words.extend(["-o".to_owned(), format!("Dpkg::Options::={option}")]);
+        }
+        let mut add = |wanted: bool, word: &str| {
+            if wanted {
+                words.push(word.to_owned());
+            }
+        };
+        add(self.purge, "--purge");
+        add(self.autoremove, "--auto-remove");
+        add(self.keep_all, "--no-remove");
+        add(self.only_upgrade, "--only-upgrade");
+        add(self.unauthenticated, "--allow-unauthenticated");
+        add(self.downgrade, "--allow-downgrades");
+        add(self.change_held, "--allow-change-held-packages");
+        // What apt-get once called --force-yes.
+        add(self.force, "--allow-downgrades");
+        add(self.force, "--allow-remove-essential");
+        add(self.force, "--allow-change-held-packages");
+        add(self.recommends == Some(false), "--no-install-recommends");
+        add(self.recommends == Some(true), "--install-recommends");
+        if let Some(release) = &self.default_release {
+            words.extend(["-t".to_owned(), release.clone()]);
+        }
+        words
+    }
+}
+
+/// A command that never asks anything and speaks English.
+pub(super) fn environment(command: Command) -> Command {
+    command.plain_locale().variable("DEBIAN_FRONTEND", "noninteractive").variable("DEBIAN_PRIORITY", "critical")
+}
+
+/// apt-get.
+pub(super) fn command() -> Command {
+    environment(Command::new("apt-get"))
+}
+
+/// Runs apt-get to change something.
+pub(super) fn apt_get(words: &[String], settings: &Settings, lock: Duration, host: &Host) -> Result<Output, Failure> {
+    // Another process may take the lock in the moment between looking and starting.
+    let waits = format!("DPkg::Lock::Timeout={}", lock.as_secs());
+    let command = command().args(settings.words()).args(["-o", &waits]).args(words.iter().cloned()).live();
+    let shown = command.words().join(" ");
+    let output = command.run(host)?;
+    if output.success() { Ok(output) } else { Err(failure(&shown, &output)) }
+}
+
+fn failure(shown: &str, output: &Output) -> Failure {
+    let error = output.stderr_text();
+    let unknown = error.lines().find_map(|line| line.strip_prefix("E: Unable to locate package "));
+    let message = match unknown {
+        Some(name) => format!("No package matching '{}' is available", name.trim()),
+        None => format!("'{shown}' failed: {}", error.trim()),
+    };
+    Failure::new(message).with("rc", output.rc).with("stdout", output.stdout_text()).with("stderr", error)
+}
+
+/// What apt-get says it would do.
+pub(super) struct Prediction {
+    pub(super) changes: bool,
+    pub(super) stdout: String,
+    pub(super) warning: Option<String>,
+}
+
+/// Asks apt-get to only pretend. Where the lists are to be read anew first, a package that is unknown may become known by it.
+pub(super) fn simulate(
+    commands: &[Vec<String>],
+    settings: &Settings,
+    lists_to_come: bool,
+    host: &Host,
+) -> Result<Prediction, Failure> {
+    let mut prediction = Prediction { changes: false, stdout: String::new(), warning: None };
+    for words in commands {
+        if words.first().is_some_and(|verb| verb == "clean") {
+            prediction.changes = true;
+            continue;
+        }
+        let command = command().arg("--simulate").args(settings.words()).args(words.iter().cloned());
+        let shown = command.words().join(" ");
+        let output = command.run(host)?;
+        if !output.success() {
+            let failure = failure(&shown, &output);
+            if lists_to_come {
+                prediction.changes = true;
+                prediction.warning = Some(format!("With the lists of packages as they are: {}", failure.message));
+                continue;
+            }
+            return Err(failure);
+        }
+        let text = output.stdout_text();
+        prediction.changes |= simulated_something(&text);
+        prediction.stdout.push_str(&text);
+    }
+    Ok(prediction)
+}
+
+/// Whether a pretended run has a line about a package.
+fn simulated_something(text: &str) -> bool {
+    text.lines().any(|line| ["Inst ", "Remv ", "Purg ", "Conf ", "Del "].iter().any(|start| line.starts_with(start)))
+}
+
+/// Whether a real run did something: `3 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.`
+pub(super) fn did_something(text: &str) -> bool {
+    let summary = text.lines().find(|line| line.contains(" upgraded, ") && line.contains(" newly installed, "));
+    let numbers = summary.map(|line| {
+        let words = line.split([' ', ',']).filter_map(|word| word.parse::<u32>().ok());
+        words.take(3).sum::<u32>()
+    });
+    numbers.map_or_else(|| text.lines().any(|line| line.starts_with("Del ")), |numbers| numbers > 0)
+}
+
+/// The paragraphs in which apt-get announces what it does to which packages.
+pub(super) fn announced(text: &str) -> String {
+    let mut announced = String::new();
+    let mut inside = false;
+    for line in text.lines() {
+        if line.starts_with("The following") || line.starts_with("  ") {
+            inside = inside || line.starts_with("The following");
+            if inside {
+                announced.push_str(line);
+                announced.push('\n');
+            }
+        } else {
+            inside = false;
+        }
+    }
+    announced
+}
+
+/// Completes an installation that was interrupted: dpkg refuses anything else before that.
+pub(super) fn repair(settings: &Settings, host: &Host) -> Result<(), Failure> {
+    let journal = std::fs::read_dir("/var/lib/dpkg/updates").map(|entries| entries.count()).unwrap_or(0);
+    let broken = Database::of_host().broken;
+    if journal == 0 && broken.is_empty() {
+        return Ok(());
+    }
+    let names = if broken.is_empty() { "packages".to_owned() } else { broken.join(", ") };
+    host.warn(format!(
+        "An earlier installation of {names} was interrupted; it is completed with dpkg --configure -a first."
+    ));
+    let output = environment(Command::new("dpkg"))
+        .args(settings.dpkg_options.clone())
+        .args(["--configure", "-a"])
+        .live()
+        .run(host)?;
+    if output.success() {
+        return Ok(());
+    }
+    let error = output.stderr_text();
+    Err(Failure::new(format!(
+        "An earlier installation was interrupted, and dpkg --configure -a cannot complete it: {}",
+        error.trim()
+    ))
+    .with("rc", output.rc)
+    .with("stdout", output.stdout_text())
+    .with("stderr", error))
+}
+
+/// Keeps services from being started while packages are installed, and restores what was there.
+pub(super) struct Policy {
+    before: Option<Vec<u8>>,
+    set: bool,
+}
+
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+impl Policy {
+    pub(super) fn set(answer: Option<i64>) -> Result<Policy, Failure> {
+        let Some(answer) = answer else { return Ok(Policy { before: None, set: false }) };
+        let before = std::fs::read(POLICY).ok();
+        let wrote = std::fs::write(POLICY, format!("#!/bin/sh\nexit {answer}\n"))
+            .and_then(|()| std::fs::set_permissions(POLICY, std::fs::Permissions::from_mode(0o755)));
+        wrote.map_err(|error| Failure::new(format!("{POLICY} could not be written: {error}.")))?;
+        Ok(Policy { before, set: true })
+    }
+}
+
+impl Drop for Policy {
+    fn drop(&mut self) {
+        if !self.set {
+            return;
+        }
+        let _ = match &self.before {
+            Some(before) => std::fs::write(Path::new(POLICY), before),
+            None => std::fs::remove_file(POLICY),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_apt_get_prints_says_whether_it_did_something() {
+        assert!(simulated_something("Inst socat (1.7.4 Debian:12 [amd64])\nConf socat (1.7.4)\n"));
+        assert!(!simulated_something("0 upgraded, 0 newly installed, 0 to remove and 3 not upgraded.\n"));
+        assert!(did_something("1 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.\n"));
+        assert!(!did_something("0 upgraded, 0 newly installed, 0 to remove and 7 not upgraded.\n"));
+        assert!(did_something("Reading package lists...\nDel socat 1.7 [300 kB]\n"));
+    }
+
+    #[test]
+    fn announcements_are_what_the_difference_shows() {
+        let text = "Reading package lists...\nThe following NEW packages will be installed:\n  curl libcurl4\n0 upgraded, 2 newly installed, 0 to remove and 0 not upgraded.\n  stray\n";
+        assert_eq!(announced(text), "The following NEW packages will be installed:\n  curl libcurl4\n");
+    }
+
+    #[test]
+    fn an_unknown_package_is_named() {
+        let output = Output {
+            rc: 100,
+            stdout: Vec::new(),
+            stderr: b"E: Unable to locate package nope\n".to_vec(),
+            truncated: false,
+        };
+        assert_eq!(failure("apt-get", &output).message, "No package matching 'nope' is available");
+    }
+}

@@ -1,0 +1,62 @@
+use std::{io::Write, path::Path};
+
+use crate::{
+    Failure,
+    files::{attributes::Attributes, backup, staged::Staged},
+    process::reason,
+};
+
+/// A configuration file's text; empty if there is none yet.
+pub(super) fn read(path: &str) -> Result<String, Failure> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(Failure::new(format!("{path} cannot be read: {}.", reason(&error)))),
+    }
+}
+
+/// Replaces a configuration file as a whole, so that nobody ever reads half of it. A file that is a mount point of its own, as some are
+/// in containers, is overwritten in place. Returns the name of the copy of the old one, if it was to be kept.
+pub(super) fn replace(path: &str, text: &str, keep_old: bool) -> Result<Option<String>, Failure> {
+    let mut attributes = Attributes::default();
+    attributes.unsafe_writes = true;
+    // A link stays; what it points to is replaced.
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| Path::new(path).to_owned());
+    let copy = if keep_old { backup::make(&real)? } else { None };
+    let mut staged = Staged::beside(&real, &attributes)?;
+    staged
+        .file()
+        .write_all(text.as_bytes())
+        .map_err(|error| Failure::new(format!("{path} could not be written: {}.", reason(&error))))?;
+    staged.commit(&attributes)?;
+    Ok(copy.map(|copy| copy.to_string_lossy().into_owned()))
+}
+
+/// The same for a folder that may be missing, such as `/etc/modules-load.d`.
+pub(super) fn replace_making_folder(path: &str, text: &str) -> Result<(), Failure> {
+    if let Some(folder) = Path::new(path).parent() {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::new(format!("{} could not be made: {}.", folder.display(), reason(&error))))?;
+    }
+    replace(path, text, false).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_its_mode_and_links_stay() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("real"), folder.path().join("link"));
+        std::fs::write(&file, "old").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(&file, &link).unwrap();
+        let copy = replace(&link.to_string_lossy(), "new", true).unwrap().unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(std::fs::read_to_string(copy).unwrap(), "old");
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,283 @@
+//! `cron`: jobs that run at certain times.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use super::config_file;
+use crate::{
+    Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
+    files::backup,
+    process::{Command, reason},
+};
+
+/// The `cron` module.
+pub struct Cron;
+
+/// The line before each job that says which one it is; Ansible writes the same, so that both know each other's jobs.
+const MARK: &str = "#Ansible: ";
+
+static SPEC: Spec = Spec {
+    name: "cron",
+    summary: "Manage jobs of cron",
+    description: &[
+        "Jobs are known by their name, which stands in a comment before them. Without `cron_file`, the table is the user's own; with it, \
+         a file in /etc/cron.d.",
+    ],
+    options: &[
+        Opt::required("name", Kind::Str, "What the job is called, or, with `env`, the variable."),
+        Opt::new("job", Kind::Str, "The command, or the variable's value.").aliases(&["value"]),
+        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["absent", "present"]),
+        Opt::new("user", Kind::Str, "Whose table, or, in a `cron_file`, as whom the job runs."),
+        Opt::new("cron_file", Kind::Path, "A file in /etc/cron.d instead of a user's table."),
+        Opt::new("backup", Kind::Bool, "Keep a copy of the old table.").default("false"),
+        Opt::new("minute", Kind::Str, "0 to 59, `*`, `*/2`.").default("\"*\""),
+        Opt::new("hour", Kind::Str, "0 to 23.").default("\"*\""),
+        Opt::new("day", Kind::Str, "1 to 31.").aliases(&["dom"]).default("\"*\""),
+        Opt::new("month", Kind::Str, "1 to 12.").default("\"*\""),
+        Opt::new("weekday", Kind::Str, "0 (Sunday) to 6.").aliases(&["dow"]).default("\"*\""),
+        Opt::new("special_time", Kind::Str, "A name for a time.")
+            .choices(&["annually", "daily", "hourly", "monthly", "reboot", "weekly", "yearly"]),
+        Opt::new("disabled", Kind::Bool, "Keep the job as a comment.").default("false"),
+        Opt::new("env", Kind::Bool, "A variable of the table instead of a job.").default("false"),
+        Opt::new("insertafter", Kind::Str, "With `env`: after this variable."),
+        Opt::new("insertbefore", Kind::Str, "With `env`: before this variable."),
+    ],
+    mutually_exclusive: &[&["insertafter", "insertbefore"]],
+    required_if: &[("state", "present", &["job"])],
+    examples: "- name: Renew certificates on Mondays\n  ansible.builtin.cron:\n    name: renew certificates\n    weekday: 1\n    hour: 3\n    minute: 0\n    job: /usr/local/bin/renew\n",
+    returns: &[
+        Return { name: "jobs", kind: "list", when: "always", doc: "The names of the table's jobs." },
+        Return { name: "envs", kind: "list", when: "always", doc: "The names of its variables." },
+        Return { name: "cron_file", kind: "str", when: "cron_file was given", doc: "The file." },
+    ],
+    ..Spec::EMPTY
+};
+
+fn with_job(text: &str, name: &str, job: &str) -> String {
+    let mark = format!("{MARK}{name}");
+    let mut lines: Vec<String> = Vec::new();
+    let mut source = text.lines();
+    let mut written = false;
+    while let Some(line) = source.next() {
+        lines.push(line.to_owned());
+        if line == mark {
+            source.next();
+            lines.push(job.to_owned());
+            written = true;
+        }
+    }
+    if !written {
+        lines.extend([mark, job.to_owned()]);
+    }
+    lines.join("\n") + "\n"
+}
+
+fn without_job(text: &str, name: &str) -> String {
+    let mark = format!("{MARK}{name}");
+    let mut kept = String::new();
+    let mut source = text.lines();
+    while let Some(line) = source.next() {
+        if line == mark {
+            source.next();
+        } else {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+fn variable(line: &str) -> Option<&str> {
+    let (name, _) = line.split_once('=')?;
+    let name = name.trim();
+    (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')).then_some(name)
+}
+
+fn with_variable(
+    text: &str,
+    name: &str,
+    line: &str,
+    after: Option<&str>,
+    before: Option<&str>,
+) -> Result<String, Failure> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if let Some(found) = lines.iter_mut().find(|found| variable(found) == Some(name)) {
+        *found = line.to_owned();
+    } else if let Some(neighbour) = after.or(before) {
+        let at = lines.iter().position(|found| variable(found) == Some(neighbour));
+        let at = at.ok_or_else(|| Failure::new(format!("Variable named '{neighbour}' not found.")))?;
+        lines.insert(at + usize::from(after.is_some()), line.to_owned());
+    } else {
+        lines.insert(0, line.to_owned());
+    }
+    Ok(lines.join("\n") + "\n")
+}
+
+fn job_line(args: &Args) -> Result<String, Failure> {
+    let job = args.required("job")?.trim_matches(['\r', '\n']);
+    let comment = if args.bool("disabled") { "#" } else { "" };
+    let user = match (args.str("cron_file"), args.str("user")) {
+        (Some(_), Some(user)) => format!("{user} "),
+        (Some(_), None) => {
+            return Err(Failure::new("To use cron_file=... parameter you must specify user=... as well"));
+        }
+        (None, _) => String::new(),
+    };
+    if let Some(time) = args.str("special_time") {
+        return Ok(format!("{comment}@{time} {user}{job}"));
+    }
+    let time = ["minute", "hour", "day", "month", "weekday"].map(|name| args.str(name).unwrap_or("*"));
+    Ok(format!("{comment}{} {user}{job}", time.join(" ")))
+}
+
+/// Where the table is.
+enum Table {
+    File(String),
+    User(Option<String>),
+}
+
+impl Table {
+    fn read(&self, host: &Host) -> Result<String, Failure> {
+        match self {
+            Table::File(path) => config_file::read(path),
+            Table::User(user) => {
+                let output = crontab(user).arg("-l").run(host)?;
+                // A user without a table is told so with an error.
+                let text = output.stdout_text();
+                Ok(text
+                    .lines()
+                    .skip_while(|line| line.starts_with("# DO NOT EDIT") || line.starts_with("# ("))
+                    .map(|line| format!("{line}\n"))
+                    .collect())
+            }
+        }
+    }
+
+    fn write(&self, text: &str, host: &Host) -> Result<(), Failure> {
+        match self {
+            Table::File(path) if text.trim().is_empty() => fs::remove_file(path)
+                .map_err(|error| Failure::new(format!("{path} could not be removed: {}.", reason(&error)))),
+            Table::File(path) => {
+                config_file::replace(path, text, false)?;
+                // cron does not run files that others can write.
+                let mode = fs::metadata(path).map(|metadata| metadata.permissions().mode()).unwrap_or(0o644);
+                fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o644 | 0o600))
+                    .map_err(|error| Failure::new(format!("{path} could not be closed to others: {}.", reason(&error))))
+            }
+            Table::User(user) => {
+                let output = crontab(user).arg("-").input(text.as_bytes().to_vec()).run(host)?;
+                if output.success() { Ok(()) } else { Err(output.failure(&["crontab".to_owned()])) }
+            }
+        }
+    }
+}
+
+fn crontab(user: &Option<String>) -> Command {
+    let command = Command::new("crontab").plain_locale();
+    match user {
+        Some(user) => command.args(["-u", user]),
+        None => command,
+    }
+}
+
+impl Module for Cron {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let name = args.required("name")?.to_owned();
+        let present = args.str("state") != Some("absent");
+        let table = match args.str("cron_file") {
+            Some(file) if file.starts_with('/') => Table::File(file.to_owned()),
+            Some(file) => Table::File(format!("/etc/cron.d/{file}")),
+            None => Table::User(args.str("user").map(str::to_owned)),
+        };
+        let before = table.read(host)?;
+        let after = match (args.bool("env"), present) {
+            (false, true) => with_job(&before, &name, &job_line(args)?),
+            (false, false) => without_job(&before, &name),
+            (true, true) => {
+                let line = format!("{name}=\"{}\"", args.required("job")?);
+                with_variable(&before, &name, &line, args.str("insertafter"), args.str("insertbefore"))?
+            }
+            (true, false) => {
+                before.lines().filter(|line| variable(line) != Some(&name)).map(|line| format!("{line}\n")).collect()
+            }
+        };
+        let jobs: Vec<String> = after.lines().filter_map(|line| line.strip_prefix(MARK)).map(str::to_owned).collect();
+        let envs: Vec<String> = after.lines().filter_map(variable).map(str::to_owned).collect();
+        let same = before.trim_end() == after.trim_end();
+        let keep_old = args.bool("backup");
+        let file = match &table {
+            Table::File(path) => Some(path.clone()),
+            Table::User(_) => None,
+        };
+        let plan = if same {
+            Plan::unchanged()
+        } else {
+            let diff = host.diff().then(|| Diff::of(file.as_deref().unwrap_or("crontab"), before, after.clone()));
+            let plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
+                if let (true, Table::File(path)) = (keep_old, &table)
+                    && let Some(copy) = backup::make(Path::new(path))?
+                {
+                    outcome.set("backup_file", copy.to_string_lossy().into_owned());
+                }
+                table.write(&after, host)
+            });
+            match diff {
+                Some(diff) => plan.with_diff(diff),
+                None => plan,
+            }
+        };
+        let plan = plan.with("jobs", jobs).with("envs", envs);
+        Ok(match file {
+            Some(file) => plan.with("cron_file", file),
+            None => plan,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn jobs_are_known_by_their_names() {
+        let text = "MAILTO=\"root\"\n#Ansible: one\n* * * * * /bin/one\n0 1 * * * /bin/own\n";
+        let more = with_job(text, "two", "@daily /bin/two");
+        assert_eq!(more, format!("{text}#Ansible: two\n@daily /bin/two\n"));
+        assert_eq!(
+            with_job(&more, "one", "5 * * * * /bin/one"),
+            more.replace("* * * * * /bin/one", "5 * * * * /bin/one")
+        );
+        assert_eq!(without_job(&more, "two"), text);
+        assert_eq!(
+            with_variable(text, "MAILTO", "MAILTO=\"ada\"", None, None).unwrap().lines().next(),
+            Some("MAILTO=\"ada\"")
+        );
+        assert!(with_variable(text, "PATH", "PATH=\"/bin\"", Some("NONE"), None).is_err());
+        assert_eq!(variable("0 1 * * * a=b"), None);
+    }
+
+    #[test]
+    fn a_file_of_jobs_is_made_changed_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("jobs");
+        let run = |extra: serde_json::Value| {
+            let mut arguments = json!({ "name": "renew", "user": "root", "job": "/bin/renew", "minute": 0, "hour": "3", "cron_file": file });
+            for (key, value) in extra.as_object().unwrap() {
+                arguments[key] = value.clone();
+            }
+            crate::run(&Cron, &arguments, &Host::alone(false, false))
+        };
+        assert_eq!(run(json!({}))["jobs"], json!(["renew"]));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "#Ansible: renew\n0 3 * * * root /bin/renew\n");
+        assert_eq!(run(json!({}))["changed"], false);
+        assert_eq!(run(json!({ "disabled": true }))["changed"], true);
+        assert!(fs::read_to_string(&file).unwrap().contains("\n#0 3 "));
+        assert_eq!(run(json!({ "state": "absent" }))["changed"], true);
+        assert!(!file.exists());
+    }
+}

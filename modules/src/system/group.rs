@@ -1,0 +1,161 @@
+//! `group`: groups of the host.
+
+use crate::{
+    Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
+    accounts::{self, Group as Known},
+    process::Command,
+};
+
+/// The `group` module.
+pub struct Group;
+
+static SPEC: Spec = Spec {
+    name: "group",
+    summary: "Manage groups",
+    description: &["Adds, changes and removes groups with groupadd, groupmod and groupdel."],
+    options: &[
+        Opt::required("name", Kind::Str, "The group."),
+        Opt::new("gid", Kind::Int, "Its number."),
+        Opt::new("state", Kind::Str, "Whether it exists.").default("\"present\"").choices(&["absent", "present"]),
+        Opt::new("system", Kind::Bool, "A new group gets a number for system groups.").default("false"),
+        Opt::new("non_unique", Kind::Bool, "Another group may have the same number.").default("false"),
+        Opt::new("local", Kind::Bool, "Look only at the host's own groups.").default("false"),
+        Opt::new("force", Kind::Bool, "Remove a group that is a user's primary one.").default("false"),
+        Opt::new("gid_min", Kind::Int, "The smallest number a new group may get."),
+        Opt::new("gid_max", Kind::Int, "The largest number a new group may get."),
+    ],
+    required_if: &[("non_unique", "True", &["gid"])],
+    examples: "- name: A group for etcd\n  ansible.builtin.group:\n    name: etcd\n    system: true\n",
+    returns: &[
+        Return { name: "name", kind: "str", when: "always", doc: "The group." },
+        Return { name: "gid", kind: "int", when: "it exists", doc: "Its number." },
+        Return { name: "system", kind: "bool", when: "present", doc: "As it was asked for." },
+        Return { name: "state", kind: "str", when: "always", doc: "As it was asked for." },
+    ],
+    ..Spec::EMPTY
+};
+
+fn find(name: &str, local: bool) -> Option<Known> {
+    if local {
+        accounts::local_groups().into_iter().find(|group| group.name == name)
+    } else {
+        accounts::group_by_name(name)
+    }
+}
+
+/// The command that makes the group as it is asked for; none if it is so.
+fn command(args: &Args, known: Option<&Known>) -> Result<Option<Vec<String>>, Failure> {
+    let name = args.required("name")?.to_owned();
+    let number = |option: &str| args.int(option).map(|number| number.to_string());
+    let gid = number("gid");
+    let mut words: Vec<String> = Vec::new();
+    if args.str("state") == Some("absent") {
+        if known.is_none() {
+            return Ok(None);
+        }
+        words.push("groupdel".into());
+        if args.bool("force") {
+            words.push("-f".into());
+        }
+    } else {
+        match known {
+            None => {
+                words.push("groupadd".into());
+                if args.bool("system") {
+                    words.push("-r".into());
+                }
+                for (option, key) in [("gid_min", "GID_MIN"), ("gid_max", "GID_MAX")] {
+                    if let Some(value) = number(option) {
+                        words.extend(["-K".to_owned(), format!("{key}={value}")]);
+                    }
+                }
+            }
+            Some(known) if gid.as_ref().is_some_and(|gid| *gid != known.gid.to_string()) => {
+                words.push("groupmod".into())
+            }
+            Some(_) => return Ok(None),
+        }
+        if let Some(gid) = gid {
+            words.extend(["-g".to_owned(), gid]);
+            if args.bool("non_unique") {
+                words.push("-o".into());
+            }
+        }
+    }
+    words.push(name);
+    Ok(Some(words))
+}
+
+impl Module for Group {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let _ = host;
+        let name = args.required("name")?.to_owned();
+        if name.is_empty() || name.starts_with('-') || name.contains([':', '\n', ',']) {
+            return Err(Failure::new(format!("{name:?} is not a name for a group.")));
+        }
+        let local = args.bool("local");
+        let known = find(&name, local);
+        let state = args.str("state").unwrap_or("present").to_owned();
+        let present = state == "present";
+        let plan = match command(args, known.as_ref())? {
+            None => Plan::unchanged(),
+            Some(words) => {
+                let name = name.clone();
+                Plan::change(move |host: &Host, outcome: &mut Outcome| {
+                    let Some((program, rest)) = words.split_first() else { return Ok(()) };
+                    let output = Command::new(program).plain_locale().args(rest).run(host)?;
+                    if !output.success() {
+                        let said = output.stderr_text();
+                        return Err(Failure::new(said.trim()).with("rc", output.rc).with("name", name));
+                    }
+                    match find(&name, local) {
+                        Some(group) => outcome.set("gid", group.gid),
+                        None => _ = outcome.data.remove("gid"),
+                    }
+                    Ok(())
+                })
+            }
+        };
+        let plan = plan.with("name", name).with("state", state);
+        let plan = if present { plan.with("system", args.bool("system")) } else { plan };
+        Ok(match known.filter(|_| present) {
+            Some(known) => plan.with("gid", args.int("gid").unwrap_or(i64::from(known.gid))),
+            None => plan,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(arguments: serde_json::Value, known: Option<&Known>) -> Option<String> {
+        let args = Args::validate(&SPEC, &arguments, &Host::alone(false, false)).unwrap();
+        command(&args, known).unwrap().map(|words| words.join(" "))
+    }
+
+    #[test]
+    fn a_group_is_made_changed_and_removed() {
+        let etcd = Known { name: "etcd".into(), gid: 999, members: Vec::new() };
+        assert_eq!(words(json!({"name": "etcd", "system": true}), None).as_deref(), Some("groupadd -r etcd"));
+        assert_eq!(words(json!({"name": "etcd", "gid": 999}), Some(&etcd)), None);
+        assert_eq!(
+            words(json!({"name": "etcd", "gid": 1000, "non_unique": true}), Some(&etcd)).as_deref(),
+            Some("groupmod -g 1000 -o etcd")
+        );
+        assert_eq!(words(json!({"name": "etcd", "state": "absent"}), Some(&etcd)).as_deref(), Some("groupdel etcd"));
+        assert_eq!(words(json!({"name": "etcd", "state": "absent"}), None), None);
+    }
+
+    #[test]
+    fn a_group_that_is_there_is_left_alone() {
+        let result = crate::run(&Group, &json!({"name": "root"}), &Host::alone(false, false));
+        assert_eq!((result["changed"].clone(), result["gid"].clone()), (json!(false), json!(0)));
+    }
+}

@@ -1,0 +1,207 @@
+//! `hostname`: the name of the host.
+
+use super::config_file;
+use crate::{
+    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
+    facts::Root,
+    process::{self, Command},
+};
+
+/// The `hostname` module.
+pub struct Hostname;
+
+static SPEC: Spec = Spec {
+    name: "hostname",
+    summary: "Manage the host's name",
+    description: &[
+        "Sets the name that the kernel has now, and the one in the file that is read when the host starts. /etc/hosts is left alone.",
+    ],
+    options: &[
+        Opt::required("name", Kind::Str, "The name."),
+        Opt::new("use", Kind::Str, "Where the name is kept; found out, if it is not given.").choices(&[
+            "alpine", "debian", "freebsd", "generic", "macos", "macosx", "darwin", "openbsd", "openrc", "redhat",
+            "sles", "solaris", "systemd",
+        ]),
+    ],
+    examples: "- name: Name the host as the inventory does\n  ansible.builtin.hostname:\n    name: \"{{ inventory_hostname }}\"\n",
+    returns: &[Return { name: "name", kind: "str", when: "always", doc: "The name." }],
+    ..Spec::EMPTY
+};
+
+/// Where a distribution keeps the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeper {
+    /// `/etc/hostname` is nothing but the name.
+    Plain,
+    /// `/etc/conf.d/hostname` has `hostname="name"`.
+    OpenRc,
+    /// `/etc/sysconfig/network` has `HOSTNAME=name`.
+    RedHat,
+    /// `/etc/HOSTNAME` is nothing but the name.
+    Suse,
+    /// Nowhere: only the kernel is told.
+    Nowhere,
+}
+
+impl Keeper {
+    fn of(wanted: Option<&str>, root: &Root) -> Result<Keeper, Failure> {
+        Ok(match wanted {
+            Some("systemd" | "debian" | "alpine") => Keeper::Plain,
+            Some("openrc") => Keeper::OpenRc,
+            Some("redhat") => Keeper::RedHat,
+            Some("sles") => Keeper::Suse,
+            Some("generic") => Keeper::Nowhere,
+            Some(other) => return Err(Failure::new(format!("use {other} is for other systems than Linux."))),
+            None if root.exists("/etc/hostname") || root.exists("/run/systemd/system") => Keeper::Plain,
+            None if root.exists("/etc/conf.d/hostname") => Keeper::OpenRc,
+            None if root.exists("/etc/sysconfig/network") => Keeper::RedHat,
+            None if root.exists("/etc/HOSTNAME") => Keeper::Suse,
+            None => Keeper::Plain,
+        })
+    }
+
+    fn path(self) -> Option<&'static str> {
+        match self {
+            Keeper::Plain => Some("/etc/hostname"),
+            Keeper::OpenRc => Some("/etc/conf.d/hostname"),
+            Keeper::RedHat => Some("/etc/sysconfig/network"),
+            Keeper::Suse => Some("/etc/HOSTNAME"),
+            Keeper::Nowhere => None,
+        }
+    }
+
+    fn key(self) -> Option<&'static str> {
+        match self {
+            Keeper::OpenRc => Some("hostname"),
+            Keeper::RedHat => Some("HOSTNAME"),
+            _ => None,
+        }
+    }
+
+    fn name_in(self, text: &str) -> String {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        match self.key() {
+            Some(key) => {
+                let value = lines.filter_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('=')).next_back();
+                value.unwrap_or_default().trim().trim_matches(['"', '\'']).to_owned()
+            }
+            None => lines.map(str::to_owned).next().unwrap_or_default(),
+        }
+    }
+
+    fn with_name(self, text: &str, name: &str) -> String {
+        let Some(key) = self.key() else { return format!("{name}\n") };
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let new = if self == Keeper::OpenRc { format!("{key}=\"{name}\"") } else { format!("{key}={name}") };
+        match lines
+            .iter_mut()
+            .find(|line| line.trim().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('=')))
+        {
+            Some(line) => *line = new,
+            None => lines.push(new),
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+impl Module for Hostname {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let name = args.required("name")?.trim().to_owned();
+        check(&name)?;
+        let keeper = Keeper::of(args.str("use"), &Root::host())?;
+        let now = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let text = keeper.path().map(config_file::read).transpose()?.unwrap_or_default();
+        let kept = keeper.path().map(|_| keeper.name_in(&text));
+        let in_kernel = now != name;
+        let in_file = kept.as_deref().is_some_and(|kept| kept != name);
+        let facts = facts(&name);
+        if !in_kernel && !in_file {
+            return Ok(Plan::unchanged().with("name", name).with("ansible_facts", facts));
+        }
+        let shown = name.clone();
+        let diff = host.diff().then(|| {
+            let side = |name: &str| format!("hostname = {name}\n");
+            Diff { after: side(&name).into(), before: side(kept.as_deref().unwrap_or(&now)).into(), ..Diff::default() }
+        });
+        let plan = Plan::change(move |host: &Host, _: &mut Outcome| {
+            if in_file && let Some(path) = keeper.path() {
+                config_file::replace(path, &keeper.with_name(&text, &name), false)?;
+            }
+            if in_kernel && let Err(error) = rustix::system::sethostname(name.as_bytes()) {
+                // Some containers leave that right to a service outside.
+                let asked = process::find(host, "hostnamectl").is_some()
+                    && Command::new("hostnamectl").plain_locale().args(["set-hostname", &name]).run(host)?.success();
+                if !asked {
+                    return Err(Failure::new(format!(
+                        "The kernel did not take the name {name}: {error}. It will be used from the next start on."
+                    )));
+                }
+            }
+            Ok(())
+        });
+        let plan = plan.with("name", shown).with("ansible_facts", facts);
+        Ok(match diff {
+            Some(diff) => plan.with_diff(diff),
+            None => plan,
+        })
+    }
+}
+
+fn check(name: &str) -> Result<(), Failure> {
+    let letters = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
+    if name.is_empty() || !letters || name.starts_with(['-', '.']) {
+        return Err(Failure::new(format!(
+            "{name:?} is not a host name: it may have letters, digits, dots and dashes."
+        )));
+    }
+    // What the kernel keeps is shorter than what DNS allows.
+    if name.len() > 64 {
+        return Err(Failure::new(format!(
+            "The host name {name} has {} characters; Linux keeps at most 64.",
+            name.len()
+        )));
+    }
+    Ok(())
+}
+
+fn facts(name: &str) -> Map {
+    let mut facts = Map::new();
+    facts.insert("ansible_hostname".into(), name.split('.').next().unwrap_or(name).into());
+    facts.insert("ansible_nodename".into(), name.into());
+    facts.insert("ansible_fqdn".into(), name.into());
+    facts.insert("ansible_domain".into(), name.split_once('.').map(|(_, domain)| domain).unwrap_or_default().into());
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_keeper_reads_and_writes_its_own_way() {
+        assert_eq!(Keeper::Plain.name_in("# ours\nweb1\n"), "web1");
+        assert_eq!(Keeper::Plain.with_name("old\n", "web2"), "web2\n");
+        assert_eq!(Keeper::OpenRc.name_in("# x\nhostname=\"web1\"\n"), "web1");
+        assert_eq!(Keeper::OpenRc.with_name("# x\nhostname=\"web1\"\n", "web2"), "# x\nhostname=\"web2\"\n");
+        assert_eq!(Keeper::RedHat.with_name("NETWORKING=yes\n", "web2"), "NETWORKING=yes\nHOSTNAME=web2\n");
+    }
+
+    #[test]
+    fn impossible_names_are_refused() {
+        assert!(check("node-1.example.com").is_ok());
+        assert!(check("").is_err() && check("-x").is_err() && check("a b").is_err() && check(&"x".repeat(65)).is_err());
+    }
+
+    #[test]
+    fn the_name_the_host_has_is_no_change() {
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let result =
+            crate::run(&Hostname, &serde_json::json!({ "name": name, "use": "generic" }), &Host::alone(false, true));
+        assert_eq!(result["changed"], false, "{result}");
+        assert_eq!(result["ansible_facts"]["ansible_nodename"], name);
+    }
+}

@@ -1,0 +1,389 @@
+//! `mount`: file systems, now and in the table that is read when the host starts.
+
+use super::config_file;
+use crate::{
+    Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
+    facts::{Root, unescape},
+    process::{Command, reason},
+};
+
+/// The `mount` module.
+pub struct Mount;
+
+static SPEC: Spec = Spec {
+    name: "mount",
+    collection: "ansible.posix",
+    summary: "Manage mounted file systems and fstab",
+    description: &[
+        "`mounted` has a file system mounted and in fstab, `present` only in fstab, `ephemeral` only mounted; `unmounted` takes it away but \
+         leaves fstab, `absent` takes both away with the mount point, `absent_from_fstab` only the entry; `remounted` mounts it anew.",
+        "fstab is replaced as a whole, so that a host that loses power never starts with half of it.",
+    ],
+    options: &[
+        Opt::required("path", Kind::Path, "The mount point; `none` for swap space.").aliases(&["name"]),
+        Opt::required("state", Kind::Str, "What is wanted.").choices(&[
+            "absent",
+            "absent_from_fstab",
+            "mounted",
+            "present",
+            "unmounted",
+            "remounted",
+            "ephemeral",
+        ]),
+        Opt::new("src", Kind::Str, "The device, or what else is mounted."),
+        Opt::new("fstype", Kind::Str, "The type of the file system."),
+        Opt::new("opts", Kind::Str, "Options, separated by commas."),
+        Opt::new("opts_no_log", Kind::Bool, "The options carry a secret.").default("false"),
+        Opt::new("dump", Kind::Str, "The fifth field of fstab.").default("\"0\""),
+        Opt::new("passno", Kind::Str, "The sixth field of fstab: when the file system is checked.").default("\"0\""),
+        Opt::new("fstab", Kind::Str, "The table.").default("\"/etc/fstab\""),
+        Opt::new("boot", Kind::Bool, "Whether it is mounted when the host starts; otherwise `noauto` is added.")
+            .default("true"),
+        Opt::new("backup", Kind::Bool, "Keep a copy of the old table.").default("false"),
+    ],
+    required_if: &[
+        ("state", "mounted", &["src", "fstype"]),
+        ("state", "present", &["src", "fstype"]),
+        ("state", "ephemeral", &["src", "fstype"]),
+    ],
+    examples: "- name: Mount a disk for etcd\n  ansible.posix.mount:\n    path: /var/lib/etcd\n    src: LABEL=etcd\n    fstype: ext4\n    opts: noatime\n    state: mounted\n",
+    returns: &[Return {
+        name: "backup_file",
+        kind: "str",
+        when: "backup and changed",
+        doc: "The copy of the old table.",
+    }],
+    ..Spec::EMPTY
+};
+
+/// A line of fstab.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    source: String,
+    point: String,
+    kind: String,
+    options: String,
+    dump: String,
+    pass: String,
+}
+
+impl Entry {
+    fn parse(line: &str) -> Option<Entry> {
+        let line = line.trim();
+        if line.starts_with('#') {
+            return None;
+        }
+        let fields: Vec<String> = line.split_whitespace().map(unescape).collect();
+        let field = |at: usize, default: &str| fields.get(at).cloned().unwrap_or_else(|| default.to_owned());
+        (fields.len() >= 3).then(|| Entry {
+            source: field(0, ""),
+            point: field(1, ""),
+            kind: field(2, ""),
+            options: field(3, "defaults"),
+            dump: field(4, "0"),
+            pass: field(5, "0"),
+        })
+    }
+
+    fn line(&self) -> String {
+        let escape = |text: &str| text.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011");
+        let fields = [&self.source, &self.point, &self.kind, &self.options].map(|field| escape(field));
+        format!("{} {} {}", fields.join(" "), self.dump, self.pass)
+    }
+
+    /// Swap spaces all have the point `none`: there the source tells them apart.
+    fn is(&self, other: &Entry) -> bool {
+        self.point == other.point && (self.point != "none" || self.source == other.source)
+    }
+}
+
+fn with_entry(table: &str, entry: &Entry) -> String {
+    let mut text = String::new();
+    let mut written = false;
+    for line in table.lines() {
+        match Entry::parse(line) {
+            Some(found) if found.is(entry) => {
+                if !written {
+                    text.push_str(&if found == *entry { line.to_owned() } else { entry.line() });
+                    text.push('\n');
+                }
+                written = true;
+            }
+            _ => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    if !written {
+        text.push_str(&entry.line());
+        text.push('\n');
+    }
+    if text.trim_end_matches('\n') == table.trim_end_matches('\n') { table.to_owned() } else { text }
+}
+
+fn without_entry(table: &str, entry: &Entry) -> String {
+    let unwanted = |line: &str| {
+        let any_source = entry.source.is_empty();
+        Entry::parse(line).is_some_and(|found| {
+            found.point == entry.point && (entry.point != "none" || any_source || found.source == entry.source)
+        })
+    };
+    if table.lines().any(unwanted) {
+        table.lines().filter(|line| !unwanted(line)).map(|line| format!("{line}\n")).collect()
+    } else {
+        table.to_owned()
+    }
+}
+
+/// What is mounted at a point, the topmost first: source, type.
+fn mounted_at(mountinfo: &str, point: &str) -> Option<(String, String)> {
+    mountinfo.lines().rev().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let at = unescape(left.split(' ').nth(4)?);
+        let mut words = right.split(' ');
+        let (kind, source) = (words.next()?.to_owned(), unescape(words.next()?));
+        (at == point).then_some((source, kind))
+    })
+}
+
+impl Module for Mount {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let state = args.required("state")?.to_owned();
+        let fstab = args.required("fstab")?.to_owned();
+        let point = args.required("path")?;
+        let point = if point.len() > 1 { point.trim_end_matches('/') } else { point }.to_owned();
+        let mut options = args.str("opts").filter(|options| !options.is_empty()).unwrap_or("defaults").to_owned();
+        if !args.bool("boot") && !options.split(',').any(|option| option == "noauto") {
+            options.push_str(",noauto");
+        }
+        let text = |name: &str| args.str(name).unwrap_or_default().to_owned();
+        let entry = Entry {
+            source: text("src"),
+            point,
+            kind: text("fstype"),
+            options,
+            dump: text("dump"),
+            pass: text("passno"),
+        };
+        let before = config_file::read(&fstab)?;
+        let after = match state.as_str() {
+            "mounted" | "present" => with_entry(&before, &entry),
+            "absent" | "absent_from_fstab" => without_entry(&before, &entry),
+            _ => before.clone(),
+        };
+        let mountinfo = Root::host().read("/proc/self/mountinfo").unwrap_or_default();
+        let mounted = mounted_at(&mountinfo, &entry.point);
+        let in_table = before != after;
+        let steps = steps(&state, mounted.as_ref(), in_table, &entry)?;
+        let point_to_remove = state == "absent" && std::path::Path::new(&entry.point).exists() && entry.point != "none";
+        if !in_table && steps.is_empty() && !point_to_remove {
+            return Ok(report(Plan::unchanged(), &entry, &fstab));
+        }
+        let keep_old = args.bool("backup");
+        let diff = (host.diff() && in_table && !args.bool("opts_no_log"))
+            .then(|| Diff::of(&fstab, before.clone(), after.clone()));
+        let (shown, shown_table) = (entry.clone(), fstab.clone());
+        let apply = move |host: &Host, outcome: &mut Outcome| {
+            if steps.first() == Some(&Step::Unmount) && state != "mounted" {
+                unmount(&entry.point, host)?;
+            }
+            let point = std::path::Path::new(&entry.point);
+            let made = matches!(state.as_str(), "mounted" | "ephemeral") && !point.exists();
+            if made {
+                std::fs::create_dir_all(point).map_err(|error| {
+                    Failure::new(format!("The mount point {} could not be made: {}.", entry.point, reason(&error)))
+                })?;
+            }
+            if in_table && let Some(copy) = config_file::replace(&fstab, &after, keep_old)? {
+                outcome.set("backup_file", copy);
+            }
+            let result = steps.iter().filter(|step| **step != Step::Unmount || state == "mounted").try_for_each(
+                |step| match step {
+                    Step::Unmount => unmount(&entry.point, host),
+                    Step::Mount => mount(&entry, &fstab, state == "ephemeral", host),
+                    Step::Remount => remount(&entry, &fstab, host),
+                },
+            );
+            if let Err(failure) = result {
+                // A table with an entry that cannot be mounted could keep the host from starting.
+                if in_table {
+                    let _ = config_file::replace(&fstab, &before, false);
+                }
+                if made {
+                    let _ = std::fs::remove_dir(point);
+                }
+                return Err(failure);
+            }
+            if point_to_remove {
+                std::fs::remove_dir(point).map_err(|error| {
+                    Failure::new(format!("The mount point {} could not be removed: {}.", entry.point, reason(&error)))
+                })?;
+            }
+            Ok(())
+        };
+        let plan = report(Plan::change(apply), &shown, &shown_table);
+        Ok(match diff {
+            Some(diff) => plan.with_diff(diff),
+            None => plan,
+        })
+    }
+}
+
+fn report(plan: Plan, entry: &Entry, fstab: &str) -> Plan {
+    plan.with("name", entry.point.as_str())
+        .with("src", entry.source.as_str())
+        .with("fstype", entry.kind.as_str())
+        .with("opts", entry.options.as_str())
+        .with("dump", entry.dump.as_str())
+        .with("passno", entry.pass.as_str())
+        .with("fstab", fstab)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Mount,
+    Unmount,
+    Remount,
+}
+
+fn steps(state: &str, mounted: Option<&(String, String)>, in_table: bool, entry: &Entry) -> Result<Vec<Step>, Failure> {
+    Ok(match (state, mounted) {
+        ("absent" | "unmounted", Some(_)) => vec![Step::Unmount],
+        ("mounted", None) if entry.kind != "swap" => vec![Step::Mount],
+        ("mounted", Some((source, _))) if !same_source(source, entry) => vec![Step::Unmount, Step::Mount],
+        ("mounted", Some(_)) if in_table => vec![Step::Remount],
+        ("ephemeral", None) => vec![Step::Mount],
+        ("ephemeral", Some((source, _))) if !same_source(source, entry) => {
+            return Err(Failure::new(format!(
+                "{} is a mount point already, of {source}. Unmount it before {} is mounted there.",
+                entry.point, entry.source
+            )));
+        }
+        ("ephemeral" | "remounted", Some(_)) => vec![Step::Remount],
+        ("remounted", None) => {
+            return Err(Failure::new(format!("{} is not mounted, so it cannot be mounted anew.", entry.point)));
+        }
+        _ => Vec::new(),
+    })
+}
+
+/// Whether what is mounted is what is wanted. Labels and the like are resolved; of a bind mount only the kernel knows the source.
+fn same_source(mounted: &str, entry: &Entry) -> bool {
+    let bind = entry.options.split(',').any(|option| option == "bind" || option == "rbind");
+    let resolved = match entry.source.split_once('=') {
+        Some((key @ ("UUID" | "LABEL" | "PARTUUID" | "PARTLABEL"), value)) => {
+            format!("/dev/disk/by-{}/{}", key.to_lowercase(), value.trim_matches('"'))
+        }
+        _ => entry.source.clone(),
+    };
+    let real = |path: &str| {
+        std::fs::canonicalize(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
+    };
+    bind || mounted == entry.source || real(mounted) == real(&resolved) || !mounted.contains('/')
+}
+
+fn mount(entry: &Entry, fstab: &str, only_now: bool, host: &Host) -> Result<(), Failure> {
+    let words: Vec<&str> = if only_now || fstab != "/etc/fstab" {
+        vec!["-t", &entry.kind, "-o", &entry.options, &entry.source, &entry.point]
+    } else {
+        vec![&entry.point]
+    };
+    run(Command::new("mount").args(words), &format!("Error mounting {}", entry.point), host)
+}
+
+fn remount(entry: &Entry, fstab: &str, host: &Host) -> Result<(), Failure> {
+    let options = if fstab == "/etc/fstab" { "remount".to_owned() } else { format!("remount,{}", entry.options) };
+    let first = run(Command::new("mount").args(["-o", &options, &entry.point]), "", host);
+    if first.is_ok() {
+        return Ok(());
+    }
+    // Some options can only be had by mounting from the beginning.
+    unmount(&entry.point, host)?;
+    mount(entry, fstab, entry.source.is_empty(), host)
+}
+
+fn unmount(point: &str, host: &Host) -> Result<(), Failure> {
+    run(Command::new("umount").arg(point), &format!("Error unmounting {point}"), host)
+}
+
+fn run(command: Command, what: &str, host: &Host) -> Result<(), Failure> {
+    let output = command.plain_locale().run(host)?;
+    if output.success() {
+        return Ok(());
+    }
+    let said = output.stderr_text();
+    Err(Failure::new(format!("{what}: {}", said.trim())).with("rc", output.rc).with("stderr", said))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TABLE: &str = "# disks\nUUID=ab / ext4 errors=remount-ro 0 1\n/dev/sdb1\t/mnt/with\\040space\txfs\tdefaults\t0\t0\n/swap1 none swap sw 0 0\n/swap2 none swap sw 0 0\n";
+
+    fn entry(source: &str, point: &str, kind: &str) -> Entry {
+        Entry {
+            source: source.into(),
+            point: point.into(),
+            kind: kind.into(),
+            options: "defaults".into(),
+            dump: "0".into(),
+            pass: "0".into(),
+        }
+    }
+
+    #[test]
+    fn entries_are_added_replaced_and_removed() {
+        let same = with_entry(TABLE, &entry("/dev/sdb1", "/mnt/with space", "xfs"));
+        assert_eq!(same, TABLE);
+        let other = with_entry(TABLE, &entry("/dev/sdc1", "/mnt/with space", "xfs"));
+        assert!(other.contains("\n/dev/sdc1 /mnt/with\\040space xfs defaults 0 0\n") && !other.contains("sdb1"));
+        let more = with_entry(TABLE, &entry("tmpfs", "/tmp", "tmpfs"));
+        assert!(more.ends_with("tmpfs /tmp tmpfs defaults 0 0\n") && more.starts_with(TABLE));
+        let less = without_entry(TABLE, &entry("/swap2", "none", ""));
+        assert!(less.contains("/swap1") && !less.contains("/swap2"));
+        assert_eq!(without_entry(TABLE, &entry("", "/none/such", "")), TABLE);
+    }
+
+    #[test]
+    fn what_is_mounted_is_read() {
+        let info =
+            "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n30 22 0:5 / /mnt/with\\040space rw - tmpfs tmpfs rw\n";
+        assert_eq!(mounted_at(info, "/mnt/with space"), Some(("tmpfs".into(), "tmpfs".into())));
+        assert_eq!(mounted_at(info, "/mnt"), None);
+    }
+
+    #[test]
+    fn a_state_asks_for_steps() {
+        let tmpfs = ("tmpfs".to_owned(), "tmpfs".to_owned());
+        let wanted = entry("tmpfs", "/x", "tmpfs");
+        assert_eq!(steps("mounted", None, true, &wanted).unwrap(), [Step::Mount]);
+        assert!(steps("mounted", Some(&tmpfs), false, &wanted).unwrap().is_empty());
+        assert_eq!(steps("mounted", Some(&tmpfs), true, &wanted).unwrap(), [Step::Remount]);
+        assert_eq!(steps("unmounted", Some(&tmpfs), false, &wanted).unwrap(), [Step::Unmount]);
+        assert!(steps("remounted", None, false, &wanted).is_err());
+        assert!(steps("present", None, true, &wanted).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_table_of_ones_own_is_kept_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("fstab");
+        let run = |state: &str| {
+            let arguments = json!({ "path": "/mnt/data", "src": "/dev/sdz", "fstype": "ext4", "state": state, "fstab": table, "boot": false });
+            crate::run(&Mount, &arguments, &Host::alone(false, false))
+        };
+        assert_eq!(run("present")["changed"], true);
+        assert_eq!(std::fs::read_to_string(&table).unwrap(), "/dev/sdz /mnt/data ext4 defaults,noauto 0 0\n");
+        assert_eq!(run("present")["changed"], false);
+        assert_eq!(run("absent_from_fstab")["changed"], true);
+        assert_eq!(std::fs::read_to_string(&table).unwrap(), "");
+    }
+}

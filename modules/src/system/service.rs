@@ -1,0 +1,202 @@
+//! `service`: services, whatever init system the host has.
+
+use super::systemd::{self, DAEMON_RELOAD, ENABLED, Request, STATE};
+use crate::{
+    Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
+    facts::{Root, service_manager_of},
+    process::{self, Command},
+};
+
+/// The `service` module.
+pub struct Service;
+
+static SPEC: Spec = Spec {
+    name: "service",
+    summary: "Manage services",
+    description: &[
+        "Finds out which init system the host has (systemd, OpenRC, System V) and manages the service with it.",
+    ],
+    options: &[
+        Opt::required("name", Kind::Str, "The service."),
+        STATE,
+        ENABLED,
+        Opt::new("arguments", Kind::Str, "Further arguments for the service's script; systemd takes none.")
+            .aliases(&["args"])
+            .default("\"\""),
+        Opt::new(
+            "pattern",
+            Kind::Str,
+            "With scripts that cannot tell their state: a text in the process list that shows that it runs.",
+        ),
+        Opt::new("runlevel", Kind::Str, "OpenRC: the runlevel to enable the service in.").default("\"default\""),
+        Opt::new("sleep", Kind::Int, "Seconds between stop and start of a restart, for scripts that stop too early."),
+        Opt::new("use", Kind::Str, "The init system, if it is not to be found out.").default("\"auto\""),
+        DAEMON_RELOAD,
+        Opt::new("daemon_reexec", Kind::Bool, "systemd: start itself anew first.").default("false"),
+        Opt::new("masked", Kind::Bool, "systemd: whether the unit is masked."),
+        Opt::new("scope", Kind::Str, "systemd: whose units.")
+            .default("\"system\"")
+            .choices(&["system", "user", "global"]),
+        Opt::new("no_block", Kind::Bool, "systemd: do not wait.").default("false"),
+        Opt::new("force", Kind::Bool, "systemd: replace links that are in the way."),
+    ],
+    required_one_of: &[&["state", "enabled", "masked", "daemon_reload"]],
+    examples: "- name: Have cron running\n  ansible.builtin.service:\n    name: cron\n    state: started\n    enabled: true\n",
+    returns: &[
+        Return { name: "name", kind: "str", when: "always", doc: "The service." },
+        Return { name: "state", kind: "str", when: "state was given", doc: "The state asked for." },
+        Return { name: "status", kind: "dict", when: "systemd", doc: "The properties that `systemctl show` prints." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for Service {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let wanted = args.str("use").unwrap_or("auto").trim_start_matches("ansible.builtin.");
+        let manager = match wanted {
+            "auto" => service_manager_of(&Root::host()),
+            "systemd_service" => "systemd".to_owned(),
+            other => other.to_owned(),
+        };
+        if manager == "systemd" {
+            return systemd::plan(Request::of(args), host);
+        }
+        scripted(args, manager == "openrc", host)
+    }
+}
+
+/// Services that are scripts in `/etc/init.d`.
+fn scripted(args: &Args, openrc: bool, host: &Host) -> Result<Plan, Failure> {
+    let name = args.required("name")?.to_owned();
+    let script = format!("/etc/init.d/{name}");
+    if !std::path::Path::new(&script).exists() {
+        if host.check() {
+            let plan = Plan::change(|_, _| Ok(())).with("name", name.as_str());
+            return Ok(plan
+                .with_warning(format!("The service {name} is not on this host yet; it is assumed that it will be.")));
+        }
+        return Err(Failure::new(format!(
+            "Could not find the requested service {name}: there is no unit of systemd and no {script}."
+        )));
+    }
+    let arguments = shell_words::split(args.str("arguments").unwrap_or_default())
+        .map_err(|error| Failure::new(format!("arguments cannot be split into words: {error}.")))?;
+    let running = match args.str("pattern") {
+        Some(pattern) => processes().iter().any(|line| line.contains(pattern)),
+        None => says_running(&Command::new(&script).plain_locale().arg("status").run(host)?),
+    };
+    let runlevel = args.str("runlevel").unwrap_or("default").to_owned();
+    let starts = if openrc { starts_with_openrc(&name, &runlevel) } else { starts_with_rc(&name) };
+    let verb = match args.str("state") {
+        Some("started") if !running => Some("start"),
+        Some("stopped") if running => Some("stop"),
+        Some("restarted") => Some("restart"),
+        Some("reloaded") => Some(if running { "reload" } else { "start" }),
+        _ => None,
+    };
+    let enable = args.maybe_bool("enabled").filter(|wanted| *wanted != starts);
+    let state = args.str("state").map(str::to_owned);
+    let shown = name.clone();
+    let plan = if verb.is_none() && enable.is_none() {
+        Plan::unchanged()
+    } else {
+        let pause = args.int("sleep").and_then(|seconds| u64::try_from(seconds).ok());
+        Plan::change(move |host: &Host, _: &mut Outcome| {
+            if let Some(enable) = enable {
+                switch(&name, enable, openrc, &runlevel, host)?;
+            }
+            let run = |verb: &str| {
+                Command::new(&script).plain_locale().arg(verb).args(arguments.clone()).check_run(host).map(|_| ())
+            };
+            match (verb, pause) {
+                (Some("restart"), Some(seconds)) => {
+                    run("stop")?;
+                    std::thread::sleep(std::time::Duration::from_secs(seconds));
+                    run("start")
+                }
+                (Some(verb), _) => run(verb),
+                (None, _) => Ok(()),
+            }
+        })
+    };
+    let plan = plan.with("name", shown);
+    let plan = match args.maybe_bool("enabled") {
+        Some(enabled) => plan.with("enabled", enabled),
+        None => plan,
+    };
+    Ok(match state {
+        Some(state) => plan.with("state", state),
+        None => plan,
+    })
+}
+
+/// Scripts answer by their exit status; some always say 0 and tell the truth in words.
+fn says_running(output: &process::Output) -> bool {
+    let text = output.stdout_text().to_lowercase();
+    let denied =
+        ["not running", "stopped", "is dead", "inactive", "not started"].iter().any(|words| text.contains(words));
+    output.success() && !denied
+}
+
+fn processes() -> Vec<String> {
+    let root = Root::host();
+    let numbers = root.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    numbers.filter_map(|number| Some(root.read(&format!("/proc/{number}/cmdline"))?.replace('\0', " "))).collect()
+}
+
+fn starts_with_rc(name: &str) -> bool {
+    let root = Root::host();
+    ["/etc/rc2.d", "/etc/rc3.d", "/etc/rc5.d", "/etc/rc.d/rc3.d"]
+        .iter()
+        .any(|folder| root.names(folder).iter().any(|link| link.starts_with('S') && link.get(3..) == Some(name)))
+}
+
+fn starts_with_openrc(name: &str, runlevel: &str) -> bool {
+    std::path::Path::new(&format!("/etc/runlevels/{runlevel}/{name}")).symlink_metadata().is_ok()
+}
+
+fn switch(name: &str, enable: bool, openrc: bool, runlevel: &str, host: &Host) -> Result<(), Failure> {
+    let verb = |on: &'static str, off: &'static str| if enable { on } else { off };
+    let commands: Vec<Vec<&str>> = if openrc {
+        vec![vec!["rc-update", verb("add", "del"), name, runlevel]]
+    } else if process::find(host, "update-rc.d").is_some() {
+        match enable {
+            true => vec![vec!["update-rc.d", name, "defaults"], vec!["update-rc.d", name, "enable"]],
+            false => vec![vec!["update-rc.d", name, "disable"]],
+        }
+    } else if process::find(host, "chkconfig").is_some() {
+        vec![vec!["chkconfig", name, verb("on", "off")]]
+    } else {
+        return Err(Failure::new(format!(
+            "{name} cannot be enabled or disabled: neither update-rc.d nor chkconfig is on this host."
+        )));
+    };
+    for words in commands {
+        let Some((program, rest)) = words.split_first() else { continue };
+        Command::new(*program).plain_locale().args(rest.iter().copied()).check_run(host)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_may_tell_its_state_in_words() {
+        let output = |rc: i32, text: &str| process::Output {
+            rc,
+            stdout: text.as_bytes().to_vec(),
+            stderr: Vec::new(),
+            truncated: false,
+        };
+        assert!(says_running(&output(0, "cron is running.\n")));
+        assert!(!says_running(&output(3, "")));
+        assert!(!says_running(&output(0, "cron is not running\n")));
+        assert!(!says_running(&output(0, " * status: stopped\n")));
+    }
+}

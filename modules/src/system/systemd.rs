@@ -1,0 +1,377 @@
+//! `systemd_service`: units of systemd.
+
+use crate::{
+    Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
+    facts::{Root, systemd_runs},
+    process::Command,
+};
+
+/// The `systemd_service` module, also called `systemd`.
+pub struct Systemd;
+
+pub(super) const STATE: Opt = Opt::new(
+    "state",
+    Kind::Str,
+    "`started` and `stopped` do nothing if the unit is so already; `restarted` always restarts; `reloaded` starts a unit that does not run.",
+)
+.choices(&["reloaded", "restarted", "started", "stopped"]);
+pub(super) const ENABLED: Opt = Opt::new("enabled", Kind::Bool, "Whether the unit starts with the host.");
+pub(super) const DAEMON_RELOAD: Opt =
+    Opt::new("daemon_reload", Kind::Bool, "Let systemd read changed unit files first.")
+        .aliases(&["daemon-reload"])
+        .default("false");
+
+static SPEC: Spec = Spec {
+    name: "systemd_service",
+    aliases: &["systemd"],
+    summary: "Manage units of systemd",
+    description: &[
+        "Starts, stops, enables and masks units. What is so already is left alone; systemd's own answers are part of the result.",
+    ],
+    options: &[
+        Opt::new("name", Kind::Str, "The unit; `.service` may be left out.").aliases(&["service", "unit"]),
+        STATE,
+        ENABLED,
+        Opt::new("masked", Kind::Bool, "Whether the unit is masked, so that nothing can start it."),
+        DAEMON_RELOAD,
+        Opt::new("daemon_reexec", Kind::Bool, "Let systemd start itself anew first.")
+            .aliases(&["daemon-reexec"])
+            .default("false"),
+        Opt::new("force", Kind::Bool, "Replace links that are in the way."),
+        Opt::new("no_block", Kind::Bool, "Do not wait until the unit is started or stopped.").default("false"),
+        Opt::new("scope", Kind::Str, "The system's units, those of the user, or those of every user.")
+            .default("\"system\"")
+            .choices(&["system", "user", "global"]),
+    ],
+    required_by: &[("state", &["name"]), ("enabled", &["name"]), ("masked", &["name"])],
+    examples: "- name: Have containerd running, now and after a reboot\n  ansible.builtin.systemd_service:\n    name: containerd\n    state: started\n    enabled: true\n    daemon_reload: true\n",
+    returns: &[
+        Return { name: "name", kind: "str", when: "name was given", doc: "The unit." },
+        Return { name: "state", kind: "str", when: "state was given", doc: "The state asked for." },
+        Return { name: "enabled", kind: "bool", when: "enabled was given", doc: "Whether the unit is enabled now." },
+        Return {
+            name: "status",
+            kind: "dict",
+            when: "name was given",
+            doc: "The properties that `systemctl show` prints.",
+        },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for Systemd {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        plan(Request::of(args), host)
+    }
+}
+
+/// What is asked of systemd.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Request {
+    pub(super) name: Option<String>,
+    state: Option<String>,
+    enabled: Option<bool>,
+    masked: Option<bool>,
+    daemon_reload: bool,
+    daemon_reexec: bool,
+    force: bool,
+    no_block: bool,
+    scope: String,
+}
+
+impl Request {
+    pub(super) fn of(args: &Args) -> Request {
+        Request {
+            name: args.str("name").filter(|name| !name.is_empty()).map(str::to_owned),
+            state: args.str("state").map(str::to_owned),
+            enabled: args.maybe_bool("enabled"),
+            masked: args.maybe_bool("masked"),
+            daemon_reload: args.bool("daemon_reload"),
+            daemon_reexec: args.bool("daemon_reexec"),
+            force: args.bool("force"),
+            no_block: args.bool("no_block"),
+            scope: args.str("scope").unwrap_or("system").to_owned(),
+        }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("systemctl").plain_locale();
+        if self.scope != "system" {
+            command = command.arg(format!("--{}", self.scope));
+        }
+        if self.no_block {
+            command = command.arg("--no-block");
+        }
+        if self.force {
+            command = command.arg("--force");
+        }
+        // Without a login session, systemctl of a user needs to be told where that user's manager listens.
+        if self.scope == "user" && std::env::var_os("XDG_RUNTIME_DIR").is_none() {
+            command = command.variable("XDG_RUNTIME_DIR", format!("/run/user/{}", rustix::process::geteuid().as_raw()));
+        }
+        command.args(words.iter().copied())
+    }
+
+    fn act(&self, verb: &str, unit: &str, host: &Host) -> Result<(), Failure> {
+        let output = self.command(&[verb, unit]).run(host)?;
+        if output.success() {
+            return Ok(());
+        }
+        let said = output.stderr_text();
+        let message = format!("Unable to {verb} service {unit}: {}", said.trim());
+        Err(Failure::new(message).with("rc", output.rc).with("stdout", output.stdout_text()).with("stderr", said))
+    }
+}
+
+/// What systemd says of a unit.
+#[derive(Debug, Clone, Default)]
+struct Unit {
+    properties: Map,
+    file_state: String,
+    enabled: bool,
+}
+
+impl Unit {
+    fn property(&self, name: &str) -> &str {
+        self.properties.get(name).and_then(serde_json::Value::as_str).unwrap_or_default()
+    }
+
+    fn missing(&self) -> bool {
+        self.property("LoadState") == "not-found" && self.property("ActiveState") != "active"
+    }
+
+    fn masked(&self) -> bool {
+        self.property("LoadState") == "masked" || matches!(self.file_state.as_str(), "masked" | "masked-runtime")
+    }
+
+    fn running(&self) -> bool {
+        matches!(self.property("ActiveState"), "active" | "activating" | "reloading")
+    }
+}
+
+/// The properties that `systemctl show` prints. A value in braces may go over several lines.
+fn properties(text: &str) -> Map {
+    let mut map = Map::new();
+    let mut open: Option<(String, String)> = None;
+    for line in text.lines() {
+        if let Some((key, value)) = open.take() {
+            let value = format!("{value}\n{line}");
+            if line.trim_end().ends_with('}') {
+                map.insert(key, value.into());
+            } else {
+                open = Some((key, value));
+            }
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=') else { continue };
+        if key.starts_with("Exec") && value.trim_start().starts_with('{') && !value.trim_end().ends_with('}') {
+            open = Some((key.to_owned(), value.to_owned()));
+        } else {
+            map.insert(key.to_owned(), value.into());
+        }
+    }
+    map
+}
+
+/// Whether what `systemctl is-enabled` prints means that the unit starts with the host.
+fn means_enabled(rc: i32, text: &str) -> bool {
+    rc == 0 && !matches!(text.trim(), "indirect" | "alias")
+}
+
+fn look(request: &Request, name: &str, host: &Host) -> Result<Unit, Failure> {
+    let shown = request.command(&["show", name]).run(host)?;
+    let answer = request.command(&["is-enabled", name]).run(host)?;
+    let file_state = answer.stdout_text().trim().to_owned();
+    if !shown.success() && file_state.is_empty() {
+        let said = shown.stderr_text();
+        return Err(Failure::new(format!("systemd cannot be asked about {name}: {}", said.trim())).with("stderr", said));
+    }
+    Ok(Unit {
+        properties: properties(&shown.stdout_text()),
+        enabled: means_enabled(answer.rc, &file_state),
+        file_state,
+    })
+}
+
+/// One change of a unit, as a verb of systemctl.
+fn verbs(request: &Request, unit: &Unit) -> Vec<&'static str> {
+    let mut verbs = Vec::new();
+    match request.masked {
+        Some(true) if !unit.masked() => verbs.push("mask"),
+        Some(false) if unit.masked() => verbs.push("unmask"),
+        _ => {}
+    }
+    match request.enabled {
+        Some(true) if !unit.enabled => verbs.push("enable"),
+        Some(false) if unit.enabled => verbs.push("disable"),
+        _ => {}
+    }
+    match request.state.as_deref() {
+        Some("started") if !unit.running() => verbs.push("start"),
+        Some("stopped") if unit.running() || unit.property("ActiveState") == "deactivating" => verbs.push("stop"),
+        Some("reloaded") => verbs.push(if unit.running() { "reload" } else { "start" }),
+        Some("restarted") => verbs.push("restart"),
+        _ => {}
+    }
+    verbs
+}
+
+/// The plan for one unit, or for systemd itself if no unit is named.
+pub(super) fn plan(request: Request, host: &Host) -> Result<Plan, Failure> {
+    let manager = move |request: &Request, host: &Host| {
+        if request.daemon_reload && request.scope != "global" {
+            let output = request.command(&["daemon-reload"]).run(host)?;
+            if !output.success() {
+                return Err(Failure::new(format!(
+                    "failure {} during daemon-reload: {}",
+                    output.rc,
+                    output.stderr_text().trim()
+                )));
+            }
+        }
+        if request.daemon_reexec && request.scope != "global" {
+            let output = request.command(&["daemon-reexec"]).run(host)?;
+            if !output.success() {
+                return Err(Failure::new(format!(
+                    "failure {} during daemon-reexec: {}",
+                    output.rc,
+                    output.stderr_text().trim()
+                )));
+            }
+        }
+        Ok(())
+    };
+    let Some(name) = request.name.clone() else {
+        let plan = Plan::change(move |host, outcome| {
+            outcome.changed = false;
+            manager(&request, host)
+        });
+        return Ok(not_changed(plan));
+    };
+    if !systemd_runs(&Root::host()) && request.state.is_some() {
+        return Err(Failure::new(format!(
+            "systemd is not the running init system of this host, so the state of {name} cannot be managed with it."
+        )));
+    }
+    let unit = look(&request, &name, host)?;
+    if unit.missing() && !(request.daemon_reload || request.daemon_reexec) {
+        return absent(&request, &name, host);
+    }
+    if unit.missing() && host.check() {
+        return absent(&request, &name, host);
+    }
+    let planned = verbs(&request, &unit);
+    let changed = !planned.is_empty();
+    let works = changed || request.daemon_reload || request.daemon_reexec;
+    let enabled = request.enabled.map(|wanted| wanted || (unit.enabled && !changed));
+    let state = request.state.clone();
+    let status = unit.properties.clone();
+    let shown = name.clone();
+    let plan = if works {
+        let apply = move |host: &Host, outcome: &mut Outcome| {
+            manager(&request, host)?;
+            // What systemd has just read may say something else than before.
+            let unit = if request.daemon_reload || request.daemon_reexec { look(&request, &name, host)? } else { unit };
+            if unit.missing() {
+                return Err(not_found(&name));
+            }
+            let verbs = verbs(&request, &unit);
+            outcome.changed = !verbs.is_empty();
+            outcome.set("status", unit.properties.clone());
+            for verb in verbs {
+                request.act(verb, &name, host)?;
+            }
+            Ok(())
+        };
+        let plan = Plan::change(apply);
+        if changed { plan } else { not_changed(plan) }
+    } else {
+        Plan::unchanged()
+    };
+    let plan = plan.with("name", shown).with("status", status);
+    let plan = match enabled {
+        Some(enabled) => plan.with("enabled", enabled),
+        None => plan,
+    };
+    Ok(match state {
+        Some(state) => plan.with("state", state),
+        None => plan,
+    })
+}
+
+/// A plan whose work does not count as a change of the host.
+fn not_changed(mut plan: Plan) -> Plan {
+    plan.outcome.changed = false;
+    plan
+}
+
+fn not_found(name: &str) -> Failure {
+    Failure::new(format!("Could not find the requested service {name}: host"))
+}
+
+/// A unit that is not there: stopped and disabled it is already; in check mode an earlier task may be about to bring it.
+fn absent(request: &Request, name: &str, host: &Host) -> Result<Plan, Failure> {
+    if host.check() {
+        let plan = Plan::change(|_, _| Ok(())).with("name", name);
+        return Ok(
+            plan.with_warning(format!("The unit {name} is not on this host yet; it is assumed that it will be."))
+        );
+    }
+    let _ = request;
+    Err(not_found(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(active: &str, load: &str, file_state: &str) -> Unit {
+        let text = format!("Id=x.service\nLoadState={load}\nActiveState={active}\n");
+        Unit {
+            properties: properties(&text),
+            enabled: means_enabled(i32::from(file_state != "enabled"), file_state),
+            file_state: file_state.into(),
+        }
+    }
+
+    fn wanted(state: Option<&str>, enabled: Option<bool>, masked: Option<bool>) -> Request {
+        Request {
+            name: Some("x".into()),
+            state: state.map(str::to_owned),
+            enabled,
+            masked,
+            scope: "system".into(),
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn only_what_is_not_so_already_is_done() {
+        let running = unit("active", "loaded", "enabled");
+        assert!(verbs(&wanted(Some("started"), Some(true), None), &running).is_empty());
+        assert_eq!(verbs(&wanted(Some("stopped"), Some(false), None), &running), ["disable", "stop"]);
+        assert_eq!(verbs(&wanted(Some("restarted"), None, None), &running), ["restart"]);
+        assert_eq!(verbs(&wanted(Some("reloaded"), None, None), &running), ["reload"]);
+        let stopped = unit("inactive", "loaded", "disabled");
+        assert_eq!(verbs(&wanted(Some("started"), Some(true), None), &stopped), ["enable", "start"]);
+        assert_eq!(verbs(&wanted(Some("reloaded"), None, None), &stopped), ["start"]);
+        assert!(verbs(&wanted(Some("stopped"), Some(false), None), &stopped).is_empty());
+        let masked = unit("inactive", "masked", "masked");
+        assert_eq!(verbs(&wanted(Some("started"), None, Some(false)), &masked), ["unmask", "start"]);
+        assert!(verbs(&wanted(None, None, Some(true)), &masked).is_empty());
+    }
+
+    #[test]
+    fn properties_may_go_over_lines() {
+        let map = properties(
+            "Id=cron.service\nExecStart={ path=/bin/sh ; argv[]=/bin/sh -c a\nb ; pid=1 }\nDescription=a=b\n",
+        );
+        assert_eq!(map["ExecStart"], "{ path=/bin/sh ; argv[]=/bin/sh -c a\nb ; pid=1 }");
+        assert_eq!(map["Description"], "a=b");
+        assert!(!means_enabled(0, "indirect\n") && means_enabled(0, "static\n") && !means_enabled(1, "disabled\n"));
+    }
+}

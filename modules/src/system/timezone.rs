@@ -1,0 +1,129 @@
+//! `timezone`: the host's time zone.
+
+use std::path::Path;
+
+use super::config_file;
+use crate::{
+    Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Spec,
+    facts::{Root, systemd_runs},
+    process::{self, Command, reason},
+};
+
+/// The `timezone` module.
+pub struct Timezone;
+
+static SPEC: Spec = Spec {
+    name: "timezone",
+    collection: "community.general",
+    summary: "Manage the host's time zone",
+    description: &["Lets /etc/localtime lead to the zone, and writes its name where the distribution keeps it."],
+    options: &[
+        Opt::new("name", Kind::Str, "The zone, such as `Europe/Berlin`."),
+        Opt::new("hwclock", Kind::Str, "Whether the hardware's clock has the local or the universal time.")
+            .aliases(&["rtc"])
+            .choices(&["UTC", "local"]),
+    ],
+    required_one_of: &[&["name", "hwclock"]],
+    examples: "- name: Universal time\n  community.general.timezone:\n    name: Etc/UTC\n",
+    ..Spec::EMPTY
+};
+
+const ZONES: &str = "/usr/share/zoneinfo";
+
+/// The name of the zone the host has: from where the link leads, or from the file beside it.
+fn current(root: &Root) -> String {
+    let link = std::fs::read_link(root.path("/etc/localtime")).ok();
+    let named = link.and_then(|target| Some(target.to_string_lossy().split_once("zoneinfo/")?.1.to_owned()));
+    named.or_else(|| root.line("/etc/timezone")).unwrap_or_else(|| "n/a".to_owned())
+}
+
+impl Module for Timezone {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let root = Root::host();
+        let before = current(&root);
+        let name = args.str("name").map(str::to_owned);
+        if let Some(name) = &name {
+            let known = !name.contains("..") && !name.starts_with('/') && Path::new(ZONES).join(name).is_file();
+            if !known {
+                return Err(Failure::new(format!(
+                    "The time zone {name} is not on this host: {ZONES}/{name} does not exist. Perhaps the package tzdata is missing."
+                )));
+            }
+        }
+        let clock_before = if root.read("/etc/adjtime").is_some_and(|text| text.lines().nth(2) == Some("LOCAL")) {
+            "local"
+        } else {
+            "UTC"
+        };
+        let clock = args.str("hwclock").filter(|wanted| *wanted != clock_before).map(str::to_owned);
+        let zone = name.filter(|name| *name != before);
+        if zone.is_none() && clock.is_none() {
+            return Ok(Plan::unchanged());
+        }
+        let after = zone.clone().unwrap_or_else(|| before.clone());
+        let shows = host.diff();
+        let plan = Plan::change(move |host: &Host, _: &mut Outcome| {
+            if let Some(zone) = zone {
+                set(&zone)?;
+            }
+            if let Some(clock) = clock {
+                set_clock(clock == "local", host)?;
+            }
+            Ok(())
+        });
+        let line = |zone: &str| format!("timezone = {zone}\n");
+        Ok(if shows {
+            plan.with_diff(Diff { before: line(&before).into(), after: line(&after).into(), ..Diff::default() })
+        } else {
+            plan
+        })
+    }
+}
+
+fn set(zone: &str) -> Result<(), Failure> {
+    let draft = "/etc/.localtime.windlass";
+    let _ = std::fs::remove_file(draft);
+    std::os::unix::fs::symlink(format!("{ZONES}/{zone}"), draft)
+        .and_then(|()| std::fs::rename(draft, "/etc/localtime"))
+        .map_err(|error| Failure::new(format!("/etc/localtime could not be set to {zone}: {}.", reason(&error))))?;
+    // Debian and Alpine keep the name in a file of its own as well.
+    if Path::new("/etc/timezone").exists() {
+        config_file::replace("/etc/timezone", &format!("{zone}\n"), false)?;
+    }
+    Ok(())
+}
+
+fn set_clock(local: bool, host: &Host) -> Result<(), Failure> {
+    let command = if systemd_runs(&Root::host()) && process::find(host, "timedatectl").is_some() {
+        Command::new("timedatectl").args(["set-local-rtc", if local { "1" } else { "0" }])
+    } else {
+        Command::new("hwclock").args(["--systohc", if local { "--localtime" } else { "--utc" }])
+    };
+    command.plain_locale().check_run(host).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::tree;
+
+    #[test]
+    fn the_zone_is_where_the_link_leads() {
+        let (folder, root) = tree(&[("/etc/timezone", "Etc/UTC\n")]);
+        assert_eq!(current(&root), "Etc/UTC");
+        std::os::unix::fs::symlink("/usr/share/zoneinfo/Europe/Berlin", folder.path().join("etc/localtime")).unwrap();
+        assert_eq!(current(&root), "Europe/Berlin");
+    }
+
+    #[test]
+    fn a_zone_that_does_not_exist_is_refused() {
+        for name in ["Europe/Atlantis", "../../../etc/passwd"] {
+            let result = crate::run(&Timezone, &serde_json::json!({ "name": name }), &Host::alone(true, false));
+            assert!(result["msg"].as_str().unwrap().contains("is not on this host"), "{result}");
+        }
+    }
+}

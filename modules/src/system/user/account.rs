@@ -1,0 +1,82 @@
+use crate::{
+    accounts::{self, User},
+    facts::Root,
+};
+
+/// What the host has of an account.
+#[derive(Debug, Clone)]
+pub(super) struct Account {
+    pub(super) user: User,
+    pub(super) primary: Option<String>,
+    /// Further groups it is a member of, by name.
+    pub(super) groups: Vec<String>,
+    pub(super) shadow: Option<Shadow>,
+}
+
+/// A line of /etc/shadow; only root can read it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Shadow {
+    pub(super) password: String,
+    pub(super) min: Option<i64>,
+    pub(super) max: Option<i64>,
+    pub(super) warn: Option<i64>,
+    pub(super) inactive: Option<i64>,
+    /// The day the account ends, counted from the epoch.
+    pub(super) expires: Option<i64>,
+}
+
+impl Shadow {
+    pub(super) fn find(text: &str, name: &str) -> Option<Shadow> {
+        let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
+        let fields: Vec<&str> = line.split(':').collect();
+        let number = |at: usize| fields.get(at).and_then(|field| field.parse().ok());
+        Some(Shadow {
+            password: fields.get(1).copied().unwrap_or_default().to_owned(),
+            min: number(3),
+            max: number(4),
+            warn: number(5),
+            inactive: number(6),
+            expires: number(7),
+        })
+    }
+
+    pub(super) fn locked(&self) -> bool {
+        self.password.starts_with('!')
+    }
+}
+
+impl Account {
+    pub(super) fn read(name: &str, local: bool) -> Option<Account> {
+        let user = if local {
+            accounts::local_users().into_iter().find(|user| user.name == name)
+        } else {
+            accounts::user_by_name(name)
+        }?;
+        let groups = accounts::local_groups();
+        let member = |group: &&accounts::Group| group.members.iter().any(|member| member == name);
+        Some(Account {
+            primary: accounts::group_by_id(user.gid).map(|group| group.name),
+            groups: groups.iter().filter(member).map(|group| group.name.clone()).collect(),
+            shadow: Root::host().read("/etc/shadow").and_then(|text| Shadow::find(&text, name)),
+            user,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_shadow_is_read() {
+        let text = "root:*:19000:0:99999:7:::\nada:!$6$ab$cd:19500:1:90:14:30:20000:\n";
+        let shadow = Shadow::find(text, "ada").unwrap();
+        assert!(shadow.locked());
+        assert_eq!(
+            (shadow.min, shadow.max, shadow.warn, shadow.inactive, shadow.expires),
+            (Some(1), Some(90), Some(14), Some(30), Some(20000))
+        );
+        assert_eq!(Shadow::find(text, "root").unwrap().expires, None);
+        assert_eq!(Shadow::find(text, "bob"), None);
+    }
+}

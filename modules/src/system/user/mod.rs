@@ -1,0 +1,214 @@
+//! `user`: accounts of the host.
+
+use serde_json::json;
+
+use crate::{Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec, accounts};
+
+mod account;
+mod change;
+mod home;
+mod key;
+
+use account::Account;
+use change::{Change, Wanted};
+
+/// The `user` module.
+pub struct User;
+
+static SPEC: Spec = Spec {
+    name: "user",
+    summary: "Manage user accounts",
+    description: &[
+        "Adds, changes and removes accounts with useradd, usermod and userdel. A password hash goes to chpasswd through its standard \
+         input, so that it is never seen in a list of processes.",
+    ],
+    options: &[
+        Opt::required("name", Kind::Str, "The login name.").aliases(&["user"]),
+        Opt::new("state", Kind::Str, "Whether the account exists.")
+            .default("\"present\"")
+            .choices(&["absent", "present"]),
+        Opt::new("uid", Kind::Int, "The number."),
+        Opt::new("non_unique", Kind::Bool, "Another account may have the same number.").default("false"),
+        Opt::new("comment", Kind::Str, "The comment, usually the full name."),
+        Opt::new("group", Kind::Str, "The primary group."),
+        Opt::new("groups", Kind::List(&Kind::Str), "Further groups; an empty list takes all away."),
+        Opt::new("append", Kind::Bool, "Add to the further groups and take none away.").default("false"),
+        Opt::new("shell", Kind::Path, "The login shell."),
+        Opt::new("home", Kind::Path, "The home directory."),
+        Opt::new("create_home", Kind::Bool, "Make the home directory if it is missing.")
+            .aliases(&["createhome"])
+            .default("true"),
+        Opt::new("move_home", Kind::Bool, "With another `home`: move what is in the old one.").default("false"),
+        Opt::new("skeleton", Kind::Str, "What a new home directory is filled with."),
+        Opt::new("umask", Kind::Str, "The mask for a new home directory."),
+        Opt::new("password", Kind::Str, "The password's hash, `*` or `!` for none.").secret(),
+        Opt::new("update_password", Kind::Str, "Whether the password of an account that exists is changed.")
+            .default("\"always\"")
+            .choices(&["always", "on_create"]),
+        Opt::new("password_lock", Kind::Bool, "Whether the password is locked."),
+        Opt::new(
+            "expires",
+            Kind::Float,
+            "When the account ends, as seconds of the epoch; a negative number takes the end away.",
+        ),
+        Opt::new("password_expire_min", Kind::Int, "Days before a password may be changed again."),
+        Opt::new("password_expire_max", Kind::Int, "Days after which a password must be changed."),
+        Opt::new("password_expire_warn", Kind::Int, "Days of warning before that."),
+        Opt::new("password_expire_account_disable", Kind::Int, "Days after that until the account is closed."),
+        Opt::new("system", Kind::Bool, "A new account is a system account.").default("false"),
+        Opt::new("uid_min", Kind::Int, "The smallest number a new account may get."),
+        Opt::new("uid_max", Kind::Int, "The largest number a new account may get."),
+        Opt::new("remove", Kind::Bool, "With `absent`: remove the home directory too.").default("false"),
+        Opt::new("force", Kind::Bool, "With `absent`: even if the user is logged in.").default("false"),
+        Opt::new("local", Kind::Bool, "Look only at the host's own accounts.").default("false"),
+        Opt::new("seuser", Kind::Str, "The SELinux user."),
+        Opt::new("generate_ssh_key", Kind::Bool, "Have an SSH key for the user; one that is there is kept.")
+            .default("false"),
+        Opt::new("ssh_key_type", Kind::Str, "The key's type.").default("\"rsa\""),
+        Opt::new("ssh_key_bits", Kind::Int, "The key's size."),
+        Opt::new("ssh_key_file", Kind::Path, "The key's file; below the home directory, if it is not absolute."),
+        Opt::new("ssh_key_comment", Kind::Str, "The key's comment."),
+        Opt::new("ssh_key_passphrase", Kind::Str, "The key's passphrase.").secret(),
+        Opt::new("login_class", Kind::Str, "For other systems than Linux."),
+        Opt::new("profile", Kind::Str, "For other systems than Linux."),
+        Opt::new("role", Kind::Str, "For other systems than Linux."),
+        Opt::new("authorization", Kind::Str, "For other systems than Linux."),
+        Opt::new("hidden", Kind::Bool, "For other systems than Linux."),
+    ],
+    examples: "- name: An account for etcd\n  ansible.builtin.user:\n    name: etcd\n    system: true\n    create_home: false\n    shell: /sbin/nologin\n\n- name: An administrator\n  ansible.builtin.user:\n    name: ada\n    groups: [sudo]\n    append: true\n    generate_ssh_key: true\n    ssh_key_type: ed25519\n",
+    returns: &[
+        Return { name: "uid", kind: "int", when: "it exists", doc: "The account's number." },
+        Return { name: "group", kind: "int", when: "it exists", doc: "The number of its primary group." },
+        Return { name: "home", kind: "str", when: "it exists", doc: "Its home directory." },
+        Return { name: "shell", kind: "str", when: "it exists", doc: "Its shell." },
+        Return { name: "groups", kind: "str", when: "groups were given", doc: "Them, separated by commas." },
+        Return { name: "ssh_public_key", kind: "str", when: "generate_ssh_key", doc: "The public key." },
+        Return { name: "ssh_key_file", kind: "str", when: "generate_ssh_key", doc: "The file of the private one." },
+        Return { name: "ssh_fingerprint", kind: "str", when: "generate_ssh_key", doc: "The key's fingerprint." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for User {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let name = args.required("name")?.to_owned();
+        if name.is_empty() || name.starts_with('-') || name.contains([':', '\n', ',', '/']) {
+            return Err(Failure::new(format!("{name:?} is not a login name.")));
+        }
+        let account = Account::read(&name, args.bool("local"));
+        if args.str("state") == Some("absent") {
+            return Ok(absent(args, &name, account.is_some()));
+        }
+        present(args, name, account, host)
+    }
+}
+
+fn absent(args: &Args, name: &str, exists: bool) -> Plan {
+    let (force, remove) = (args.bool("force"), args.bool("remove"));
+    let report = |plan: Plan| plan.with("name", name).with("state", "absent");
+    if !exists {
+        return report(Plan::unchanged());
+    }
+    let mut words = vec!["userdel".to_owned()];
+    if force {
+        words.push("-f".to_owned());
+    }
+    if remove {
+        words.push("-r".to_owned());
+    }
+    words.push(name.to_owned());
+    let plan = Plan::change(move |host: &Host, _: &mut Outcome| Change::Run(words).carry_out(host).map(|_| ()));
+    report(plan.with("force", force).with("remove", remove))
+}
+
+fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> Result<Plan, Failure> {
+    let wanted = Wanted::of(args, host)?;
+    let changes = match &account {
+        None => change::to_create(&name, &wanted),
+        Some(account) => change::to_change(account, &wanted),
+    };
+    let home = wanted.home.clone().or_else(|| account.as_ref().map(|account| account.user.home.clone()));
+    // A home that useradd makes is not to be made again; one that is merely missing is.
+    let missing_home = account.is_some()
+        && wanted.create_home
+        && home.as_deref().is_some_and(|home| !std::path::Path::new(home).exists());
+    let key = args.bool("generate_ssh_key").then(|| key::Wanted::of(args));
+    let key_missing = key.as_ref().is_some_and(|key| home.as_deref().is_none_or(|home| !key.path(home).exists()));
+    let created = account.is_none();
+    let shown = report(args, &name, account.as_ref(), created);
+    let warning = wanted.warning();
+    let local = args.bool("local");
+    let changed = !changes.is_empty() || missing_home || key_missing;
+    let plan = if changed || key.is_some() {
+        let mut plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
+            let (mut stdout, mut stderr) = (String::new(), String::new());
+            for change in changes {
+                let (out, error) = change.carry_out(host)?;
+                stdout.push_str(&out);
+                stderr.push_str(&error);
+            }
+            let Some(account) = Account::read(&name, local) else {
+                if host.check() {
+                    return Ok(());
+                }
+                return Err(Failure::new(format!("The account {name} was made, but the host does not know it now.")));
+            };
+            if missing_home {
+                home::make(&account.user, wanted.skeleton.as_deref().unwrap_or("/etc/skel"), wanted.umask.as_deref())?;
+            }
+            if let Some(key) = key {
+                key.have(&account.user, host, outcome)?;
+            }
+            for (key, text) in [("stdout", stdout), ("stderr", stderr)] {
+                if !text.is_empty() {
+                    outcome.set(key, text);
+                }
+            }
+            describe(&account.user, outcome);
+            Ok(())
+        });
+        plan.outcome.changed = changed;
+        plan
+    } else {
+        Plan::unchanged()
+    };
+    let plan = plan.with_all(shown);
+    Ok(match warning {
+        Some(warning) => plan.with_warning(warning),
+        None => plan,
+    })
+}
+
+fn describe(user: &accounts::User, outcome: &mut Outcome) {
+    outcome.set("uid", user.uid);
+    outcome.set("group", user.gid);
+    outcome.set("comment", user.gecos.as_str());
+    outcome.set("home", user.home.as_str());
+    outcome.set("shell", user.shell.as_str());
+}
+
+fn report(args: &Args, name: &str, account: Option<&Account>, created: bool) -> crate::Map {
+    let mut outcome = Outcome::default();
+    outcome.set("name", name);
+    outcome.set("state", "present");
+    if let Some(account) = account {
+        describe(&account.user, &mut outcome);
+        outcome.set("append", args.bool("append"));
+        outcome.set("move_home", args.bool("move_home"));
+    }
+    if created {
+        outcome.set("create_home", args.bool("create_home"));
+        outcome.set("system", args.bool("system"));
+    }
+    if args.value("groups").is_some() {
+        outcome.set("groups", args.list("groups").join(","));
+    }
+    if args.str("password").is_some() {
+        outcome.set("password", json!("NOT_LOGGING_PASSWORD"));
+    }
+    outcome.data
+}
