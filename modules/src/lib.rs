@@ -7,6 +7,7 @@
 //! A new module is one file and one line in [`registry::MODULES`].
 
 pub mod accounts;
+pub mod archive;
 mod args;
 mod become_user;
 pub mod commands;

@@ -38,6 +38,8 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::system::systemd::Systemd,
     &crate::system::timezone::Timezone,
     &crate::system::user::User,
+    // Archives.
+    &crate::archive::unarchive::Unarchive,
     // Network.
     &crate::net::get_url::GetUrl,
 ];

@@ -247,6 +247,18 @@ fn send(client: &Client, request: &Request, host: &Host) -> Result<Response, Fai
     }
 }
 
+/// Fetches a file for another module, which gets its body.
+pub(crate) fn download(
+    args: &Args,
+    url: &str,
+    host: &Host,
+    take: &mut dyn FnMut(&mut dyn Read) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let client = Client::of(args, host)?;
+    let mut response = send(&client, &Request { method: "GET".into(), url: url.into(), ..Request::default() }, host)?;
+    take(&mut *response.body)
+}
+
 fn broken(url: &str, error: &std::io::Error) -> Failure {
     Failure::new(format!("The download of {} broke off: {}.", masked(url), crate::process::reason(error)))
 }

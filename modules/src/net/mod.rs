@@ -9,3 +9,5 @@ pub mod get_url;
 mod options;
 mod proxy;
 mod resolve;
+
+pub(crate) use get_url::download;

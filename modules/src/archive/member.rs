@@ -1,0 +1,137 @@
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStringExt,
+    path::{Component, Path, PathBuf},
+};
+
+use crate::{Failure, accounts};
+
+/// Something in an archive.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    /// Where it goes, below the destination.
+    pub(super) path: PathBuf,
+    pub(super) kind: MemberKind,
+    /// The permissions it has, if the archive knows any.
+    pub(super) mode: Option<u32>,
+    /// Its time in seconds, if the archive knows it.
+    pub(super) modified: Option<i64>,
+    pub(super) owner: Option<u32>,
+    pub(super) group: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum MemberKind {
+    /// A file of this size.
+    File(u64),
+    Directory,
+    /// A symbolic link to this text.
+    Symlink(PathBuf),
+    /// Another name of the file with this path below the destination.
+    HardLink(PathBuf),
+}
+
+impl Member {
+    pub(super) fn is_directory(&self) -> bool {
+        self.kind == MemberKind::Directory
+    }
+}
+
+/// A path as bytes of an archive.
+pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes.to_vec()))
+}
+
+/// The path below the destination that a name of an archive means, without its first `strip` parts; `None` if nothing is left.
+pub(super) fn below(name: &Path, strip: usize) -> Result<Option<PathBuf>, Failure> {
+    // A dot at the beginning is a part like others, as it is for tar.
+    let text = name.as_os_str().as_encoded_bytes();
+    let parts = text.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).skip(strip);
+    let mut path = PathBuf::new();
+    for part in parts {
+        match part {
+            b"." => {}
+            b".." => {
+                return Err(Failure::new(format!("The archive has the path {}, which would leave the destination.", name.display())));
+            }
+            part => path.push(path_of(part)),
+        }
+    }
+    Ok((!path.as_os_str().is_empty()).then_some(path))
+}
+
+/// Refuses a link that, followed from where it is, leaves the destination.
+pub(super) fn check_link(member: &Path, target: &Path, dest: &Path) -> Result<(), Failure> {
+    let mut depth = member.components().count().saturating_sub(1);
+    let refuse = || {
+        Failure::new(format!(
+            "The archive has the link {} to {}, which leads out of the destination.",
+            member.display(),
+            target.display()
+        ))
+    };
+    if target.is_absolute() {
+        let inside = target.starts_with(dest) && !target.components().any(|part| part == Component::ParentDir);
+        return if inside { Ok(()) } else { Err(refuse()) };
+    }
+    for part in target.components() {
+        match part {
+            // Above the root there is only the root.
+            Component::ParentDir if dest == Path::new("/") => depth = depth.saturating_sub(1),
+            Component::ParentDir => depth = depth.checked_sub(1).ok_or_else(refuse)?,
+            Component::Normal(_) => depth += 1,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Numbers of the accounts that an archive names, looked up once.
+#[derive(Default)]
+pub(super) struct Accounts {
+    users: Vec<(String, Option<u32>)>,
+    groups: Vec<(String, Option<u32>)>,
+}
+
+impl Accounts {
+    pub(super) fn user(&mut self, name: &str) -> Option<u32> {
+        remembered(&mut self.users, name, |name| Some(accounts::user_by_name(name)?.uid))
+    }
+
+    pub(super) fn group(&mut self, name: &str) -> Option<u32> {
+        remembered(&mut self.groups, name, |name| Some(accounts::group_by_name(name)?.gid))
+    }
+}
+
+fn remembered(known: &mut Vec<(String, Option<u32>)>, name: &str, find: impl Fn(&str) -> Option<u32>) -> Option<u32> {
+    if let Some((_, number)) = known.iter().find(|(known, _)| known == name) {
+        return *number;
+    }
+    let number = find(name);
+    known.push((name.to_owned(), number));
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_below() {
+        let path = |name: &str, strip| below(Path::new(name), strip).unwrap().map(|path| path.display().to_string());
+        assert_eq!(path("./a//b/", 0).as_deref(), Some("a/b"));
+        assert_eq!(path("/a/b", 0).as_deref(), Some("a/b"));
+        assert_eq!(path("a/b/c", 2).as_deref(), Some("c"));
+        assert_eq!(path("./a/b", 1).as_deref(), Some("a/b"));
+        assert_eq!((path("a", 1), path("./", 0)), (None, None));
+        assert!(below(Path::new("a/../../b"), 0).is_err());
+    }
+
+    #[test]
+    fn links_stay_below() {
+        let check = |member: &str, target: &str, dest: &str| check_link(Path::new(member), Path::new(target), Path::new(dest)).is_ok();
+        assert!(check("a/b", "../c", "/d") && check("a", "b", "/d") && check("a", "/d/b", "/d") && check("a", "/etc", "/"));
+        assert!(!check("a/b", "../../c", "/d") && !check("a", "/etc", "/d") && !check("a", "/d/../etc", "/d"));
+        assert!(check("a", "../b", "/"));
+    }
+}

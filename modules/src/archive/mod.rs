@@ -1,0 +1,12 @@
+//! Archives: what is in them, and how it gets onto the host.
+
+mod compare;
+mod extract;
+mod format;
+mod member;
+mod options;
+mod select;
+mod tarball;
+pub mod unarchive;
+mod zipped;
+mod zstd;

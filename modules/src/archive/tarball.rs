@@ -1,0 +1,68 @@
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use tar::{Archive, EntryType};
+
+use super::{
+    format::{Packing, open},
+    member::{Accounts, Member, MemberKind, below, path_of},
+    unarchive::{Task, Visit},
+};
+use crate::Failure;
+
+/// Visits the members of a tar archive in their order.
+pub(super) fn walk(path: &Path, packing: Packing, task: &Task, visit: Visit<'_>) -> Result<(), Failure> {
+    let broken = |error: std::io::Error| Failure::new(format!("The archive {} cannot be read: {error}.", path.display()));
+    let mut archive = Archive::new(open(path, packing).map_err(broken)?);
+    let mut accounts = Accounts::default();
+    for entry in archive.entries().map_err(broken)? {
+        let mut entry = entry.map_err(broken)?;
+        let original = path_of(&entry.path_bytes());
+        let name = original.to_string_lossy().into_owned();
+        if !task.selection.takes(&name) {
+            continue;
+        }
+        let Some(path) = below(&original, task.extra.strip)? else { continue };
+        let header = entry.header().clone();
+        let kind = match header.entry_type() {
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse if name.ends_with('/') => MemberKind::Directory,
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => MemberKind::File(entry.size()),
+            EntryType::Directory => MemberKind::Directory,
+            EntryType::Symlink => MemberKind::Symlink(link(entry.link_name_bytes().as_deref(), &name)?),
+            EntryType::Link => {
+                let target = link(entry.link_name_bytes().as_deref(), &name)?;
+                let target = below(&target, task.extra.strip)?;
+                MemberKind::HardLink(target.ok_or_else(|| Failure::new(format!("The archive has the link {name} to nothing.")))?)
+            }
+            // Notes for archivers, not members.
+            EntryType::XGlobalHeader => continue,
+            EntryType::Char | EntryType::Block | EntryType::Fifo => {
+                return Err(Failure::new(format!(
+                    "The archive has {name}, which is a device or a pipe. Only files, directories and links are unpacked; use exclude to leave it out."
+                )));
+            }
+            other => {
+                let number = other.as_byte();
+                return Err(Failure::new(format!("The archive has {name} of the unknown kind {number}.")));
+            }
+        };
+        let owner = task.owner_from(header.username().ok().flatten(), header.uid().ok(), |name| accounts.user(name));
+        let group = task.owner_from(header.groupname().ok().flatten(), header.gid().ok(), |name| accounts.group(name));
+        let member = Member {
+            path,
+            kind,
+            mode: header.mode().ok().map(|mode| task.permissions(mode & 0o7777)),
+            modified: header.mtime().ok().and_then(|seconds| i64::try_from(seconds).ok()),
+            owner,
+            group,
+        };
+        visit(member, &mut entry as &mut dyn Read)?;
+    }
+    Ok(())
+}
+
+fn link(bytes: Option<&[u8]>, name: &str) -> Result<PathBuf, Failure> {
+    bytes.map(path_of).ok_or_else(|| Failure::new(format!("The archive has the link {name} to nothing.")))
+}

@@ -1,0 +1,337 @@
+//! `unarchive`: unpack an archive on the host.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    compare::difference,
+    extract::Extraction,
+    format::Format,
+    member::{Member, MemberKind, check_link},
+    options::Extra,
+    select::Selection,
+    tarball, zipped,
+};
+use crate::{
+    Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    files::{attributes::Attributes, info::describe, mode::masked, scratch::Scratch},
+    net::download,
+    process::reason,
+};
+
+/// The `unarchive` module.
+pub struct Unarchive;
+
+static SPEC: Spec = Spec {
+    name: "unarchive",
+    summary: "Unpack an archive on the host",
+    description: &[
+        "Unpacks tar archives, plain or compressed with gzip, bzip2, xz or zstd, and zip archives. No program is needed on the host. What the \
+         archive is, is seen from its content, not from its name.",
+        "Every member is compared with the host first: its kind, size, time, permissions, content, and for root its owner. If all is there, \
+         nothing changes. Each file is written beside its place and moved there whole.",
+        "Members that would leave `dest`, by their path or by a link, are refused, and so are devices.",
+    ],
+    options: crate::with_attributes![
+        Opt::required("src", Kind::Path, "The archive: a file of the project, or with `remote_src` of the host, or a URL."),
+        Opt::required("dest", Kind::Path, "The directory to unpack it in."),
+        Opt::new("remote_src", Kind::Bool, "`src` is on the host, or is a URL for it.").default("false"),
+        Opt::new("creates", Kind::Path, "Do nothing if this path exists."),
+        Opt::new("list_files", Kind::Bool, "Return the names of all members.").default("false"),
+        Opt::new("keep_newer", Kind::Bool, "Leave files alone that are newer than those of the archive.").default("false"),
+        Opt::new("exclude", Kind::List(&Kind::Str), "Patterns of members to leave out, with all they hold.").default("[]"),
+        Opt::new("include", Kind::List(&Kind::Str), "Members to unpack, with all they hold; all if empty.").default("[]"),
+        Opt::new(
+            "extra_opts",
+            Kind::List(&Kind::Str),
+            "Options as the programs `tar` and `unzip` take them, such as `--strip-components=1`. One that is not known is an error."
+        )
+        .default("[]"),
+        Opt::new("validate_certs", Kind::Bool, "Check the server's certificate if `src` is a URL.").default("true"),
+        Opt::new("io_buffer_size", Kind::Bytes, "Accepted; there is nothing to tune.").default("65536"),
+        Opt::new("copy", Kind::Bool, "The opposite of `remote_src`; use that.").default("true"),
+        Opt::new("decrypt", Kind::Bool, "Decrypt an archive of the project that is in a vault.").default("true"),
+        Opt::new("_content", Kind::Int, "Which content of the controller the archive is."),
+        Opt::new("_original_basename", Kind::Str, "The file name of the archive."),
+    ],
+    mutually_exclusive: &[&["include", "exclude"]],
+    examples: "- name: Unpack a release of the project\n  ansible.builtin.unarchive:\n    src: tool-1.4.tar.gz\n    dest: /opt/tool\n    \
+               extra_opts: [--strip-components=1]\n\n\
+               - name: Unpack what is on the host already\n  ansible.builtin.unarchive:\n    src: /var/cache/tool.zip\n    dest: /usr/local/bin\n    \
+               remote_src: true\n    include: [tool]\n    mode: '0755'\n",
+    returns: &[
+        Return { name: "dest", kind: "str", when: "always", doc: "The directory." },
+        Return { name: "src", kind: "str", when: "always", doc: "The archive." },
+        Return { name: "handler", kind: "str", when: "always", doc: "What kind of archive it is." },
+        Return { name: "files", kind: "list", when: "`list_files`", doc: "The members, without what `extra_opts` strip." },
+        Return { name: "mode", kind: "str", when: "always", doc: "The permissions of the directory." },
+        Return { name: "owner", kind: "str", when: "always", doc: "The owner of the directory." },
+        Return { name: "group", kind: "str", when: "always", doc: "The group of the directory." },
+        Return { name: "uid", kind: "int", when: "always", doc: "The owner's id." },
+        Return { name: "gid", kind: "int", when: "always", doc: "The group's id." },
+        Return { name: "size", kind: "int", when: "always", doc: "The size of the directory itself." },
+        Return { name: "state", kind: "str", when: "always", doc: "That it is a directory." },
+    ],
+    ..Spec::EMPTY
+};
+
+/// What sees the members of an archive, one after the other, each with its content.
+pub(super) type Visit<'a> = &'a mut dyn FnMut(Member, &mut dyn Read) -> Result<(), Failure>;
+
+/// What is asked for.
+pub(super) struct Task {
+    pub(super) dest: PathBuf,
+    pub(super) attributes: Attributes,
+    pub(super) owner_given: bool,
+    pub(super) group_given: bool,
+    pub(super) keep_newer: bool,
+    pub(super) selection: Selection,
+    pub(super) extra: Extra,
+    is_root: bool,
+}
+
+impl Task {
+    /// The account a member belongs to, if that is to be kept.
+    pub(super) fn owner_from(&self, name: Option<&str>, number: Option<u64>, find: impl FnOnce(&str) -> Option<u32>) -> Option<u32> {
+        if !self.extra.same_owner.unwrap_or(self.is_root) {
+            return None;
+        }
+        let named = name.filter(|name| !name.is_empty() && !self.extra.numeric_owner).and_then(find);
+        named.or_else(|| u32::try_from(number?).ok())
+    }
+
+    /// Permissions as they come out of the archive.
+    pub(super) fn permissions(&self, mode: u32) -> u32 {
+        if self.extra.same_permissions.unwrap_or(self.is_root) { mode } else { masked(mode) & 0o777 }
+    }
+
+    fn walk(&self, path: &Path, format: Format, visit: Visit<'_>) -> Result<(), Failure> {
+        match format {
+            Format::Tar(packing) => tarball::walk(path, packing, self, visit),
+            Format::Zip => zipped::walk(path, self, visit),
+        }
+    }
+}
+
+/// The archive as a file of the host; one that was sent or fetched goes away with this.
+struct Archive {
+    path: PathBuf,
+    _scratch: Option<Scratch>,
+}
+
+impl Archive {
+    // A method, so that a closure which uses it keeps the scratch directory too.
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// What a comparison found.
+#[derive(Default)]
+struct Findings {
+    files: Vec<String>,
+    /// Paths of members whose owner or permissions the task may ask for.
+    paths: Vec<PathBuf>,
+    links: HashSet<PathBuf>,
+    /// Of each path that has to change: the number of its last member, which is the one that counts, and what is different.
+    different: HashMap<PathBuf, (usize, &'static str)>,
+}
+
+impl Findings {
+    /// What is different, a line for each path.
+    fn in_words(&self) -> String {
+        let mut all: Vec<_> = self.different.iter().map(|(path, (number, what))| (number, path, what)).collect();
+        all.sort();
+        all.into_iter().map(|(_, path, what)| format!("{}: {what}\n", path.display())).collect()
+    }
+}
+
+impl Module for Unarchive {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let (src, dest) = (args.required("src")?, args.required("dest")?);
+        let finish = |mut failure: Failure| {
+            failure.data.entry("src").or_insert(src.into());
+            failure.data.entry("dest").or_insert(dest.into());
+            failure
+        };
+        plan(args, src, dest, host).map_err(finish)
+    }
+}
+
+fn plan(args: &Args, src: &str, dest: &str, host: &Host) -> Result<Plan, Failure> {
+    if let Some(creates) = args.str("creates").filter(|creates| Path::new(creates).symlink_metadata().is_ok()) {
+        return Ok(Plan::skipped(format!("skipped, since {creates} exists")));
+    }
+    let archive = archive(args, src, host)?;
+    let unknown = || {
+        let kinds = "it is neither a tar archive (plain, gzip, bzip2, xz, zstd) nor a zip archive";
+        Failure::new(format!("Failed to find handler for \"{src}\": {kinds}."))
+    };
+    let format = Format::of(archive.path())?.ok_or_else(unknown)?;
+    let path = std::path::absolute(dest).unwrap_or_else(|_| PathBuf::from(dest));
+    if !path.is_dir() && !(host.check() && path.symlink_metadata().is_err()) {
+        return Err(Failure::new(format!("Destination '{dest}' is not a directory")).with("handler", format.handler()));
+    }
+    let extra = Extra::parse(&args.list("extra_opts"), format == Format::Zip)?;
+    let own = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let exclude = own(args.list("exclude")).into_iter().chain(extra.exclude.iter().cloned()).collect();
+    let task = Task {
+        attributes: Attributes::of(args, host)?,
+        owner_given: args.str("owner").is_some(),
+        group_given: args.str("group").is_some(),
+        keep_newer: args.bool("keep_newer"),
+        selection: Selection::new(own(args.list("include")), exclude),
+        is_root: rustix::process::geteuid().is_root(),
+        dest: path,
+        extra,
+    };
+    let findings = compare(&task, archive.path(), format, host)?;
+    let restless = !changes_of_attributes(&task, &findings)?.is_empty();
+    let mut data = describe(&task.dest);
+    data.insert("src".into(), src.into());
+    data.insert("dest".into(), dest.into());
+    data.insert("handler".into(), format.handler().into());
+    if args.bool("list_files") {
+        data.insert("files".into(), findings.files.clone().into());
+    }
+    let warnings = task.attributes.warnings();
+    let plan = if findings.different.is_empty() && !restless {
+        Plan::unchanged()
+    } else {
+        let prepared = host.diff().then(|| findings.in_words());
+        let plan = Plan::change(move |host, outcome| {
+            if !findings.different.is_empty() {
+                extract(&task, archive.path(), format, &findings, host)?;
+            }
+            set_attributes(&task, &findings)?;
+            outcome.data.extend(describe(&task.dest));
+            Ok(())
+        });
+        match prepared {
+            Some(prepared) => plan.with_diff(Diff { prepared: Some(prepared), ..Diff::default() }),
+            None => plan,
+        }
+    };
+    Ok(warnings.into_iter().fold(plan.with_all(data), Plan::with_warning))
+}
+
+/// Brings the archive onto the host, if it is not there.
+fn archive(args: &Args, src: &str, host: &Host) -> Result<Archive, Failure> {
+    let content = args.int("_content").map(|index| usize::try_from(index).unwrap_or(usize::MAX));
+    let remote = args.bool("remote_src") || args.maybe_bool("copy") == Some(false);
+    let mut scratch = None;
+    let path = match content {
+        Some(index) => {
+            let place = scratch.insert(Scratch::new()?).path().join("archive");
+            spool(&mut *host.read_content(index)?, &place, src, host)?;
+            place
+        }
+        None if src.contains("://") => {
+            let place = scratch.insert(Scratch::new()?).path().join("archive");
+            download(args, src, host, &mut |body| spool(body, &place, src, host))?;
+            place
+        }
+        None if Path::new(src).exists() => PathBuf::from(src),
+        None if remote => return Err(Failure::new(format!("Source '{src}' does not exist"))),
+        None => return Err(Failure::new(format!("Source '{src}' failed to transfer"))),
+    };
+    let found = path.metadata();
+    let found = found.map_err(|error| Failure::new(format!("Source '{src}' not readable: {}.", reason(&error))))?;
+    if found.is_dir() {
+        return Err(Failure::new(format!("Source '{src}' is a directory, not an archive.")));
+    }
+    if found.len() == 0 {
+        return Err(Failure::new(format!("Invalid archive '{src}', the file is 0 bytes")));
+    }
+    Ok(Archive { path, _scratch: scratch })
+}
+
+fn spool(reader: &mut dyn Read, path: &Path, src: &str, host: &Host) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::new(format!("The archive {src} could not be brought onto the host: {}.", reason(&error)));
+    let mut file = File::create_new(path).map_err(failed)?;
+    loop {
+        host.check_cancelled()?;
+        // In pieces, so that a run that was given up ends soon.
+        if io::copy(&mut reader.take(8 << 20), &mut file).map_err(failed)? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn compare(task: &Task, path: &Path, format: Format, host: &Host) -> Result<Findings, Failure> {
+    let mut findings = Findings::default();
+    let mut number = 0;
+    let mut seen: HashSet<PathBuf> = HashSet::new();
+    task.walk(path, format, &mut |member, content| {
+        host.check_cancelled()?;
+        if let MemberKind::Symlink(target) = &member.kind {
+            check_link(&member.path, target, &task.dest)?;
+            findings.links.insert(member.path.clone());
+        }
+        let slash = if member.is_directory() { "/" } else { "" };
+        findings.files.push(format!("{}{slash}", member.path.display()));
+        let what = match &member.kind {
+            // The file it is a name of is about to be another one.
+            MemberKind::HardLink(target) if findings.different.contains_key(target) => Some("not a link to the same file"),
+            _ => difference(&member, content, task, host)?,
+        };
+        match what {
+            Some(what) => findings.different.insert(member.path.clone(), (number, what)),
+            None => findings.different.remove(&member.path),
+        };
+        // The directory at the top belongs to the members even if the archive does not name it.
+        let top = member.path.iter().next().map(PathBuf::from);
+        for path in top.into_iter().chain([member.path]) {
+            if seen.insert(path.clone()) {
+                findings.paths.push(path);
+            }
+        }
+        number += 1;
+        Ok(())
+    })?;
+    task.selection.check_complete()?;
+    if number == 0 {
+        return Err(Failure::new(format!(
+            "Failed to find handler: no files were found in the archive {}. Empty archive files are not supported.",
+            path.display()
+        )));
+    }
+    Ok(findings)
+}
+
+fn extract(task: &Task, path: &Path, format: Format, findings: &Findings, host: &Host) -> Result<(), Failure> {
+    let mut extraction = Extraction::new(task, &findings.links, host)?;
+    let mut number = 0;
+    task.walk(path, format, &mut |member, content| {
+        let different = findings.different.get(&member.path).is_some_and(|(wanted, _)| *wanted == number);
+        number += 1;
+        if different { extraction.place(member, content) } else { Ok(()) }
+    })?;
+    extraction.finish()
+}
+
+/// The members that are there, but not with the owner or permissions that the task asks for.
+fn changes_of_attributes(task: &Task, findings: &Findings) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    for path in findings.paths.iter().map(|path| task.dest.join(path)).filter(|path| path.symlink_metadata().is_ok()) {
+        if !task.attributes.changes(&path, false)?.is_empty() {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+fn set_attributes(task: &Task, findings: &Findings) -> Result<(), Failure> {
+    for path in changes_of_attributes(task, findings)? {
+        task.attributes.apply(&path, false)?;
+    }
+    Ok(())
+}
