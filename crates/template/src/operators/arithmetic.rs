@@ -1,12 +1,11 @@
 //! `+ - * / // % **` on numbers, texts and lists.
 
 use minijinja::Value;
-use minijinja::formatting::FormatStyle;
 use minijinja::value::{Tuple, ValueKind};
 
 use super::unsupported;
 use crate::error::Error;
-use crate::python::{number, time};
+use crate::python::{number, percent, time};
 
 /// The largest text or list an operator makes, in bytes or items.
 const LARGEST: usize = 100_000_000;
@@ -153,7 +152,7 @@ pub(super) fn floor_divide(left: &Value, right: &Value) -> Result<Value, Error> 
 pub(super) fn modulo(left: &Value, right: &Value) -> Result<Value, Error> {
     if let Some(format) = left.as_str() {
         let arguments: Vec<Value> = if right.is_tuple() { right.try_iter()?.collect() } else { vec![right.clone()] };
-        return Ok(Value::from(minijinja::formatting::format(FormatStyle::Printf, format, &arguments)?));
+        return percent::format(format, &arguments).map(Value::from).map_err(Error::filter);
     }
     match numbers(left, right) {
         Some(Pair::Integers(left, right)) => Ok(number::integer(floor_integers(left, right)?.1)),

@@ -6,6 +6,7 @@
 
 mod expression;
 mod lines;
+mod postfix;
 mod scan;
 mod statement;
 mod token;
