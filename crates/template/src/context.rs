@@ -12,10 +12,10 @@ use windlass_yaml::{Node, Span, Value as Yaml};
 use crate::compile::{self, Compiled, CompiledPart, Expression};
 use crate::engine::{Compat, Engine, TemplateOptions};
 use crate::error::{Error, ErrorKind};
-use crate::lazy::{LazyDict, LazyList, is_lazy, scalar};
+use crate::lazy::{LazyDict, LazyList, scalar};
 use crate::mark;
 use crate::operators::shown;
-use crate::plain::{finish, plain};
+use crate::plain::{finish, is_bound, plain};
 use crate::root::Root;
 use crate::scope::{Scope, Variable};
 use crate::suggest::closest;
@@ -48,6 +48,8 @@ struct Layer {
 struct Rendered {
     value: Value,
     dependencies: Arc<Dependencies>,
+    /// It is rendered further when it is used, and so is no good to other contexts.
+    bound: bool,
 }
 
 impl fmt::Debug for Inner {
@@ -116,11 +118,11 @@ impl Inner {
         }
         let layer = self.layer.as_ref().filter(|layer| !layer.extra.contains_key(name))?;
         let found = layer.below.find_rendered(name)?;
-        (!is_lazy(&found.value) && self.is_same_below(name, &found.dependencies)).then_some(found)
+        (!found.bound && self.is_same_below(name, &found.dependencies)).then_some(found)
     }
 
     fn keep(&self, name: Arc<str>, rendered: Rendered) {
-        if !contains_lazy(&rendered.value)
+        if !rendered.bound
             && self.is_same_below(&name, &rendered.dependencies)
             && let Some(layer) = &self.layer
         {
@@ -147,7 +149,8 @@ impl Inner {
                 let value =
                     result.unwrap_or_else(|error| mark::failed(error.with_span(&node.span).while_rendering(&name)));
                 tracker::depends_on(&dependencies);
-                self.keep(name, Rendered { value: value.clone(), dependencies });
+                let bound = is_bound(&value);
+                self.keep(name, Rendered { value: value.clone(), dependencies, bound });
                 Some(value)
             }
             Err(error) => Some(mark::failed(error.with_span(&node.span))),
@@ -292,15 +295,6 @@ impl Inner {
         let names = self.names();
         let hint = closest(name, names.iter().map(AsRef::as_ref));
         error.with_hint(hint)
-    }
-}
-
-/// Whether a value belongs to the context it was rendered in.
-fn contains_lazy(value: &Value) -> bool {
-    match value.as_object() {
-        None => false,
-        // A list or dict the template made may hold lazy ones; looking is not worth it.
-        Some(_) => mark::mark(value).is_none(),
     }
 }
 

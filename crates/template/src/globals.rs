@@ -56,6 +56,11 @@ impl Object for Variables {
     }
 }
 
+/// Whether the value is `vars`, which belongs to one context.
+pub(crate) fn is_variables(value: &Value) -> bool {
+    value.downcast_object_ref::<Variables>().is_some()
+}
+
 fn undef(hint: Option<&Value>) -> Outcome {
     Ok(match hint.filter(|hint| !hint.is_none()) {
         Some(hint) => mark::missing("", operators::shown(hint)?, None),

@@ -6,6 +6,14 @@
 //!
 //! Trust goes by type. A [`windlass_yaml::Node`] is the project's own text and may hold templates; a [`Value`] is data
 //! and is never a template, whatever it looks like.
+//!
+//! What differs from ansible-core 2.19, apart from texts of messages:
+//!
+//! * `d.items`, `d.keys` without parentheses give the key of that name, not the method.
+//! * Macros always give text, and change the lists and dicts they are given, as up to 2.18.
+//! * `range()` may be a result, `break` and `continue` need no extension, keys of mappings are rendered too.
+//! * Values of a dict that nobody looks at may be undefined in more places (`d.items()`, `d | length`).
+//! * Macros have no `varargs` and `kwargs`; templates have no `self` and no `{% trans %}`.
 
 pub mod filters;
 pub mod lookups;

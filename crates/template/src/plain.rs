@@ -8,7 +8,8 @@ use minijinja::Value;
 use minijinja::value::{ObjectRepr, Tuple};
 
 use crate::error::{Error, ErrorKind};
-use crate::lazy::{LazyDict, LazyList};
+use crate::globals;
+use crate::lazy::{LazyDict, LazyList, is_lazy};
 use crate::mark::{self, is_omit, mark};
 use crate::mutable::{MutableDict, MutableList};
 use crate::python::{time, type_name};
@@ -73,6 +74,23 @@ pub(crate) fn undefined_within(value: &Value) -> Option<Value> {
         return map.values().find_map(undefined_within);
     }
     None
+}
+
+/// Whether a value holds something that is rendered further when it is used, or that a template can still change.
+pub(crate) fn is_bound(value: &Value) -> bool {
+    if value.as_object().is_none() {
+        return false;
+    }
+    if let Some(items) = value.downcast_object_ref::<Vec<Value>>() {
+        return items.iter().any(is_bound);
+    }
+    if let Some(items) = value.downcast_object_ref::<Tuple>() {
+        return items.iter().any(is_bound);
+    }
+    if let Some(map) = value.downcast_object_ref::<IndexMap<Value, Value>>() {
+        return map.values().any(is_bound);
+    }
+    is_lazy(value) || is_mutable(value) || globals::is_variables(value)
 }
 
 /// `None` when the value is already as wanted.

@@ -72,7 +72,7 @@ impl Scope for Counting {
 
 #[test]
 fn what_does_not_depend_on_the_item_is_rendered_once_for_a_whole_loop() {
-    let mut table = variables("value: '{{ source }}'\n");
+    let mut table = variables("value: '{{ list | first }}'\nlist: '{{ [source] | list }}'\n");
     table.insert(Arc::from("source"), Variable::Data(Value::from(1)));
     let counting = Arc::new(Counting(table, std::sync::atomic::AtomicUsize::new(0)));
     let context = Engine::new(Options::default()).scope(counting.clone());
