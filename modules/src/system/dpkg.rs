@@ -2,9 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    os::unix::fs::MetadataExt,
+    fs::OpenOptions,
+    path::Path,
     time::{Duration, Instant},
 };
+
+use rustix::fs::{FlockOperation, fcntl_lock};
 
 use crate::{Failure, Host, facts::Root};
 
@@ -96,24 +99,37 @@ const LOCKS: &[&str] =
 
 /// Who holds one of the locks: the file, the process and its name.
 fn holder() -> Option<(&'static str, u32, String)> {
-    let table = std::fs::read_to_string("/proc/locks").ok()?;
     LOCKS.iter().find_map(|path| {
-        let inode = std::fs::metadata(path).ok()?.ino();
-        let process = lock_holder(&table, inode)?;
+        let process = holder_of(Path::new(path))?;
         let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
         Some((*path, process, name.trim().to_owned()))
     })
 }
 
-/// The process that holds a write lock on the file with this inode: `1: POSIX  ADVISORY  WRITE 4711 08:01:131 0 EOF`.
-fn lock_holder(table: &str, inode: u64) -> Option<u32> {
-    table.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let at = words.iter().position(|word| *word == "WRITE")?;
-        let locked: u64 = words.get(at + 2)?.rsplit(':').next()?.parse().ok()?;
-        let process: u32 = words.get(at + 1)?.parse().ok()?;
-        (locked == inode && process > 0 && !line.contains("->")).then_some(process)
-    })
+/// The process that holds a lock on a file. Only a file that some process has open can be locked, so the lock itself is only tried then,
+/// and never stands in the way of an apt that is just starting.
+fn holder_of(path: &Path) -> Option<u32> {
+    let process = processes_with(path).into_iter().find(|process| *process != std::process::id())?;
+    let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+    match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {
+            let _ = fcntl_lock(&file, FlockOperation::Unlock);
+            None
+        }
+        Err(_) => Some(process),
+    }
+}
+
+fn processes_with(path: &Path) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let has = |number: &u32| {
+        let files = std::fs::read_dir(format!("/proc/{number}/fd"));
+        files.is_ok_and(|files| {
+            files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|target| target == path))
+        })
+    };
+    numbers.filter(has).collect()
 }
 
 /// Waits until nobody holds a lock. Who does is said at once, and again when the time is over.
@@ -157,10 +173,25 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_of_a_lock_is_found_by_the_files_number() {
-        let table = "1: POSIX  ADVISORY  READ  100 08:01:7 0 EOF\n2: POSIX  ADVISORY  WRITE 4711 08:01:131 0 EOF\n2: -> POSIX  ADVISORY  WRITE 4712 08:01:132 0 EOF\n";
-        assert_eq!(lock_holder(table, 131), Some(4711));
-        assert_eq!(lock_holder(table, 7), None);
-        assert_eq!(lock_holder(table, 132), None);
+    fn the_holder_of_a_lock_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(holder_of(&path), None);
+        // Locks of this kind belong to processes, so another one must hold it; perl is part of every Debian.
+        let script = "use Fcntl; open(F, '+<', $ARGV[0]); $l = pack('s s l! l! i', F_WRLCK, 0, 0, 0, 0); fcntl(F, F_SETLK, $l) or die; print \"locked\\n\"; close STDOUT; sleep 60";
+        let child = std::process::Command::new("perl")
+            .args(["-e", script])
+            .arg(&path)
+            .stdout(std::process::Stdio::piped())
+            .spawn();
+        let Ok(mut child) = child else { return };
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
+        assert_eq!(said, "locked\n");
+        assert_eq!(holder_of(&path), Some(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(holder_of(&path), None);
     }
 }

@@ -122,7 +122,18 @@ impl Request {
             return Ok(());
         }
         let said = output.stderr_text();
-        let message = format!("Unable to {verb} service {unit}: {}", said.trim());
+        let mut message = format!("Unable to {verb} service {unit}: {}", said.trim());
+        if matches!(verb, "start" | "restart" | "reload") && self.scope == "system" {
+            // systemd only says where to look; the reason stands in the journal.
+            let journal = Command::new("journalctl")
+                .plain_locale()
+                .args(["-u", unit, "-n", "6", "-o", "cat", "--no-pager"])
+                .run(host);
+            let journal = journal.map(|output| output.stdout_text()).unwrap_or_default();
+            if !journal.trim().is_empty() {
+                message.push_str(&format!("\nThe end of its journal:\n{}", journal.trim()));
+            }
+        }
         Err(Failure::new(message).with("rc", output.rc).with("stdout", output.stdout_text()).with("stderr", said))
     }
 }
