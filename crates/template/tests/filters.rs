@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -10,8 +10,12 @@ use serde_json::Value as Json;
 use windlass_template::{Context, Engine, Options, Variable, from_json, text, to_json};
 use windlass_yaml::{Node, Span};
 
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filters")
+}
+
 fn read(name: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filters").join(name)).unwrap()
+    std::fs::read_to_string(directory().join(name)).unwrap()
 }
 
 fn context() -> Context {
@@ -22,8 +26,7 @@ fn context() -> Context {
         .iter()
         .map(|(name, value)| (name.as_str().into(), Variable::Data(from_json(value))))
         .collect();
-    let playbook_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filters");
-    Engine::new(Options { playbook_dir, ..Options::default() }).scope(Arc::new(variables))
+    Engine::new(Options { playbook_dir: directory(), ..Options::default() }).scope(Arc::new(variables))
 }
 
 /// What is different, if anything is.
@@ -58,6 +61,14 @@ fn compare(name: &str) {
         }
     }
     assert_eq!(wrong, 0, "{wrong} cases of {name} differ");
+}
+
+/// `RECORDED_FILTERS` names another file with answers, for what one wants to try.
+#[test]
+fn what_one_tries_is_the_same() {
+    if let Ok(path) = std::env::var("RECORDED_FILTERS") {
+        compare(&path);
+    }
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub(super) fn int(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     };
     Ok(match parsed {
         Some(number) => integer(number),
+        // A float too large for any integer is whole already.
+        None if as_float(value).is_some_and(f64::is_finite) => value.clone(),
         None => args.get("default").cloned().unwrap_or_else(|| Value::from(0)),
     })
 }

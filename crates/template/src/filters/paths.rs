@@ -5,22 +5,21 @@ use std::path::{Component, Path, PathBuf};
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome, is_list, list, tuple};
-use crate::python::text;
 
 pub(super) fn basename(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let path = args.text();
+    let path = args.string()?;
     Ok(Value::from(path.rsplit('/').next().unwrap_or_default()))
 }
 
 pub(super) fn dirname(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let path = args.text();
+    let path = args.string()?;
     let head = &path[..path.rfind('/').map_or(0, |slash| slash + 1)];
     let trimmed = head.trim_end_matches('/');
     Ok(Value::from(if trimmed.is_empty() { head } else { trimmed }))
 }
 
 pub(super) fn splitext(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let path = args.text();
+    let path = args.string()?;
     let name_start = path.rfind('/').map_or(0, |slash| slash + 1);
     let name = &path[name_start..];
     let dots = name.len() - name.trim_start_matches('.').len();
@@ -65,12 +64,12 @@ pub(crate) fn absolute(path: &str) -> String {
 }
 
 pub(super) fn normpath(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    Ok(Value::from(normalized(&args.text())))
+    Ok(Value::from(normalized(args.string()?)))
 }
 
 pub(super) fn realpath(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let mut rest: Vec<std::ffi::OsString> = Vec::new();
-    let mut existing = PathBuf::from(absolute(&args.text()));
+    let mut existing = PathBuf::from(absolute(args.string()?));
     // What does not exist cannot be a link: the part that does is resolved, the remainder appended.
     loop {
         if let Ok(resolved) = existing.canonicalize() {
@@ -82,13 +81,13 @@ pub(super) fn realpath(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
                 rest.push(name);
                 existing = parent;
             }
-            _ => return Ok(Value::from(absolute(&args.text()))),
+            _ => return Ok(Value::from(absolute(args.string()?))),
         }
     }
 }
 
 pub(super) fn relpath(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let path = absolute(&args.text());
+    let path = absolute(args.string()?);
     let start = absolute(&args.text_of("start").unwrap_or_else(|| ".".to_owned()));
     let parts = |path: &str| {
         let components = Path::new(path).components();
@@ -122,11 +121,17 @@ pub(crate) fn join(parts: &[String]) -> String {
     joined
 }
 
+/// The items of the value, each of which must be text.
+fn paths(args: &Arguments) -> Result<Vec<String>, minijinja::Error> {
+    let path = |item: Value| item.as_str().map(str::to_owned).ok_or_else(|| args.unsuitable("a list of paths"));
+    args.items()?.into_iter().map(path).collect()
+}
+
 pub(super) fn path_join(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.value();
     let parts: Vec<String> = match value.as_str() {
         Some(path) => vec![path.to_owned()],
-        None if is_list(value) => args.items()?.iter().map(text).collect(),
+        None if is_list(value) && value.len() != Some(0) => paths(args)?,
         None => return Err(args.unsuitable("a path or a list of paths")),
     };
     Ok(Value::from(join(&parts)))
@@ -136,7 +141,7 @@ pub(super) fn commonpath(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     if !is_list(args.value()) {
         return Err(args.unsuitable("a list of paths"));
     }
-    let paths: Vec<String> = args.items()?.iter().map(text).collect();
+    let paths = paths(args)?;
     let Some(first) = paths.first() else {
         return Err(args.failed("the list is empty"));
     };
@@ -156,7 +161,7 @@ pub(super) fn commonpath(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 }
 
 pub(super) fn expanduser(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    Ok(Value::from(home_expanded(&args.text())))
+    Ok(Value::from(home_expanded(args.string()?)))
 }
 
 /// `os.path.expanduser`.
@@ -185,7 +190,7 @@ fn home_of(user: &str) -> Option<String> {
 }
 
 pub(super) fn expandvars(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    Ok(Value::from(variables_expanded(&args.text())))
+    Ok(Value::from(variables_expanded(args.string()?)))
 }
 
 /// `os.path.expandvars`: `$NAME` and `${NAME}`; what is not set stays as it is.
@@ -215,7 +220,7 @@ pub(crate) fn variables_expanded(path: &str) -> String {
 }
 
 pub(super) fn fileglob(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let found = super::glob::files(&args.text());
+    let found = super::glob::files(args.string()?);
     Ok(list(found.into_iter().map(Value::from).collect()))
 }
 
@@ -239,21 +244,21 @@ fn split_drive(path: &str) -> (&str, &str) {
 }
 
 pub(super) fn win_basename(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let path = args.text();
-    let (_, rest) = split_drive(&path);
+    let path = args.string()?;
+    let (_, rest) = split_drive(path);
     Ok(Value::from(rest.rsplit(['\\', '/']).next().unwrap_or_default()))
 }
 
 pub(super) fn win_dirname(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let path = args.text();
-    let (drive, rest) = split_drive(&path);
+    let path = args.string()?;
+    let (drive, rest) = split_drive(path);
     let head = &rest[..rest.rfind(['\\', '/']).map_or(0, |slash| slash + 1)];
     let trimmed = head.trim_end_matches(['\\', '/']);
     Ok(Value::from(format!("{drive}{}", if trimmed.is_empty() { head } else { trimmed })))
 }
 
 pub(super) fn win_splitdrive(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let path = args.text();
-    let (drive, rest) = split_drive(&path);
+    let path = args.string()?;
+    let (drive, rest) = split_drive(path);
     Ok(tuple(vec![Value::from(drive), Value::from(rest)]))
 }

@@ -9,7 +9,7 @@ use crate::python::{text, truth};
 use crate::registry::{call_filter, call_test};
 
 pub(super) fn map(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let items = args.items()?;
+    let items = subjects(args)?;
     let named = |wanted: &str| args.extra().iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
     let mut mapped = Vec::with_capacity(items.len());
     if args.rest().is_empty()
@@ -32,6 +32,11 @@ pub(super) fn map(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         mapped.push(call_filter(state, &name, &arguments)?);
     }
     Ok(list(mapped))
+}
+
+/// What is gone through; nothing, if there is nothing of any kind.
+fn subjects(args: &Arguments) -> Result<Vec<Value>, minijinja::Error> {
+    if truth(args.value()) { args.items() } else { Ok(Vec::new()) }
 }
 
 pub(super) fn select(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
@@ -66,7 +71,7 @@ fn pick(state: &mut State<'_, '_>, args: &Arguments, by_attribute: bool, wanted:
         Some((test, arguments)) => (Some(test), arguments),
         None => (None, vec![Value::UNDEFINED]),
     };
-    for item in args.items()? {
+    for item in subjects(args)? {
         let subject = match name {
             Some(name) => attribute::get(&item, name),
             None => item.clone(),

@@ -148,11 +148,11 @@ pub(super) fn from_yaml(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 }
 
 pub(super) fn from_yaml_all(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let value = args.value();
-    if value.is_none() {
-        return Ok(list(Vec::new()));
+    match args.value().as_str() {
+        Some(text) => Ok(list(parse_yaml(args, text)?.iter().map(value_of).collect())),
+        None if args.value().is_none() => Ok(list(Vec::new())),
+        None => Ok(args.value().clone()),
     }
-    Ok(list(parse_yaml(args, args.string()?)?.iter().map(value_of).collect()))
 }
 
 /// What was read, as data.

@@ -87,7 +87,7 @@ pub(super) fn indent(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         },
     };
     let (first, blank) = (args.flag("first", false), args.flag("blank", false));
-    let value = args.text() + "\n";
+    let value = format!("{}\n", args.string()?);
     let lines = split_lines(&value);
     let mut out = String::new();
     for (index, line) in lines.iter().enumerate() {
@@ -135,7 +135,7 @@ pub(crate) fn split_lines(value: &str) -> Vec<&str> {
 
 pub(super) fn truncate(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     const LEEWAY: usize = 5;
-    let value = args.text();
+    let value = args.string()?;
     let characters: Vec<char> = value.chars().collect();
     let length = args.size("length", 255)?;
     let end = args.text_of("end").unwrap_or_else(|| "...".to_owned());

@@ -71,7 +71,7 @@ impl Parts {
 }
 
 pub(super) fn urlsplit(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let parts = Parts::split(&args.text());
+    let parts = Parts::split(args.string()?);
     let (username, password) = parts.credentials();
     let (hostname, port) = parts.host_and_port();
     let port = match port {
@@ -139,7 +139,7 @@ pub(super) fn urlencode(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 }
 
 pub(super) fn urldecode(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let value = args.text().replace('+', " ");
+    let value = args.string()?.replace('+', " ");
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
     while let Some((&first, after)) = rest.split_first() {

@@ -13,8 +13,8 @@ pub(super) fn wordwrap(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let separator = args.text_of("wrapstring").unwrap_or_else(|| "\n".to_owned());
     let break_long_words = args.flag("break_long_words", true);
     let break_on_hyphens = args.flag("break_on_hyphens", true);
-    let value = args.text();
-    let paragraphs: Vec<String> = split_lines(&value)
+    let value = args.string()?;
+    let paragraphs: Vec<String> = split_lines(value)
         .into_iter()
         .map(|line| wrap(line, width, break_long_words, break_on_hyphens).join(&separator))
         .collect();

@@ -84,9 +84,10 @@ pub(crate) fn as_float(value: &Value) -> Option<f64> {
     }
 }
 
-/// A float without its fraction, if it is finite.
+/// A float without its fraction, if an integer can hold it.
 pub(crate) fn float_to_int(number: f64) -> Option<i128> {
-    number.is_finite().then_some(number.trunc() as i128)
+    const LARGEST: f64 = 1.7e38;
+    (number.abs() < LARGEST).then_some(number.trunc() as i128)
 }
 
 /// An integer as the smallest kind of value that holds it.

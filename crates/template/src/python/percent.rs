@@ -4,12 +4,12 @@ use minijinja::Value;
 use minijinja::formatting::{FormatStyle, format as format_values};
 use minijinja::value::ValueKind;
 
-use super::{repr, text};
+use super::{number, repr, text};
 
 /// Fills the values into the template: by position, or by name from one dictionary. The error is a reason.
 pub(crate) fn format(template: &str, values: &[Value]) -> Result<String, String> {
     let mut values: Vec<Value> = values.iter().map(plain).collect();
-    let template = with_representations(template, &mut values);
+    let template = adapted(template, &mut values);
     format_values(FormatStyle::Printf, &template, &values)
         .map_err(|error| error.detail().unwrap_or("the format does not fit its values").to_owned())
 }
@@ -26,8 +26,8 @@ fn plain(value: &Value) -> Value {
     }
 }
 
-/// Turns each `%r` into `%s` and its value into what `repr()` gives.
-fn with_representations(template: &str, values: &mut [Value]) -> String {
+/// Rewrites what minijinja's formatting lacks: `%r`, and `%d` of a float.
+fn adapted(template: &str, values: &mut [Value]) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;
     let mut position = 0;
@@ -44,13 +44,20 @@ fn with_representations(template: &str, values: &mut [Value]) -> String {
         let (flags, kind) = (&rest[..end], &rest[end..=end]);
         position += flags.matches('*').count();
         out.push_str(flags);
-        if kind == "r" && !named {
-            if let Some(value) = values.get_mut(position) {
+        let value = if named { None } else { values.get_mut(position) };
+        match (kind, value) {
+            ("r", Some(value)) => {
                 *value = Value::from(repr(value));
+                out.push('s');
             }
-            out.push('s');
-        } else {
-            out.push_str(kind);
+            // A whole number is asked for: a float loses its fraction.
+            ("d" | "i" | "u", Some(value)) if value.kind() == ValueKind::Number && !value.is_integer() => {
+                if let Some(whole) = number::to_int(value) {
+                    *value = number::integer(whole);
+                }
+                out.push('d');
+            }
+            _ => out.push_str(kind),
         }
         if kind != "%" {
             position += 1;

@@ -101,10 +101,11 @@ impl Pattern {
             if flags.multi_line {
                 source.push_str("(?m)");
             }
+            let end = if translated.verbose { "\n" } else { "" };
             match flags.anchor {
                 Anchor::Search => source.push_str(body),
-                Anchor::Match => source.push_str(&format!("\\A(?:{body})")),
-                Anchor::Full => source.push_str(&format!("\\A(?:{body})\\z")),
+                Anchor::Match => source.push_str(&format!("\\A(?:{body}{end})")),
+                Anchor::Full => source.push_str(&format!("\\A(?:{body}{end})\\z")),
             }
             Engine::new(&source)
         };

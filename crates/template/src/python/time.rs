@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::civil;
-use jiff::fmt::strtime::BrokenDownTime;
+use jiff::fmt::strtime::{BrokenDownTime, Config};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, Zoned};
 use minijinja::value::{Enumerator, Object, ObjectRepr, from_args};
@@ -95,7 +95,9 @@ pub(crate) fn format_seconds(format: &str, seconds: Option<f64>, utc: bool) -> R
         None => Timestamp::now(),
     };
     let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
-    format_zoned(format, &moment.to_zoned(zone))
+    // What C's `gmtime` answers is in a zone named GMT.
+    let format = if utc { format.replace("%Z", "GMT") } else { format.to_owned() };
+    format_zoned(&format, &moment.to_zoned(zone))
 }
 
 /// A moment given in seconds since 1970, in local time.
@@ -114,14 +116,34 @@ pub(crate) fn now(utc: bool) -> Value {
 }
 
 fn format_zoned(format: &str, moment: &Zoned) -> Result<String, String> {
+    formatted(format, &BrokenDownTime::from(moment))
+}
+
+/// What is no directive stays as it is.
+fn formatted(format: &str, time: &BrokenDownTime) -> Result<String, String> {
     let mut out = String::new();
-    BrokenDownTime::from(moment).format(prepared(format), &mut out).map_err(|error| error.to_string())?;
+    let config = Config::new().lenient(true);
+    time.format_with_config(&config, prepared(format), &mut out).map_err(|error| error.to_string())?;
     Ok(out)
 }
 
-/// Python's `%f` always has six digits, and what is no directive stays as it is.
+/// The directives that Python means differently: by the C locale, and `%f` always with six digits.
 fn prepared(format: &str) -> String {
-    format.replace("%f", "%6f")
+    let mut out = String::with_capacity(format.len());
+    let mut rest = format;
+    while let Some(start) = rest.find('%') {
+        out.push_str(&rest[..start]);
+        let directive: String = rest[start..].chars().take(2).collect();
+        out.push_str(match directive.as_str() {
+            "%f" => "%6f",
+            "%c" => "%a %b %e %H:%M:%S %Y",
+            "%x" => "%m/%d/%y",
+            "%X" => "%H:%M:%S",
+            other => other,
+        });
+        rest = &rest[start + directive.len()..];
+    }
+    out + rest
 }
 
 impl DateTime {
@@ -186,11 +208,7 @@ impl Object for DateTime {
                 let (format,): (&str,) = from_args(args)?;
                 let shown = match self.offset {
                     Some(_) => format_zoned(format, &self.zoned()?),
-                    None => {
-                        let mut out = String::new();
-                        let done = BrokenDownTime::from(self.civil).format(prepared(format), &mut out);
-                        done.map(|()| out).map_err(|error| error.to_string())
-                    }
+                    None => formatted(format, &BrokenDownTime::from(self.civil)),
                 };
                 Value::from(shown.map_err(|error| Error::new(ErrorKind::InvalidOperation, error))?)
             }

@@ -100,7 +100,10 @@ fn schemes(args: &Arguments) -> Option<Vec<String>> {
 }
 
 pub(super) fn uri(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    let parts = Parts::split(&args.text());
+    let Some(text) = args.value().as_str() else {
+        return Ok(false);
+    };
+    let parts = Parts::split(text);
     Ok(schemes(args).is_none_or(|schemes| schemes.contains(&parts.scheme)))
 }
 

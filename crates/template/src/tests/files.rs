@@ -9,37 +9,37 @@ use minijinja::State;
 
 use crate::filters::call::{Arguments, Verdict};
 
-fn path(args: &Arguments) -> PathBuf {
-    PathBuf::from(args.text())
+fn path(args: &Arguments) -> Result<PathBuf, minijinja::Error> {
+    args.string().map(PathBuf::from)
 }
 
 pub(super) fn absolute(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    Ok(path(args).is_absolute())
+    Ok(path(args)?.is_absolute())
 }
 
 pub(super) fn directory(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    Ok(path(args).is_dir())
+    Ok(path(args)?.is_dir())
 }
 
 pub(super) fn file(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    Ok(path(args).is_file())
+    Ok(path(args)?.is_file())
 }
 
 pub(super) fn exists(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    Ok(path(args).exists())
+    Ok(path(args)?.exists())
 }
 
 pub(super) fn link(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    Ok(path(args).is_symlink())
+    Ok(path(args)?.is_symlink())
 }
 
 pub(super) fn link_exists(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    Ok(path(args).symlink_metadata().is_ok())
+    Ok(path(args)?.symlink_metadata().is_ok())
 }
 
 /// A mount point is a directory on another device than its parent, or the root of a file system.
 pub(super) fn mount(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    let path = path(args);
+    let path = path(args)?;
     let (Ok(here), false) = (path.symlink_metadata(), path.is_symlink()) else {
         return Ok(false);
     };
@@ -55,12 +55,12 @@ pub(super) fn same_file(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
             fs::metadata(path).map_err(|error| args.failed(format!("'{}' cannot be read: {error}", path.display())))?;
         Ok::<_, minijinja::Error>((metadata.dev(), metadata.ino()))
     };
-    Ok(identity(&path(args))? == identity(Path::new(&args.need_text("other")?))?)
+    Ok(identity(&path(args)?)? == identity(Path::new(&args.need_text("other")?))?)
 }
 
 pub(super) fn vaulted_file(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     const ENOUGH: u64 = 64;
-    let path = path(args);
+    let path = path(args)?;
     let mut head = Vec::new();
     fs::File::open(&path)
         .and_then(|file| file.take(ENOUGH).read_to_end(&mut head))

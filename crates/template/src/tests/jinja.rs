@@ -6,7 +6,8 @@ use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
 use crate::filters::call::{Arguments, Verdict, is_dict, is_list};
-use crate::python::{number as python_number, order};
+use crate::python::number::{as_float, to_int};
+use crate::python::order;
 use crate::registry;
 
 pub(super) fn boolean(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
@@ -26,27 +27,32 @@ pub(super) fn undefined(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(crate::is_undefined(args.value()))
 }
 
-/// The remainder of the value, which must be a number, by another.
-fn remainder(args: &Arguments, divisor: f64) -> Result<f64, minijinja::Error> {
-    match python_number::as_float(args.value()) {
-        Some(number) if divisor != 0.0 => Ok(number.rem_euclid(divisor)),
-        Some(_) => Err(args.failed("a number cannot be divided by 0")),
-        None => Err(args.unsuitable("a number")),
+/// Whether the value, which must be a number, leaves this remainder when divided.
+fn leaves(args: &Arguments, divisor: &Value, remainder: i128) -> Verdict {
+    let exact =
+        |value: &Value| (value.is_integer() || value.kind() == ValueKind::Bool).then(|| to_int(value)).flatten();
+    match (exact(args.value()), exact(divisor)) {
+        (Some(_), Some(0)) => Err(args.failed("a number cannot be divided by 0")),
+        (Some(number), Some(divisor)) => Ok(number.rem_euclid(divisor) == remainder),
+        _ => match (as_float(args.value()), as_float(divisor)) {
+            (None, _) => Err(args.unsuitable("a number")),
+            (_, None) => Err(args.wrong("num", "a number", divisor)),
+            (_, Some(0.0)) => Err(args.failed("a number cannot be divided by 0")),
+            (Some(number), Some(divisor)) => Ok(number.rem_euclid(divisor) == remainder as f64),
+        },
     }
 }
 
 pub(super) fn divisibleby(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    let divisor = args.need("num")?;
-    let divisor = python_number::as_float(divisor).ok_or_else(|| args.wrong("num", "a number", divisor))?;
-    Ok(remainder(args, divisor)? == 0.0)
+    leaves(args, args.need("num")?, 0)
 }
 
 pub(super) fn even(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    Ok(remainder(args, 2.0)? == 0.0)
+    leaves(args, &Value::from(2), 0)
 }
 
 pub(super) fn odd(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    Ok(remainder(args, 2.0)? == 1.0)
+    leaves(args, &Value::from(2), 1)
 }
 
 pub(super) fn eq(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {

@@ -73,7 +73,7 @@ pub(super) fn ipv4_netmask(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
 
 pub(super) fn ipv4_hostmask(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     let mask = args.text().parse::<Ipv4Addr>().map(u32::from);
-    Ok(mask.is_ok_and(|bits| bits.leading_zeros() + bits.trailing_ones() == 32))
+    Ok(mask.is_ok_and(|bits| bits.leading_zeros() + bits.trailing_ones() == 32 && bits != u32::MAX))
 }
 
 pub(super) fn ipv6(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
@@ -108,13 +108,23 @@ pub(super) fn multicast(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(address(args).is_some_and(|address| address.is_multicast()))
 }
 
+/// The address, or the IPv4 address that it stands for.
+fn unmapped(args: &Arguments) -> Option<Network> {
+    let address = address(args)?;
+    Some(match address.is_in(&["::ffff:0:0/96"]) {
+        true => Network::host(false, address.address & 0xffff_ffff),
+        false => address,
+    })
+}
+
 pub(super) fn private(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    // Shared address space is neither private nor public.
-    Ok(address(args).is_some_and(|address| !address.is_global() && !address.is_in(&["100.64.0.0/10"])))
+    // Shared address space is neither private nor public, and 6to4 is not private.
+    let neither = |address: &Network| address.is_in(&["100.64.0.0/10", "2002::/16"]);
+    Ok(unmapped(args).is_some_and(|address| !address.is_global() && !neither(&address)))
 }
 
 pub(super) fn public(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
-    Ok(address(args).is_some_and(|address| address.is_global()))
+    Ok(unmapped(args).is_some_and(|address| address.is_global() || address.is_in(&["2002::/16"])))
 }
 
 pub(super) fn reserved(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {

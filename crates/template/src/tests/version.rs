@@ -7,8 +7,8 @@ use crate::python::version::{Scheme, compare};
 
 pub(super) fn version(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     let (left, right) = (args.text(), args.need_text("version")?);
-    if left.is_empty() {
-        return Err(args.error("needs a version number to work on, but was given an empty text"));
+    if !crate::truth(args.value()) {
+        return Err(args.error("needs a version number to work on, but was given nothing"));
     }
     if right.is_empty() {
         return Err(args.error("needs a version number as its argument 'version', but was given an empty text"));

@@ -57,5 +57,5 @@ for path in [pathlib.Path(name) for name in sys.argv[1:]] or sorted(here.glob("*
             case.pop("v", None)
             case["fails"] = str(error).split("\n")[0][:160]
         lines.append(json.dumps(case, ensure_ascii=False))
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", errors="replace")
     print(path.name, len(lines), sum("fails" in line for line in lines))

@@ -27,7 +27,7 @@ pub(in crate::filters) fn version_sort(_: &mut State<'_, '_>, args: &Arguments) 
 
 pub(in crate::filters) fn crc32(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let mut sum = u32::MAX;
-    for byte in args.text().bytes() {
+    for byte in args.string()?.bytes() {
         sum ^= u32::from(byte);
         for _ in 0..8 {
             sum = (sum >> 1) ^ (0xedb8_8320 & (sum & 1).wrapping_neg());

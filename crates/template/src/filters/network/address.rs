@@ -89,9 +89,9 @@ impl Network {
         self.host_mask().saturating_add(1)
     }
 
-    /// The broadcast address; IPv4 networks of one or two addresses have none.
+    /// The broadcast address; networks of one or two addresses have none.
     pub(crate) fn broadcast(&self) -> Option<u128> {
-        (self.is_v6 || self.prefix < 31).then_some(self.last())
+        (self.bits() - self.prefix > 1).then_some(self.last())
     }
 
     /// The first and last address that hosts may have.

@@ -1,5 +1,6 @@
 //! `ipaddr`, `ipv4`, `ipv6` and `ipwrap`.
 
+use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
 use super::address::Network;
@@ -121,7 +122,8 @@ const QUERIES: &[(&str, fn(&Question<'_>) -> Answer)] = &[
         said(match (q.network.is_v6, q.has_prefix) {
             (true, true) => format!("[{}]/{}", q.network.ip(), q.network.prefix),
             (true, false) => format!("[{}]", q.network.ip()),
-            (false, _) => q.given.to_owned(),
+            (false, true) => q.network.cidr(),
+            (false, false) => q.network.ip(),
         })
     }),
 ];
@@ -216,7 +218,7 @@ fn six_to_four(question: &Question<'_>) -> Answer {
         let plain = !question.has_prefix || network.address != network.first();
         return if plain && network.is_in(&["2002::/16"]) { said(question.given) } else { Ok(Value::from(false)) };
     }
-    if network.size() > 1 && network.address == network.first() {
+    if network.is_multicast() || network.size() > 1 && network.address == network.first() {
         return Ok(Value::from(false));
     }
     let (high, low) = (network.address >> 16, network.address & 0xffff);
@@ -249,7 +251,7 @@ fn reverse_name(network: &Network) -> String {
 /// What a value says about an address: the address, and whether it had a prefix.
 pub(crate) fn read(value: &Value, version: Option<u32>) -> Option<(Network, String, bool)> {
     let shown = text(value);
-    if !truth(value) || value.kind() == minijinja::value::ValueKind::Bool {
+    if !truth(value) || value.kind() == ValueKind::Bool {
         return None;
     }
     if shown.bytes().all(|digit| digit.is_ascii_digit()) {
@@ -303,21 +305,30 @@ fn ask(value: &Value, query: &Value, version: Option<u32>) -> Answer {
 fn answer(args: &Arguments, version: Option<u32>) -> Outcome {
     let query = args.get("query").cloned().unwrap_or_else(|| Value::from(""));
     let failed = |reason: String| args.failed(reason);
+    let value = args.value();
+    if !is_list(value) && value.as_str().is_none() && !value.is_integer() && value.kind() != ValueKind::Bool {
+        return Err(args.unsuitable("an address or a list of addresses"));
+    }
     let version = match args.integer("version")? {
         Some(version) if version != 0 => u32::try_from(version).ok(),
         _ => version,
     };
-    if !is_list(args.value()) {
-        return ask(args.value(), &query, version).map_err(failed);
+    answers(value, &query, version).map_err(failed)
+}
+
+/// The answer for one address, or those of a list that are not `none` or `false`.
+fn answers(value: &Value, query: &Value, version: Option<u32>) -> Answer {
+    if !is_list(value) {
+        return ask(value, query, version);
     }
-    let mut answers = Vec::new();
-    for value in args.items()? {
-        let answer = if is_list(&value) { Value::from(false) } else { ask(&value, &query, version).map_err(failed)? };
+    let mut found = Vec::new();
+    for item in value.try_iter().into_iter().flatten() {
+        let answer = answers(&item, query, version)?;
         if truth(&answer) {
-            answers.push(answer);
+            found.push(answer);
         }
     }
-    Ok(list(answers))
+    Ok(list(found))
 }
 
 pub(in crate::filters) fn ipaddr(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
@@ -338,8 +349,10 @@ pub(in crate::filters) fn ipwrap(_: &mut State<'_, '_>, args: &Arguments) -> Out
         Ok(wrapped) if truth(&wrapped) => wrapped,
         _ => value.clone(),
     };
-    Ok(match is_list(args.value()) {
-        true => list(args.items()?.iter().map(wrap).collect()),
-        false => wrap(args.value()),
-    })
+    let value = args.value();
+    match is_list(value) {
+        true => Ok(list(args.items()?.iter().map(wrap).collect())),
+        false if value.as_str().is_some() || value.kind() == ValueKind::Bool => Ok(wrap(value)),
+        false => Err(args.unsuitable("an address or a list of addresses")),
+    }
 }

@@ -59,7 +59,11 @@ pub(in crate::filters) fn ipsubnet(_: &mut State<'_, '_>, args: &Arguments) -> O
         };
     }
     let Some(more) = prefix.checked_sub(value.prefix) else {
-        return Err(args.failed(format!("/{prefix} is larger than {}", value.cidr())));
+        return match index {
+            None => Err(args.failed(format!("/{prefix} is larger than {}", value.cidr()))),
+            Some(0) => Ok(Value::from(value.with_prefix(prefix).cidr())),
+            Some(_) => no(),
+        };
     };
     let count = 1u128.checked_shl(more).unwrap_or(u128::MAX);
     let Some(index) = index else {
@@ -110,7 +114,9 @@ pub(in crate::filters) fn nthhost(_: &mut State<'_, '_>, args: &Arguments) -> Ou
 }
 
 fn usable_neighbour(args: &Arguments, direction: i128) -> Outcome {
-    let value = network(args, args.value())?;
+    let Some((value, _, _)) = read(args.value(), None) else {
+        return no();
+    };
     let offset = args.integer("offset")?.ok_or_else(|| args.error("needs the argument 'offset'"))?;
     let address = value.address.checked_add_signed(offset.saturating_mul(direction));
     Ok(match (value.usable(), address) {
@@ -189,12 +195,16 @@ fn merged(mut networks: Vec<Network>) -> Vec<Network> {
 }
 
 pub(in crate::filters) fn network_in_network(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let (outer, inner) = (network(args, args.value())?, network(args, args.need("test")?)?);
+    let (Some((outer, _, _)), Some((inner, _, _))) = (read(args.value(), None), read(args.need("test")?, None)) else {
+        return no();
+    };
     Ok(Value::from(outer.contains(&inner)))
 }
 
 pub(in crate::filters) fn network_in_usable(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let (outer, inner) = (network(args, args.value())?, network(args, args.need("test")?)?);
+    let (Some((outer, _, _)), Some((inner, _, _))) = (read(args.value(), None), read(args.need("test")?, None)) else {
+        return no();
+    };
     let (first, last) = outer.usable().unwrap_or((outer.address, outer.address));
     Ok(Value::from(outer.is_v6 == inner.is_v6 && first <= inner.first() && inner.last() <= last))
 }
@@ -263,7 +273,7 @@ pub(in crate::filters) fn ipcut(_: &mut State<'_, '_>, args: &Arguments) -> Outc
 
 pub(in crate::filters) fn ip4_hex(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let shown = args.text();
-    let Some(address) = Network::parse(&shown).filter(|address| !address.is_v6) else {
+    let Some(address) = Network::parse_address(&shown).filter(|address| !address.is_v6) else {
         return Err(args.failed(format!("'{shown}' is no IPv4 address")));
     };
     let delimiter = args.get("delimiter").map(text).unwrap_or_default();

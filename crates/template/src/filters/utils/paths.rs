@@ -54,9 +54,6 @@ pub(in crate::filters) fn get_path(_: &mut State<'_, '_>, args: &Arguments) -> O
 }
 
 pub(in crate::filters) fn to_paths(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    if !is_dict(args.value()) && !is_list(args.value()) {
-        return Err(args.unsuitable("a list or a dictionary"));
-    }
     let mut paths = Vec::new();
     collect(args.value(), &args.text_of("prepend").unwrap_or_default(), &mut paths);
     let paths = dict(paths);

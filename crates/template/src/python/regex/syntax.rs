@@ -8,23 +8,30 @@ use std::str::Chars;
 pub(super) struct Translated {
     /// For a text that does not end with a newline.
     pub(super) plain: String,
+    /// Whether a comment may stand at its end.
+    pub(super) verbose: bool,
     /// For one that does, if that makes a difference.
     pub(super) before_newline: Option<String>,
 }
+
+/// The characters that repeat what stands before them.
+const REPEATS: [char; 3] = ['*', '+', '?'];
 
 /// How `$` is written while both variants are one text.
 const END: char = '\u{10fffe}';
 
 /// Rewrites a Python pattern; the error is the reason why it is none.
 pub(super) fn translate(pattern: &str, multi_line: bool) -> Result<Translated, String> {
-    let (body, inline_multi_line) = Translator { rest: pattern.chars().peekable(), out: String::new() }.run()?;
+    let (body, inline) = Translator { rest: pattern.chars().peekable(), out: String::new() }.run()?;
+    let verbose = inline.contains('x');
     if !body.contains(END) {
-        return Ok(Translated { plain: body, before_newline: None });
+        return Ok(Translated { plain: body, verbose, before_newline: None });
     }
-    if multi_line || inline_multi_line {
-        return Ok(Translated { plain: body.replace(END, "$"), before_newline: None });
+    if multi_line || inline.contains('m') {
+        return Ok(Translated { plain: body.replace(END, "$"), verbose, before_newline: None });
     }
-    Ok(Translated { plain: body.replace(END, "\\z"), before_newline: Some(body.replace(END, "(?=\\n?\\z)")) })
+    let before_newline = Some(body.replace(END, "(?=\\n?\\z)"));
+    Ok(Translated { plain: body.replace(END, "\\z"), verbose, before_newline })
 }
 
 struct Translator<'p> {
@@ -33,8 +40,9 @@ struct Translator<'p> {
 }
 
 impl Translator<'_> {
-    fn run(mut self) -> Result<(String, bool), String> {
-        let mut inline_multi_line = false;
+    /// The rewritten pattern, and the flags that are switched on in it.
+    fn run(mut self) -> Result<(String, String), String> {
+        let mut inline = String::new();
         while let Some(character) = self.rest.next() {
             match character {
                 '\\' => self.escape(false)?,
@@ -43,15 +51,19 @@ impl Translator<'_> {
                 '{' => self.brace(),
                 '}' => self.out.push_str("\\}"),
                 ']' => self.out.push_str("\\]"),
-                '(' if self.rest.peek() == Some(&'?') => inline_multi_line |= self.group(),
+                // Two in a row mean something only if the second makes the first lazy or possessive.
+                '*' if self.out.ends_with(REPEATS) => {
+                    return Err("a repetition is repeated".to_owned());
+                }
+                '(' if self.rest.peek() == Some(&'?') => inline.push_str(&self.group()),
                 other => self.out.push(other),
             }
         }
-        Ok((self.out, inline_multi_line))
+        Ok((self.out, inline))
     }
 
-    /// What follows `(?`; answers whether it switches multi-line matching on.
-    fn group(&mut self) -> bool {
+    /// What follows `(?`; answers with the flags it switches on.
+    fn group(&mut self) -> String {
         let rest: String = self.rest.clone().skip(1).collect();
         if rest.starts_with('#') {
             for character in self.rest.by_ref() {
@@ -59,13 +71,13 @@ impl Translator<'_> {
                     break;
                 }
             }
-            return false;
+            return String::new();
         }
         let flags: String = rest.chars().take_while(|flag| flag.is_ascii_alphabetic() || *flag == '-').collect();
         let closed_by = rest[flags.len()..].chars().next();
         if flags.is_empty() || !matches!(closed_by, Some(')' | ':')) {
             self.out.push('(');
-            return false;
+            return String::new();
         }
         // The crates always match by Unicode, so these three flags have nothing to say.
         let kept: String = flags.chars().filter(|flag| !"auL".contains(*flag)).collect();
@@ -78,7 +90,7 @@ impl Translator<'_> {
             (kept, Some(')')) => self.out.push_str(&format!("(?{kept})")),
             (kept, _) => self.out.push_str(&format!("(?{kept}:")),
         }
-        kept.split('-').next().is_some_and(|switched_on| switched_on.contains('m'))
+        kept.split('-').next().unwrap_or_default().to_owned()
     }
 
     /// `{2}`, `{2,}`, `{,2}` and `{1,2}` repeat; any other brace is a character.
