@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use minijinja::value::{Object, ObjectRepr};
+use minijinja::value::{Object, ObjectRepr, ValueKind};
 use minijinja::{State, Value};
 
 use crate::error::{Error, ErrorKind};
@@ -119,6 +119,17 @@ fn nameless() -> Error {
 /// A value that fails with this error when it is used: for objects whose items may fail one by one, such as `hostvars`.
 pub fn failed(error: Error) -> Value {
     Value::from_object(Mark::Failed(error))
+}
+
+/// A value of an object that is not ours: what minijinja calls an invalid value is one that fails when it is used.
+pub(crate) fn valid(value: Value) -> Value {
+    if value.kind() != ValueKind::Invalid {
+        return value;
+    }
+    match Value::from(vec![value]).try_iter().map(|items| items.checked().next()) {
+        Ok(Some(Err(error))) => failed(error.into()),
+        _ => Value::UNDEFINED,
+    }
 }
 
 /// An undefined value with its sentence.

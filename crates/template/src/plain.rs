@@ -3,9 +3,11 @@
 //! Inside a template, containers may be rendered lazily, may be changed in place and may hold undefined values. Filters,
 //! comparisons and results want plain lists and dicts.
 
+use std::cell::Cell;
+
 use indexmap::IndexMap;
 use minijinja::Value;
-use minijinja::value::{ObjectRepr, Tuple};
+use minijinja::value::{ObjectRepr, Tuple, ValueKind};
 
 use crate::error::{Error, ErrorKind};
 use crate::globals;
@@ -19,8 +21,10 @@ const DEPTH: usize = 500;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// Undefined values stay where they are.
+    /// Undefined values stay where they are; objects that are not ours too.
     Argument,
+    /// Undefined values stay where they are; mappings that are not ours are read.
+    Subject,
     /// Undefined values are errors.
     Operand,
     /// The same; tuples and iterables become lists, what is omitted is dropped.
@@ -33,6 +37,33 @@ pub(crate) fn settled(value: &Value) -> Value {
         Ok(changed) => changed.unwrap_or_else(|| value.clone()),
         Err(error) => mark::failed(error),
     }
+}
+
+/// The same for what a filter works on: mappings of other kinds, such as the variables of a host, are plain as well.
+pub(crate) fn settled_subject(value: &Value) -> Value {
+    match walk(value, Purpose::Subject, 0) {
+        Ok(changed) => changed.unwrap_or_else(|| value.clone()),
+        Err(error) => mark::failed(error),
+    }
+}
+
+/// How often reading an object may lead to reading another one: `hostvars` of a host that has `hostvars`.
+const READINGS: usize = 12;
+
+thread_local! {
+    static READING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Reads data that may lead to more data to be read.
+fn nested<T>(read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let depth = READING.get();
+    if depth >= READINGS {
+        return Err(Error::filter("The data contains itself, such as `hostvars` in the variables of a host."));
+    }
+    READING.set(depth + 1);
+    let result = read();
+    READING.set(depth);
+    result
 }
 
 /// Plain containers; an undefined value in them is an error.
@@ -95,12 +126,18 @@ pub(crate) fn is_bound(value: &Value) -> bool {
 
 /// `None` when the value is already as wanted.
 fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, Error> {
-    let Some(object) = value.as_object() else { return Ok(None) };
+    let Some(object) = value.as_object() else {
+        if value.kind() == ValueKind::Invalid {
+            let value = mark::valid(value.clone());
+            return if keeps_marks(purpose) { Ok(Some(value)) } else { mark::check(&value).map(|()| None) };
+        }
+        return Ok(None);
+    };
     if depth > DEPTH {
         return Err(Error::filter("The data nests too deeply, or contains itself."));
     }
     if let Some(mark) = mark(value) {
-        return if purpose == Purpose::Argument { Ok(None) } else { Err(mark.error()) };
+        return if keeps_marks(purpose) { Ok(None) } else { Err(mark.error()) };
     }
     if let Some(items) = value.downcast_object_ref::<Vec<Value>>() {
         return walk_items(items, purpose, depth, false);
@@ -131,24 +168,30 @@ fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, 
         let entries = dict.snapshot();
         return walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true);
     }
-    if purpose != Purpose::Result {
-        return Ok(None);
+    match object.repr() {
+        ObjectRepr::Map if purpose == Purpose::Subject && !value.is_kwargs() => {}
+        _ if purpose != Purpose::Result => return Ok(None),
+        _ => {}
     }
     match object.repr() {
         ObjectRepr::Seq | ObjectRepr::Iterable => {
             let items: Vec<Value> = object.try_iter().into_iter().flatten().collect();
             walk_items(&items, purpose, depth, true)
         }
-        ObjectRepr::Map => {
+        ObjectRepr::Map => nested(|| {
             let entries: Vec<(Value, Value)> = object.try_iter_pairs().into_iter().flatten().collect();
             walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true)
-        }
+        }),
         _ if time::is_datetime(value) || time::is_timedelta(value) || is_omit(value) => Ok(None),
         _ => Err(Error::filter(format!(
             "A value of type '{}' cannot be kept: the template gives a function or macro instead of calling it.",
             type_name(value)
         ))),
     }
+}
+
+fn keeps_marks(purpose: Purpose) -> bool {
+    matches!(purpose, Purpose::Argument | Purpose::Subject)
 }
 
 /// Whether an item of a result is dropped.

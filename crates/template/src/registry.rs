@@ -14,7 +14,7 @@ use crate::filters::FILTERS;
 use crate::lazy::is_lazy;
 use crate::lookups::LOOKUPS;
 use crate::mark::{self, mark};
-use crate::plain::{settled, undefined_within};
+use crate::plain::{settled, settled_subject, undefined_within};
 use crate::suggest::closest;
 use crate::tests::TESTS;
 
@@ -152,7 +152,7 @@ impl Callable {
             return Ok(answer(self.function.call(state, arguments)));
         }
         let mut settled_arguments = Vec::with_capacity(arguments.len());
-        for argument in arguments {
+        for (index, argument) in arguments.iter().enumerate() {
             if mark(argument).is_some() {
                 return Ok(argument.clone());
             }
@@ -167,7 +167,7 @@ impl Callable {
             } else if LOOKS_AT_NO_ITEM.contains(&name) {
                 argument.clone()
             } else {
-                let argument = settled(argument);
+                let argument = if index == 0 { settled_subject(argument) } else { settled(argument) };
                 if let Some(undefined) = undefined_within(&argument) {
                     return Ok(undefined);
                 }

@@ -319,3 +319,40 @@ fn ten_thousand_conditions_are_quick() {
 fn eprintln_if_asked(elapsed: std::time::Duration) {
     eprintln!("10,000 conditions: {elapsed:?}");
 }
+
+/// The variables of a host as a controller gives them: each is asked for alone, and one of them is the object itself.
+#[derive(Debug)]
+struct HostVars;
+
+impl minijinja::value::Object for HostVars {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        match key.as_str()? {
+            "good" => Some(Value::from(1)),
+            "bad" => Some(windlass_template::undefined("nope")),
+            "invalid" => Some(Value::from(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, "broken"))),
+            "itself" => Some(Value::from_object(HostVars)),
+            _ => None,
+        }
+    }
+
+    fn enumerate(self: &Arc<Self>) -> minijinja::value::Enumerator {
+        minijinja::value::Enumerator::Str(&["good", "bad", "itself"])
+    }
+}
+
+#[test]
+fn objects_of_the_controller_are_asked_for_one_item_at_a_time() {
+    let context = context("a: 1\n").with(extra("host", Value::from_object(HostVars)));
+    let render = |template: &str| context.render(&text(template));
+    assert_eq!(render("{{ host.good + host['good'] }}").unwrap(), Value::from(2));
+    assert!(render("{{ host.bad }}").unwrap_err().is_undefined());
+    assert!(render("{{ host.none }}").unwrap_err().is_undefined());
+    assert_eq!(render("{{ host.bad | default(3) }}").unwrap(), Value::from(3));
+    assert!(render("{{ host['invalid'] }}").unwrap_err().message().contains("Broken"));
+    assert_eq!(render("{{ host.invalid is defined or true }}").unwrap_err().kind(), &ErrorKind::Filter);
+    assert_eq!(render("{{ ['x'] | map('extract', {'x': host}, 'good') | list }}").unwrap(), Value::from(vec![1]));
+    assert!(render("{{ host | to_json }}").is_err());
+    assert_eq!(render("{{ host | length }}").unwrap(), Value::from(3));
+    assert!(render("{{ host.itself.itself.good == 1 }}").unwrap().is_true());
+    assert!(render("{{ {'x': host.itself} }}").is_err());
+}

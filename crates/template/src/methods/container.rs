@@ -5,6 +5,7 @@ use minijinja::value::{Tuple, ValueKind};
 
 use super::Arguments;
 use crate::error::Error;
+use crate::mark;
 use crate::mutable::{MutableDict, MutableList};
 use crate::operators::equal;
 use crate::python::{number, order, repr};
@@ -119,7 +120,7 @@ fn change_list(value: &Value, name: &str, arguments: &Arguments<'_>) -> Result<O
 /// Calls a method of a dict; `None` when there is no such method.
 pub(super) fn dict(value: &Value, name: &str, arguments: &Arguments<'_>) -> Result<Option<Value>, Error> {
     let keys = || -> Result<Vec<Value>, Error> { Ok(value.try_iter()?.collect()) };
-    let get = |key: &Value| value.as_object().and_then(|object| object.get_value(key));
+    let get = |key: &Value| value.as_object().and_then(|object| object.get_value(key)).map(mark::valid);
     let result = match name {
         "keys" => {
             arguments.none()?;

@@ -19,7 +19,7 @@ pub(super) fn attribute(object: &Value, name: &Value, path: Option<&str>) -> Val
     if let Some(handle) = object.as_object()
         && let Some(value) = handle.get_value_by_str(name)
     {
-        return value;
+        return mark::valid(value);
     }
     if let Some(value) = methods::attribute(object, name) {
         return value;
@@ -57,7 +57,7 @@ pub(super) fn item(object: &Value, key: &Value, path: Option<&str>) -> Result<Va
         }),
         _ => object.as_object().and_then(|handle| handle.get_value(key)),
     };
-    Ok(found.filter(|value| !value.is_undefined()).unwrap_or_else(|| missing(object, key, path)))
+    Ok(found.map(mark::valid).filter(|value| !value.is_undefined()).unwrap_or_else(|| missing(object, key, path)))
 }
 
 fn offset(index: i128, length: usize) -> Option<usize> {
