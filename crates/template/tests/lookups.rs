@@ -111,3 +111,13 @@ fn a_missing_file_is_named_with_the_places_searched() {
     let failed = ask(&context, "lookup('file', 'nope.txt')");
     assert!(failed.contains("nope.txt") && failed.contains(&directory.path().display().to_string()), "{failed}");
 }
+
+#[test]
+fn random_texts_keep_their_minimums() {
+    let directory = tempfile::tempdir().unwrap();
+    let context = context(directory.path(), Secrets::new());
+    let made = ask(&context, "lookup('community.general.random_string', length=12, special=false, min_numeric=5)");
+    assert_eq!(made.len(), 12);
+    assert!(made.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{made}");
+    assert!(made.bytes().filter(u8::is_ascii_digit).count() >= 5, "{made}");
+}

@@ -3,7 +3,7 @@
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome};
-use crate::{Error, ErrorKind, python, undefined};
+use crate::{Error, ErrorKind, mark, operators, python};
 
 /// The attribute of a value; what is missing is an undefined value.
 pub(crate) fn get(value: &Value, attribute: &Value) -> Value {
@@ -13,9 +13,7 @@ pub(crate) fn get(value: &Value, attribute: &Value) -> Value {
 /// The attribute of a value, or the default where a step of the way is missing.
 pub(crate) fn get_or(value: &Value, attribute: &Value, default: Option<&Value>) -> Value {
     let Some(path) = attribute.as_str() else {
-        return step(value, attribute)
-            .or_else(|| default.cloned())
-            .unwrap_or_else(|| undefined(python::text(attribute)));
+        return step(value, attribute).or_else(|| default.cloned()).unwrap_or_else(|| absent(value, attribute));
     };
     let mut current = value.clone();
     for part in path.split('.') {
@@ -27,7 +25,7 @@ pub(crate) fn get_or(value: &Value, attribute: &Value, default: Option<&Value>) 
             Some(found) => found,
             None => match default {
                 Some(default) => default.clone(),
-                None => return undefined(part),
+                None => return absent(&current, &key),
             },
         };
     }
@@ -46,15 +44,28 @@ pub(crate) fn step(value: &Value, key: &Value) -> Option<Value> {
     found.ok().filter(|found| !found.is_undefined())
 }
 
-/// The error for a value that does not exist.
+/// The undefined value for a key that is not there.
+pub(crate) fn absent(value: &Value, key: &Value) -> Value {
+    match key.as_str() {
+        Some(name) => operators::attribute(value, name),
+        None => {
+            let (key, of) = (python::text(key), python::type_name(value));
+            let message = format!("An object of type '{of}' has no item {key}.");
+            mark::missing(key, message, None)
+        }
+    }
+}
+
+/// The error that using a value is which does not exist.
 pub(crate) fn missing(value: &Value) -> minijinja::Error {
-    debug_assert!(crate::is_undefined(value));
-    let name = String::new();
-    Error::new(ErrorKind::Undefined { name }, "A value that is needed here is undefined.").into()
+    match mark::mark(value) {
+        Some(mark) => mark.error().into(),
+        None => Error::new(ErrorKind::Undefined { name: String::new() }, "A value that is needed is undefined.").into(),
+    }
 }
 
 /// Jinja's `attr`: the same as a dot.
 pub(super) fn attr(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let name = args.need("name")?;
-    Ok(step(args.value(), name).unwrap_or_else(|| undefined(python::text(name))))
+    Ok(step(args.value(), name).unwrap_or_else(|| absent(args.value(), name)))
 }

@@ -206,6 +206,7 @@ fn md5_crypt(password: &[u8], salt: &[u8], shown_salt: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

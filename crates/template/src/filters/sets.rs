@@ -184,7 +184,7 @@ pub(super) fn extract(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         if crate::is_undefined(&current) {
             return Ok(current);
         }
-        current = attribute::step(&current, &key).unwrap_or_else(|| crate::undefined(text(&key)));
+        current = attribute::step(&current, &key).unwrap_or_else(|| attribute::absent(&current, &key));
     }
     Ok(current)
 }

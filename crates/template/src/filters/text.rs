@@ -5,6 +5,7 @@ use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome, dict, is_list};
 use crate::python::{number, percent, repr, text, truth};
+use crate::{Compat, Context};
 
 pub(super) fn capitalize(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.text();
@@ -214,8 +215,14 @@ pub(super) fn split(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 }
 
 /// Ansible's `bool`: the words and numbers that mean yes are true, those that mean no are false.
-pub(super) fn boolean(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+pub(super) fn boolean(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.value();
+    // Up to ansible-core 2.18, nothing stays nothing.
+    if value.is_none()
+        && Context::from_state(state).is_some_and(|context| context.engine().options().compat == Compat::V2_18)
+    {
+        return Ok(value.clone());
+    }
     if value.kind() == ValueKind::Bool {
         return Ok(value.clone());
     }
@@ -250,7 +257,8 @@ pub(super) fn mandatory(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         return Ok(args.value().clone());
     }
     match args.text_of("msg") {
-        Some(message) => Err(crate::Error::filter(message).into()),
+        Some(message) if message.ends_with(['.', '!', '?']) => Err(crate::Error::filter(message).into()),
+        Some(message) => Err(crate::Error::filter(format!("{message}.")).into()),
         None => Err(super::attribute::missing(args.value())),
     }
 }

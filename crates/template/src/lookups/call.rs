@@ -92,7 +92,11 @@ impl Call<'_> {
         self.find(subdirectory, name).ok_or_else(|| {
             let searched: Vec<String> = match Path::new(name).is_absolute() {
                 true => Vec::new(),
-                false => self.directories().iter().map(|directory| directory.display().to_string()).collect(),
+                false => {
+                    let directories = self.directories();
+                    let named = directories.iter().filter(|directory| !directory.as_os_str().is_empty());
+                    named.map(|directory| directory.display().to_string()).collect()
+                }
             };
             match searched.is_empty() {
                 true => self.error(format!("cannot find the file '{name}'")),

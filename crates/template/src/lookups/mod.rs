@@ -46,4 +46,5 @@ pub const LOOKUPS: &[&dyn Lookup] = &[
     &Entry { names: &["community.general.filetree", "filetree"], run: files::filetree },
     &Entry { names: &["community.general.flattened", "flattened"], run: loops::flattened },
     &Entry { names: &["community.general.merge_variables"], run: variables::merge_variables },
+    &Entry { names: &["community.general.random_string"], run: password::random_string },
 ];

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use base64::Engine;
 use minijinja::Value;
 
 use super::call::{Answer, Call};
@@ -184,4 +185,59 @@ fn write(path: &Path, stored: &Stored) -> std::io::Result<()> {
     file.write_all(content.as_bytes())?;
     file.sync_all()?;
     fs::rename(&partial, path)
+}
+
+/// A text of characters by chance, with at least so many of each kind.
+pub(super) fn random_string(call: &Call<'_>) -> Answer {
+    const KINDS: [(&str, &str, &str); 4] = [
+        ("upper", "min_upper", "ascii_uppercase"),
+        ("lower", "min_lower", "ascii_lowercase"),
+        ("numbers", "min_numeric", "digits"),
+        ("special", "min_special", "punctuation"),
+    ];
+    let count = |name: &str, default: usize| match call.option(name) {
+        None => Ok(default),
+        Some(value) => number::to_int(value)
+            .and_then(|number| usize::try_from(number).ok())
+            .ok_or_else(|| call.error(format!("needs a number as its option '{name}', not '{}'", text(value)))),
+    };
+    let similar = match call.flag("ignore_similar_chars", false) {
+        true => call.text("similar_chars", "il1LoO0"),
+        false => String::new(),
+    };
+    let usable = |set: &str| {
+        let mut characters = sets(&[set]);
+        characters.retain(|character| !similar.contains(*character));
+        characters
+    };
+    let mut random = Random::new(call.option("seed"));
+    let mut all: Vec<char> = Vec::new();
+    let mut chosen: Vec<char> = Vec::new();
+    for (kind, minimum, set) in KINDS {
+        let set = if kind == "special" { call.text("override_special", set) } else { set.to_owned() };
+        let characters = usable(&set);
+        if call.flag(kind, true) && !characters.is_empty() {
+            for _ in 0..count(minimum, 0)? {
+                chosen.push(characters[random.index(characters.len())]);
+            }
+            all.extend(characters);
+        }
+    }
+    if let Some(only) = call.option("override_all") {
+        all = usable(&text(only));
+        chosen.clear();
+    }
+    let length = count("length", 8)?;
+    if all.is_empty() || chosen.len() > length {
+        return Err(call.error("cannot make such a text: there are too few characters, or it is too short"));
+    }
+    while chosen.len() < length {
+        chosen.push(all[random.index(all.len())]);
+    }
+    random.shuffle(&mut chosen);
+    let made: String = chosen.into_iter().collect();
+    Ok(vec![Value::from(match call.flag("base64", false) {
+        true => base64::engine::general_purpose::STANDARD.encode(made),
+        false => made,
+    })])
 }

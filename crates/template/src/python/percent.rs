@@ -68,6 +68,7 @@ fn adapted(template: &str, values: &mut [Value]) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

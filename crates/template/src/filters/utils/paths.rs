@@ -2,11 +2,10 @@
 
 use minijinja::{State, Value};
 
-use crate::filters::attribute::step;
+use crate::filters::attribute::{absent, step};
 use crate::filters::call::{Arguments, Outcome, dict, is_dict, is_list, list};
 use crate::python::text;
 use crate::registry::call_test;
-use crate::undefined;
 
 /// The keys of a path such as `a.b[0]['c d']`.
 fn parse(path: &str) -> Option<Vec<Value>> {
@@ -47,7 +46,7 @@ pub(in crate::filters) fn get_path(_: &mut State<'_, '_>, args: &Arguments) -> O
     for key in keys {
         current = match step(&current, &key).or_else(|| step(&current, &Value::from(text(&key)))) {
             Some(found) => found,
-            None => return Ok(undefined(text(&key))),
+            None => return Ok(absent(&current, &key)),
         };
     }
     Ok(if args.flag("wantlist", false) && !is_list(&current) { list(vec![current]) } else { current })
