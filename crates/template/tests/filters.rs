@@ -82,6 +82,11 @@ fn filters_of_jinja_are_the_same() {
 }
 
 #[test]
+fn filters_in_a_row_are_the_same() {
+    compare("composed.jsonl");
+}
+
+#[test]
 fn tests_are_the_same() {
     compare("tests.jsonl");
 }

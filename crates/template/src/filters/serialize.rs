@@ -164,9 +164,8 @@ pub(crate) fn value_of(node: &Node) -> Value {
         Yaml::Int(value) => Value::from(*value),
         Yaml::BigInt(value) => value.parse::<i128>().map_or_else(|_| Value::from(value.as_str()), Value::from),
         Yaml::Float(value) => Value::from(*value),
-        Yaml::String(value) | Yaml::Literal(value) | Yaml::Vault(value) | Yaml::Timestamp(value) => {
-            Value::from(Arc::clone(value))
-        }
+        Yaml::Timestamp(value) => time::parse_yaml(value).unwrap_or_else(|| Value::from(Arc::clone(value))),
+        Yaml::String(value) | Yaml::Literal(value) | Yaml::Vault(value) => Value::from(Arc::clone(value)),
         Yaml::Binary(bytes) => Value::from_bytes(bytes.to_vec()),
         Yaml::List(items) => list(items.iter().map(value_of).collect()),
         Yaml::Map(mapping) => dict(mapping.iter().map(|(key, value)| (value_of(&key.as_node()), value_of(value)))),

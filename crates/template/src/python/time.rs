@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::civil;
 use jiff::fmt::strtime::{BrokenDownTime, Config};
@@ -86,6 +86,29 @@ pub(crate) fn parse(text: &str, format: &str) -> Result<Value, String> {
     };
     let time = parsed.to_time().unwrap_or_else(|_| civil::Time::midnight());
     Ok(Value::from_object(DateTime { civil: date.to_datetime(time), offset: parsed.offset() }))
+}
+
+/// A date with a time as YAML 1.1 writes it; none for a date alone, which stays text.
+pub(crate) fn parse_yaml(text: &str) -> Option<Value> {
+    const PATTERN: &str = r"^(\d{4})-(\d\d?)-(\d\d?)(?:[Tt]|[ \t]+)(\d\d?):(\d\d):(\d\d)(?:\.(\d*))?(?:[ \t]*(?:(Z)|([-+]\d\d?)(?::(\d\d))?))?$";
+    static COMPILED: OnceLock<Option<regex::Regex>> = OnceLock::new();
+    let captures = COMPILED.get_or_init(|| regex::Regex::new(PATTERN).ok()).as_ref()?.captures(text)?;
+    let number = |group: usize| captures.get(group).and_then(|found| found.as_str().parse::<i32>().ok());
+    let small = |group: usize| number(group).and_then(|number| i8::try_from(number).ok());
+    let fraction = captures.get(7).map_or("", |found| found.as_str());
+    let nanos: i32 = format!("{fraction:0<9.9}").parse().ok()?;
+    let year = i16::try_from(number(1)?).ok()?;
+    let civil = civil::DateTime::new(year, small(2)?, small(3)?, small(4)?, small(5)?, small(6)?, nanos).ok()?;
+    let offset = match (captures.get(8), number(9)) {
+        (Some(_), _) => Some(Offset::UTC),
+        (None, Some(hours)) => {
+            let minutes = number(10).unwrap_or(0);
+            let seconds = hours * 3600 + if hours < 0 { -minutes } else { minutes } * 60;
+            Some(Offset::from_seconds(seconds).ok()?)
+        }
+        (None, None) => None,
+    };
+    Some(Value::from_object(DateTime { civil, offset }))
 }
 
 /// `time.strftime(format, ...)` of a number of seconds since 1970, or of now.

@@ -1,5 +1,7 @@
 //! Ansible's tests on values.
 
+use std::collections::HashSet;
+
 use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
@@ -7,7 +9,7 @@ use super::jinja;
 use crate::filters::call::{Arguments, Verdict, is_list, items};
 use crate::filters::urls::Parts;
 use crate::python::regex::{Anchor, Flags, compile};
-use crate::python::{number, text, truth};
+use crate::python::{number, order, text, truth};
 
 pub(super) fn matches(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     find(args, Anchor::Match)
@@ -76,12 +78,17 @@ pub(super) fn nan(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
 
 pub(super) fn subset(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     let (one, other) = both(args)?;
-    Ok(one.iter().all(|item| other.contains(item)))
+    Ok(contained(&one, &other))
 }
 
 pub(super) fn superset(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     let (one, other) = both(args)?;
-    Ok(other.iter().all(|item| one.contains(item)))
+    Ok(contained(&other, &one))
+}
+
+fn contained(items: &[Value], others: &[Value]) -> bool {
+    let others: HashSet<Value> = others.iter().map(order::hash_key).collect();
+    items.iter().all(|item| others.contains(&order::hash_key(item)))
 }
 
 fn both(args: &Arguments) -> Result<(Vec<Value>, Vec<Value>), minijinja::Error> {

@@ -1,9 +1,11 @@
 //! `lists_union` and its kin: lists as sets whose order is kept.
 
+use indexmap::IndexSet;
 use minijinja::{State, Value};
 
 use crate::filters::call::{Arguments, Outcome, is_list, items, list, shown};
 use crate::filters::sets::flatten_into;
+use crate::python::order;
 
 /// All lists that are given; `flatten` unpacks one list of lists.
 fn given(args: &Arguments) -> Result<Vec<Vec<Value>>, minijinja::Error> {
@@ -34,14 +36,19 @@ fn given(args: &Arguments) -> Result<Vec<Vec<Value>>, minijinja::Error> {
         .collect()
 }
 
+fn keys(items: &[Value]) -> IndexSet<Value> {
+    items.iter().map(order::hash_key).collect()
+}
+
 fn distinct(items: impl IntoIterator<Item = Value>) -> Vec<Value> {
-    let mut kept: Vec<Value> = Vec::new();
-    for item in items {
-        if !kept.contains(&item) {
-            kept.push(item);
-        }
-    }
-    kept
+    let mut seen = IndexSet::new();
+    items.into_iter().filter(|item| seen.insert(order::hash_key(item))).collect()
+}
+
+/// Those of the items that are, or are not, among the others.
+fn among(items: Vec<Value>, others: &[Value], wanted: bool) -> Vec<Value> {
+    let others = keys(others);
+    items.into_iter().filter(|item| others.contains(&order::hash_key(item)) == wanted).collect()
 }
 
 fn folded(args: &Arguments, fold: fn(Vec<Value>, &[Value]) -> Vec<Value>) -> Outcome {
@@ -55,17 +62,16 @@ pub(in crate::filters) fn union(_: &mut State<'_, '_>, args: &Arguments) -> Outc
 }
 
 pub(in crate::filters) fn intersect(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    folded(args, |result, next| result.into_iter().filter(|item| next.contains(item)).collect())
+    folded(args, |result, next| among(result, next, true))
 }
 
 pub(in crate::filters) fn difference(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    folded(args, |result, next| result.into_iter().filter(|item| !next.contains(item)).collect())
+    folded(args, |result, next| among(result, next, false))
 }
 
 pub(in crate::filters) fn symmetric_difference(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     folded(args, |result, next| {
-        let new: Vec<Value> =
-            distinct(next.iter().cloned()).into_iter().filter(|item| !result.contains(item)).collect();
-        result.into_iter().filter(|item| !next.contains(item)).chain(new).collect()
+        let new = among(distinct(next.iter().cloned()), &result, false);
+        among(result, next, false).into_iter().chain(new).collect()
     })
 }
