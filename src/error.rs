@@ -141,7 +141,9 @@ fn distance(left: &str, right: &str) -> usize {
         let mut current = vec![row + 1];
         for (column, r) in right.iter().enumerate() {
             let at = |line: &[usize], index: usize| line.get(index).copied().unwrap_or(usize::MAX / 2);
-            let mut best = (at(&previous, column) + usize::from(l != r)).min(at(&previous, column + 1) + 1).min(at(&current, column) + 1);
+            let mut best = (at(&previous, column) + usize::from(l != r))
+                .min(at(&previous, column + 1) + 1)
+                .min(at(&current, column) + 1);
             let swapped = row > 0 && column > 0 && left.get(row - 1) == Some(r) && right.get(column - 1) == Some(l);
             if swapped {
                 best = best.min(at(&before, column - 1) + 1);
@@ -159,7 +161,10 @@ mod tests {
 
     #[test]
     fn a_misspelt_word_finds_its_neighbour() {
-        assert_eq!(did_you_mean("deletgate_to", ["delegate_to", "name"]).as_deref(), Some("did you mean `delegate_to`?"));
+        assert_eq!(
+            did_you_mean("deletgate_to", ["delegate_to", "name"]).as_deref(),
+            Some("did you mean `delegate_to`?")
+        );
         assert_eq!(did_you_mean("zzzzzz", ["delegate_to", "name"]), None);
     }
 }

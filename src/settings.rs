@@ -126,18 +126,36 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("forks", &[Entry("defaults", "forks", &["ANSIBLE_FORKS"])]),
     ("verbosity", &[Entry("defaults", "verbosity", &["ANSIBLE_VERBOSITY"])]),
     ("roles_path", &[Entry("defaults", "roles_path", &["ANSIBLE_ROLES_PATH"])]),
-    ("collections_path", &[Entry("defaults", "collections_path", &["ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_COLLECTIONS_PATHS"]), Entry("defaults", "collections_paths", &[])]),
+    (
+        "collections_path",
+        &[
+            Entry("defaults", "collections_path", &["ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_COLLECTIONS_PATHS"]),
+            Entry("defaults", "collections_paths", &[]),
+        ],
+    ),
     ("transport", &[Entry("defaults", "transport", &["ANSIBLE_TRANSPORT"])]),
     ("remote_user", &[Entry("defaults", "remote_user", &["ANSIBLE_REMOTE_USER"])]),
     ("remote_port", &[Entry("defaults", "remote_port", &["ANSIBLE_REMOTE_PORT"])]),
     ("private_key_file", &[Entry("defaults", "private_key_file", &["ANSIBLE_PRIVATE_KEY_FILE"])]),
-    ("timeout", &[Entry("ssh_connection", "timeout", &["ANSIBLE_SSH_TIMEOUT"]), Entry("defaults", "timeout", &["ANSIBLE_TIMEOUT"])]),
+    (
+        "timeout",
+        &[
+            Entry("ssh_connection", "timeout", &["ANSIBLE_SSH_TIMEOUT"]),
+            Entry("defaults", "timeout", &["ANSIBLE_TIMEOUT"]),
+        ],
+    ),
     ("task_timeout", &[Entry("defaults", "task_timeout", &["ANSIBLE_TASK_TIMEOUT"])]),
     ("retries", &[Entry("ssh_connection", "retries", &["ANSIBLE_SSH_RETRIES"]), Entry("connection", "retries", &[])]),
     ("ssh_args", &[Entry("ssh_connection", "ssh_args", &["ANSIBLE_SSH_ARGS"])]),
     ("ssh_common_args", &[Entry("ssh_connection", "ssh_common_args", &["ANSIBLE_SSH_COMMON_ARGS"])]),
     ("ssh_extra_args", &[Entry("ssh_connection", "ssh_extra_args", &["ANSIBLE_SSH_EXTRA_ARGS"])]),
-    ("host_key_checking", &[Entry("ssh_connection", "host_key_checking", &["ANSIBLE_SSH_HOST_KEY_CHECKING"]), Entry("defaults", "host_key_checking", &["ANSIBLE_HOST_KEY_CHECKING"])]),
+    (
+        "host_key_checking",
+        &[
+            Entry("ssh_connection", "host_key_checking", &["ANSIBLE_SSH_HOST_KEY_CHECKING"]),
+            Entry("defaults", "host_key_checking", &["ANSIBLE_HOST_KEY_CHECKING"]),
+        ],
+    ),
     ("remote_tmp", &[Entry("defaults", "remote_tmp", &["ANSIBLE_REMOTE_TEMP", "ANSIBLE_REMOTE_TMP"])]),
     ("become", &[Entry("privilege_escalation", "become", &["ANSIBLE_BECOME"])]),
     ("become_method", &[Entry("privilege_escalation", "become_method", &["ANSIBLE_BECOME_METHOD"])]),
@@ -150,10 +168,16 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("force_handlers", &[Entry("defaults", "force_handlers", &["ANSIBLE_FORCE_HANDLERS"])]),
     ("any_errors_fatal", &[Entry("defaults", "any_errors_fatal", &["ANSIBLE_ANY_ERRORS_FATAL"])]),
     ("inject_facts", &[Entry("defaults", "inject_facts_as_vars", &["ANSIBLE_INJECT_FACT_VARS"])]),
-    ("error_on_missing_handler", &[Entry("defaults", "error_on_missing_handler", &["ANSIBLE_ERROR_ON_MISSING_HANDLER"])]),
+    (
+        "error_on_missing_handler",
+        &[Entry("defaults", "error_on_missing_handler", &["ANSIBLE_ERROR_ON_MISSING_HANDLER"])],
+    ),
     ("ansible_managed", &[Entry("defaults", "ansible_managed", &["ANSIBLE_MANAGED"])]),
     ("no_log", &[Entry("defaults", "no_log", &["ANSIBLE_NO_LOG"])]),
-    ("display_skipped_hosts", &[Entry("defaults", "display_skipped_hosts", &["ANSIBLE_DISPLAY_SKIPPED_HOSTS", "DISPLAY_SKIPPED_HOSTS"])]),
+    (
+        "display_skipped_hosts",
+        &[Entry("defaults", "display_skipped_hosts", &["ANSIBLE_DISPLAY_SKIPPED_HOSTS", "DISPLAY_SKIPPED_HOSTS"])],
+    ),
     ("display_ok_hosts", &[Entry("defaults", "display_ok_hosts", &["ANSIBLE_DISPLAY_OK_HOSTS"])]),
     ("diff", &[Entry("diff", "always", &["ANSIBLE_DIFF_ALWAYS"])]),
     ("diff_context", &[Entry("diff", "context", &["ANSIBLE_DIFF_CONTEXT"])]),
@@ -167,18 +191,53 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("vault_password_file", &[Entry("defaults", "vault_password_file", &["ANSIBLE_VAULT_PASSWORD_FILE"])]),
     ("vault_identity_list", &[Entry("defaults", "vault_identity_list", &["ANSIBLE_VAULT_IDENTITY_LIST"])]),
     ("host_pattern_mismatch", &[Entry("inventory", "host_pattern_mismatch", &["ANSIBLE_HOST_PATTERN_MISMATCH"])]),
-    ("ignore_patterns", &[Entry("inventory", "ignore_patterns", &["ANSIBLE_INVENTORY_IGNORE_REGEX"]), Entry("defaults", "inventory_ignore_patterns", &[])]),
-    ("ignore_extensions", &[Entry("inventory", "ignore_extensions", &["ANSIBLE_INVENTORY_IGNORE"]), Entry("defaults", "inventory_ignore_extensions", &[])]),
-    ("any_unparsed_is_failed", &[Entry("inventory", "any_unparsed_is_failed", &["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"])]),
+    (
+        "ignore_patterns",
+        &[
+            Entry("inventory", "ignore_patterns", &["ANSIBLE_INVENTORY_IGNORE_REGEX"]),
+            Entry("defaults", "inventory_ignore_patterns", &[]),
+        ],
+    ),
+    (
+        "ignore_extensions",
+        &[
+            Entry("inventory", "ignore_extensions", &["ANSIBLE_INVENTORY_IGNORE"]),
+            Entry("defaults", "inventory_ignore_extensions", &[]),
+        ],
+    ),
+    (
+        "any_unparsed_is_failed",
+        &[Entry("inventory", "any_unparsed_is_failed", &["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"])],
+    ),
     ("tags", &[Entry("tags", "run", &["ANSIBLE_RUN_TAGS"])]),
     ("skip_tags", &[Entry("tags", "skip", &["ANSIBLE_SKIP_TAGS"])]),
 ];
 
 /// Settings of ansible.cfg that need nothing here: they concern Python, temporary files and processes that do not exist.
 const WITHOUT_MEANING: &[&str] = &[
-    "pipelining", "interpreter_python", "local_tmp", "control_path", "control_path_dir", "nocows", "deprecation_warnings", "system_warnings",
-    "localhost_warning", "devel_warning", "action_warnings", "retry_files_enabled", "transfer_method", "scp_if_ssh", "library", "strategy",
-    "jinja2_native", "keep_remote_files", "usetty", "command_warnings", "bin_ansible_callbacks", "cow_selection", "allow_world_readable_tmpfiles",
+    "pipelining",
+    "interpreter_python",
+    "local_tmp",
+    "control_path",
+    "control_path_dir",
+    "nocows",
+    "deprecation_warnings",
+    "system_warnings",
+    "localhost_warning",
+    "devel_warning",
+    "action_warnings",
+    "retry_files_enabled",
+    "transfer_method",
+    "scp_if_ssh",
+    "library",
+    "strategy",
+    "jinja2_native",
+    "keep_remote_files",
+    "usetty",
+    "command_warnings",
+    "bin_ansible_callbacks",
+    "cow_selection",
+    "allow_world_readable_tmpfiles",
 ];
 
 /// The settings of the environment and of one ansible.cfg, before the command line.
@@ -215,9 +274,13 @@ impl Config {
             candidates.push(Path::new(&home).join(".ansible.cfg"));
         }
         candidates.push(PathBuf::from("/etc/ansible/ansible.cfg"));
-        let Some(file) = candidates.into_iter().find(|path| path.is_file()) else { return Ok(Config { warnings, ..Config::default() }) };
-        let text = std::fs::read_to_string(&file).map_err(|error| Error::usage(format!("{} cannot be read: {error}", file.display())))?;
-        let values = parse_ini(&text).map_err(|(line, message)| Error::usage(format!("{}:{line}: {message}", file.display())))?;
+        let Some(file) = candidates.into_iter().find(|path| path.is_file()) else {
+            return Ok(Config { warnings, ..Config::default() });
+        };
+        let text = std::fs::read_to_string(&file)
+            .map_err(|error| Error::usage(format!("{} cannot be read: {error}", file.display())))?;
+        let values = parse_ini(&text)
+            .map_err(|(line, message)| Error::usage(format!("{}:{line}: {message}", file.display())))?;
         Ok(Config { file: Some(file), values, warnings })
     }
 
@@ -225,13 +288,15 @@ impl Config {
     pub fn get(&self, name: &str) -> Option<String> {
         let (_, entries) = ENTRIES.iter().find(|(setting, _)| *setting == name)?;
         let environment = entries.iter().flat_map(|entry| entry.2).find_map(|variable| std::env::var(variable).ok());
-        let from_file = || entries.iter().find_map(|entry| self.values.get(&(entry.0.to_owned(), entry.1.to_owned())).cloned());
+        let from_file =
+            || entries.iter().find_map(|entry| self.values.get(&(entry.0.to_owned(), entry.1.to_owned())).cloned());
         environment.or_else(from_file)
     }
 
     /// A setting's boolean.
     pub fn bool(&self, name: &str) -> Option<bool> {
-        self.get(name).map(|text| matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "t" | "y"))
+        self.get(name)
+            .map(|text| matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "t" | "y"))
     }
 
     /// A setting's number.
@@ -265,9 +330,19 @@ impl Config {
     /// Settings of the file that have no effect here and are not without meaning.
     pub fn unsupported(&self) -> Vec<String> {
         let known = |section: &str, key: &str| {
-            ENTRIES.iter().flat_map(|(_, entries)| *entries).any(|entry| entry.0 == section && entry.1 == key) || WITHOUT_MEANING.contains(&key)
+            ENTRIES.iter().flat_map(|(_, entries)| *entries).any(|entry| entry.0 == section && entry.1 == key)
+                || WITHOUT_MEANING.contains(&key)
         };
-        let sections = ["defaults", "ssh_connection", "privilege_escalation", "connection", "inventory", "diff", "tags", "windlass"];
+        let sections = [
+            "defaults",
+            "ssh_connection",
+            "privilege_escalation",
+            "connection",
+            "inventory",
+            "diff",
+            "tags",
+            "windlass",
+        ];
         let mut names: Vec<String> = self
             .values
             .keys()
@@ -283,7 +358,8 @@ impl Config {
         ENTRIES
             .iter()
             .filter_map(|(name, entries)| {
-                let variable = entries.iter().flat_map(|entry| entry.2).find(|variable| std::env::var_os(variable).is_some());
+                let variable =
+                    entries.iter().flat_map(|entry| entry.2).find(|variable| std::env::var_os(variable).is_some());
                 let value = self.get(name)?;
                 let origin = match (variable, &self.file) {
                     (Some(variable), _) => format!("env: {variable}"),
@@ -300,9 +376,18 @@ impl Settings {
     /// The settings of the environment and ansible.cfg; the command line is laid over them.
     pub fn from_config(config: &Config) -> Result<Settings> {
         let home = std::env::var("ANSIBLE_HOME").unwrap_or_else(|_| "~/.ansible".to_owned());
-        let below = |name: &str| vec![expand_home(&format!("{home}/{name}")), PathBuf::from(format!("/usr/share/ansible/{name}")), PathBuf::from(format!("/etc/ansible/{name}"))];
+        let below = |name: &str| {
+            vec![
+                expand_home(&format!("{home}/{name}")),
+                PathBuf::from(format!("/usr/share/ansible/{name}")),
+                PathBuf::from(format!("/etc/ansible/{name}")),
+            ]
+        };
         let list = |name: &str| -> Vec<String> {
-            config.get(name).map(|text| text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()).unwrap_or_default()
+            config
+                .get(name)
+                .map(|text| text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect())
+                .unwrap_or_default()
         };
         let mut vault_ids = list("vault_identity_list");
         if let Some(file) = config.get("vault_password_file") {
@@ -388,7 +473,9 @@ impl Settings {
 /// Expands a leading `~`.
 pub fn expand_home(text: &str) -> PathBuf {
     match (text.strip_prefix('~'), std::env::var_os("HOME")) {
-        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => Path::new(&home).join(rest.trim_start_matches('/')),
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+            Path::new(&home).join(rest.trim_start_matches('/'))
+        }
         _ => PathBuf::from(text),
     }
 }
@@ -437,7 +524,8 @@ fn parse_ini(text: &str) -> Result<IniValues, (usize, String)> {
 }
 
 fn unquoted(value: &str) -> &str {
-    let pair = ['\'', '"'].iter().find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
+    let pair =
+        ['\'', '"'].iter().find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
     pair.unwrap_or(value)
 }
 

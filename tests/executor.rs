@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha1::Digest as _;
-use support::{Sshd, available, run};
+use support::{Sshd, User, available, run};
 use tokio::sync::mpsc;
-use windlass::connection::{HostKeyChecking, Kind, Target};
+use windlass::connection::{HostKeyChecking, Kind, Secret, Target};
 use windlass::executor::{Call, Error, Limits, Pool, RawCommand, Source, TaskEvent};
 use windlass_protocol::{Become, Content, Delivery, Request, Stream};
 
@@ -351,6 +351,52 @@ async fn tasks_and_bare_commands_as_another_user() {
     let command = RawCommand { become_user: who("no-such-user"), ..command };
     let error = pool.raw(&target, &command, None).await.unwrap_err();
     assert!(matches!(error, Error::Become { .. }) && error.to_string().contains("no-such-user"), "{error}");
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn the_password_of_sudo_and_su_is_given_once() {
+    if !available() || !Path::new("/usr/bin/sudo").exists() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let user = User::create();
+    run(Command::new("usermod").args(["-aG", "sudo", &user.name]));
+    fs::set_permissions(sshd.directory.path(), fs::Permissions::from_mode(0o711)).unwrap();
+    fs::create_dir(sshd.path("remote tmp")).unwrap();
+    run(Command::new("chown").arg(&user.name).arg(sshd.path("remote tmp")));
+    let target = Arc::new(Target {
+        user: Some(user.name.clone()),
+        password: Some(Secret::new("right horse")),
+        private_key_file: None,
+        ..target(&sshd)
+    });
+    let pool = pool();
+    let who = |method: &str, user: &str, password: &str| {
+        let (method, user) = (method.to_owned(), user.to_owned());
+        Some(Become { method, user, exe: None, flags: None, password: Some(password.into()), timeout: 30 })
+    };
+    let command = |who| RawCommand {
+        command: "id -u; cat".into(),
+        become_user: who,
+        input: b"fed".to_vec(),
+        ..RawCommand::default()
+    };
+    let output = pool.raw(&target, &command(who("sudo", "root", "right horse")), None).await.unwrap();
+    assert_eq!(output.stdout, b"0\nfed", "{output:?}");
+    let error = pool.raw(&target, &command(who("sudo", "root", "wrong horse")), None).await.unwrap_err();
+    assert!(matches!(error, Error::Become { .. }) && !error.to_string().contains("horse"), "{error}");
+    let su = RawCommand {
+        command: "id -un".into(),
+        become_user: who("su", &user.name, "right horse"),
+        ..RawCommand::default()
+    };
+    let output = pool.raw(&target, &su, None).await.unwrap();
+    assert_eq!(output.stdout, format!("{}\n", user.name).as_bytes());
+
+    let mut task = call("command", json!({"_raw_params": "id -u"}));
+    task.request.become_user = who("sudo", "root", "right horse");
+    assert_eq!(pool.run(&target, task).await.unwrap().result["stdout"], "0");
     pool.close().await;
 }
 

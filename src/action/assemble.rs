@@ -13,7 +13,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let folder = context.find("files", &src)?;
     let pattern = match context.text("regexp") {
         None => None,
-        Some(text) => Some(regex::Regex::new(&text).map_err(|error| Failure::Failed(format!("Invalid Regexp ({text}): {error}")))?),
+        Some(text) => Some(
+            regex::Regex::new(&text).map_err(|error| Failure::Failed(format!("Invalid Regexp ({text}): {error}")))?,
+        ),
     };
     let hidden = context.flag("ignore_hidden").unwrap_or(false);
     let mut entries: Vec<_> = std::fs::read_dir(&folder)

@@ -37,7 +37,11 @@ impl From<crate::error::Error> for Failure {
 
 impl From<crate::executor::Error> for Failure {
     fn from(error: crate::executor::Error) -> Failure {
-        if error.is_unreachable() { Failure::Unreachable(error.to_string()) } else { Failure::Failed(error.to_string()) }
+        if error.is_unreachable() {
+            Failure::Unreachable(error.to_string())
+        } else {
+            Failure::Failed(error.to_string())
+        }
     }
 }
 
@@ -120,7 +124,11 @@ impl Content {
         let metadata = std::fs::metadata(path).map_err(fail)?;
         let mode = metadata.permissions().mode() & 0o7777;
         if metadata.len() <= INLINE_LIMIT {
-            let (bytes, _) = if decrypt { files.bytes(path).map_err(|error| error.to_string())? } else { (std::fs::read(path).map_err(fail)?, false) };
+            let (bytes, _) = if decrypt {
+                files.bytes(path).map_err(|error| error.to_string())?
+            } else {
+                (std::fs::read(path).map_err(fail)?, false)
+            };
             let mut content = Content::of_bytes(&path.display().to_string(), bytes);
             content.description.mode = mode;
             return Ok(content);
@@ -175,7 +183,8 @@ impl ActionContext {
         contents: Vec<Content>,
         folder: Option<PathBuf>,
     ) -> Result<(TaskResult, Option<Received>), Failure> {
-        let (descriptions, sources): (Vec<_>, Vec<_>) = contents.into_iter().map(|content| (content.description, content.source)).unzip();
+        let (descriptions, sources): (Vec<_>, Vec<_>) =
+            contents.into_iter().map(|content| (content.description, content.source)).unzip();
         let request = Request {
             id: 0,
             module: name.to_owned(),
@@ -199,7 +208,8 @@ impl ActionContext {
                 };
             }
         });
-        let answer = self.pool.run(&target, Call { request, sources, receive_into: folder, events: Some(sender) }).await;
+        let answer =
+            self.pool.run(&target, Call { request, sources, receive_into: folder, events: Some(sender) }).await;
         // All events of a task come before its result.
         let _ = forward.await;
         let completed = answer?;

@@ -58,7 +58,11 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
     };
     for condition in &conditions {
         if !context.context.condition(condition)? {
-            let message = context.arg("fail_msg").or_else(|| context.arg("msg")).cloned().unwrap_or_else(|| Value::from("Assertion failed"));
+            let message = context
+                .arg("fail_msg")
+                .or_else(|| context.arg("msg"))
+                .cloned()
+                .unwrap_or_else(|| Value::from("Assertion failed"));
             let assertion = condition.scalar_text().unwrap_or_default();
             let mut result = TaskResult::new().with("changed", false).with("failed", true);
             result.set("evaluated_to", false);

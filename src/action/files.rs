@@ -26,12 +26,16 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
         }
         // A mapping or a list is written as JSON.
         let text = match content.kind() {
-            minijinja::value::ValueKind::Map | minijinja::value::ValueKind::Seq => crate::output::python_json(&windlass_template::to_json(&content)),
+            minijinja::value::ValueKind::Map | minijinja::value::ValueKind::Seq => {
+                crate::output::python_json(&windlass_template::to_json(&content))
+            }
             _ => windlass_template::text(&content),
         };
         return copy_content(context, args, Content::of_bytes("the task's content", text.into_bytes())).await;
     }
-    let Some(src) = context.text("src").filter(|src| !src.is_empty()) else { return Err("src (or content) is required".into()) };
+    let Some(src) = context.text("src").filter(|src| !src.is_empty()) else {
+        return Err("src (or content) is required".into());
+    };
     let decrypt = context.flag("decrypt").unwrap_or(true);
     let path = context.find("files", src.trim_end_matches('/'))?;
     if path.is_dir() {
@@ -43,14 +47,24 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
 }
 
 /// Sends one content to be written by the `copy` module.
-pub(super) async fn copy_content(context: &ActionContext, mut args: Args, content: Content) -> Result<TaskResult, Failure> {
+pub(super) async fn copy_content(
+    context: &ActionContext,
+    mut args: Args,
+    content: Content,
+) -> Result<TaskResult, Failure> {
     args.shift_remove("decrypt");
     args.insert("_content".into(), Value::from(0));
     context.module("ansible.builtin.copy", value_of(args), vec![content]).await
 }
 
 /// A whole tree in one request. Without a slash at its end the folder itself is part of it.
-async fn tree(context: &ActionContext, mut args: Args, folder: &Path, inside: bool, decrypt: bool) -> Result<TaskResult, Failure> {
+async fn tree(
+    context: &ActionContext,
+    mut args: Args,
+    folder: &Path,
+    inside: bool,
+    decrypt: bool,
+) -> Result<TaskResult, Failure> {
     let mut entries = Vec::new();
     let mut contents = Vec::new();
     let prefix = if inside { PathBuf::new() } else { PathBuf::from(file_name(folder)) };
@@ -69,14 +83,20 @@ fn walk(
     contents: &mut Vec<Content>,
 ) -> Result<(), Failure> {
     use std::os::unix::fs::PermissionsExt as _;
-    let fail = |path: &Path, error: std::io::Error| Failure::Failed(format!("{} cannot be read: {error}", path.display()));
-    let mode = |path: &Path| std::fs::metadata(path).map(|metadata| format!("{:04o}", metadata.permissions().mode() & 0o7777));
+    let fail =
+        |path: &Path, error: std::io::Error| Failure::Failed(format!("{} cannot be read: {error}", path.display()));
+    let mode =
+        |path: &Path| std::fs::metadata(path).map(|metadata| format!("{:04o}", metadata.permissions().mode() & 0o7777));
     let entry = |path: &Path, kind: &str, more: Vec<(&str, Value)>| -> Value {
         let fixed = [("path", Value::from(path.display().to_string())), ("kind", Value::from(kind))];
         Value::from_pairs(fixed.into_iter().chain(more))
     };
     if prefix.as_os_str() != "" {
-        entries.push(entry(prefix, "directory", vec![("mode", Value::from(mode(folder).map_err(|error| fail(folder, error))?))]));
+        entries.push(entry(
+            prefix,
+            "directory",
+            vec![("mode", Value::from(mode(folder).map_err(|error| fail(folder, error))?))],
+        ));
     }
     let mut children: Vec<PathBuf> =
         std::fs::read_dir(folder).map_err(|error| fail(folder, error))?.flatten().map(|entry| entry.path()).collect();
@@ -92,7 +112,10 @@ fn walk(
             walk(context, &child, &relative, decrypt, entries, contents)?;
         } else {
             let content = Content::of_file(&child, &context.files, decrypt)?;
-            let details = vec![("content", Value::from(contents.len())), ("mode", Value::from(format!("{:04o}", content.description.mode)))];
+            let details = vec![
+                ("content", Value::from(contents.len())),
+                ("mode", Value::from(format!("{:04o}", content.description.mode))),
+            ];
             entries.push(entry(&relative, "file", details));
             contents.push(content);
         }
@@ -109,34 +132,56 @@ pub(super) async fn template(context: &ActionContext) -> Result<TaskResult, Fail
     }
     let path = context.find("templates", &src)?;
     let (bytes, _) = context.files.bytes(&path)?;
-    let text = String::from_utf8(bytes).map_err(|_| Failure::Failed(format!("Template source files must be utf-8 encoded: {}", path.display())))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Failure::Failed(format!("Template source files must be utf-8 encoded: {}", path.display())))?;
     let pair = |name: &str, default: &str| context.text(name).unwrap_or_else(|| default.to_owned());
     let defaults = TemplateOptions::default();
     let options = TemplateOptions {
         trim_blocks: context.flag("trim_blocks").unwrap_or(true),
         lstrip_blocks: context.flag("lstrip_blocks").unwrap_or(false),
-        newline_sequence: context.text("newline_sequence").map(|text| text.replace("\\n", "\n").replace("\\r", "\r")).unwrap_or_else(|| defaults.newline_sequence.clone()),
+        newline_sequence: context
+            .text("newline_sequence")
+            .map(|text| text.replace("\\n", "\n").replace("\\r", "\r"))
+            .unwrap_or_else(|| defaults.newline_sequence.clone()),
         block: (pair("block_start_string", "{%"), pair("block_end_string", "%}")),
         variable: (pair("variable_start_string", "{{"), pair("variable_end_string", "}}")),
         comment: (pair("comment_start_string", "{#"), pair("comment_end_string", "#}")),
         ..defaults
     };
     let dest = context.text("dest").unwrap_or_default();
-    let rendered = context.context.with(template_variables(context, &path, &dest)).template(&text, &path.display().to_string(), &options)?;
+    let rendered = context.context.with(template_variables(context, &path, &dest)).template(
+        &text,
+        &path.display().to_string(),
+        &options,
+    )?;
     for key in [
-        "src", "trim_blocks", "lstrip_blocks", "newline_sequence", "block_start_string", "block_end_string", "variable_start_string",
-        "variable_end_string", "comment_start_string", "comment_end_string", "output_encoding",
+        "src",
+        "trim_blocks",
+        "lstrip_blocks",
+        "newline_sequence",
+        "block_start_string",
+        "block_end_string",
+        "variable_start_string",
+        "variable_end_string",
+        "comment_start_string",
+        "comment_end_string",
+        "output_encoding",
     ] {
         args.shift_remove(key);
     }
     args.insert("_original_basename".into(), Value::from(file_name(&path)));
     let mut content = Content::of_bytes(&path.display().to_string(), rendered.into_bytes());
-    content.description.mode = Content::of_file(&path, &context.files, false).map(|file| file.description.mode).unwrap_or(0o644);
+    content.description.mode =
+        Content::of_file(&path, &context.files, false).map(|file| file.description.mode).unwrap_or(0o644);
     copy_content(context, args, content).await
 }
 
 /// What only a template sees.
-fn template_variables(context: &ActionContext, path: &Path, dest: &str) -> IndexMap<Arc<str>, windlass_template::Variable> {
+fn template_variables(
+    context: &ActionContext,
+    path: &Path,
+    dest: &str,
+) -> IndexMap<Arc<str>, windlass_template::Variable> {
     let path_text = path.display().to_string();
     let values = [
         ("ansible_managed", context.world.run.settings.ansible_managed.clone()),
@@ -145,13 +190,18 @@ fn template_variables(context: &ActionContext, path: &Path, dest: &str) -> Index
         ("template_destpath", dest.to_owned()),
         ("template_host", std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()),
     ];
-    values.into_iter().map(|(name, value)| (Arc::from(name), windlass_template::Variable::Data(Value::from(value)))).collect()
+    values
+        .into_iter()
+        .map(|(name, value)| (Arc::from(name), windlass_template::Variable::Data(Value::from(value))))
+        .collect()
 }
 
 /// `script`: a script of the project, run on the host.
 pub(super) async fn script(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
-    let Some(command) = context.text("cmd").or_else(|| context.text("_raw_params")) else { return Err("script needs the script to run".into()) };
+    let Some(command) = context.text("cmd").or_else(|| context.text("_raw_params")) else {
+        return Err("script needs the script to run".into());
+    };
     let command = command.trim();
     let (name, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
     let path = context.find("files", name)?;
@@ -181,14 +231,21 @@ pub(super) async fn unarchive(context: &ActionContext) -> Result<TaskResult, Fai
 
 /// `fetch`: a file of the host, kept below a folder of its own. Where it goes is decided here alone.
 pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure> {
-    let (Some(src), Some(dest)) = (context.text("src"), context.text("dest")) else { return Err("src and dest are required".into()) };
+    let (Some(src), Some(dest)) = (context.text("src"), context.text("dest")) else {
+        return Err("src and dest are required".into());
+    };
     let flat = context.flag("flat").unwrap_or(false);
     let inside: PathBuf = Path::new(&src).components().filter(|part| matches!(part, Component::Normal(_))).collect();
     let base = crate::settings::expand_home(&dest);
     let base = if base.is_absolute() { base } else { context.world.playbook_dir().join(base) };
     let path = match (flat, dest.ends_with('/')) {
         (true, true) => base.join(file_name(&inside)),
-        (true, false) if base.is_dir() => return Err("dest is an existing directory, use a trailing slash if you want to fetch src into that directory".into()),
+        (true, false) if base.is_dir() => {
+            return Err(
+                "dest is an existing directory, use a trailing slash if you want to fetch src into that directory"
+                    .into(),
+            );
+        }
         (true, false) => base,
         (false, _) => base.join(&*context.host).join(&inside),
     };
@@ -203,7 +260,8 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
         args.insert("_checksum".into(), Value::from(sum.as_str()));
     }
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-    let (result, received) = context.module_with_file("ansible.builtin.fetch", value_of(args), Vec::new(), Some(folder)).await?;
+    let (result, received) =
+        context.module_with_file("ansible.builtin.fetch", value_of(args), Vec::new(), Some(folder)).await?;
     if result.failed() || result.is_skipped() || context.check {
         return Ok(result);
     }
@@ -221,7 +279,13 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
             received.persist(&path).map_err(|error| Failure::Failed(error.to_string()))?;
             let sum = std::fs::read(&path).ok().map(|bytes| sha1_of(&bytes));
             if context.flag("validate_checksum").unwrap_or(true) && sum != remote {
-                return Err(format!("checksum mismatch: {} has {} here and {} on the host", path.display(), sum.unwrap_or_default(), remote.unwrap_or_default()).into());
+                return Err(format!(
+                    "checksum mismatch: {} has {} here and {} on the host",
+                    path.display(),
+                    sum.unwrap_or_default(),
+                    remote.unwrap_or_default()
+                )
+                .into());
             }
         }
         // Nothing to fetch is told by the module's own message.

@@ -37,7 +37,9 @@ fn files_of_dir(context: &ActionContext, dir: &str) -> Result<Vec<PathBuf>, Fail
     }
     let list = |name: &str| -> Vec<String> {
         let value = context.arg(name);
-        value.map(|value| value.try_iter().into_iter().flatten().map(|item| windlass_template::text(&item)).collect()).unwrap_or_default()
+        value
+            .map(|value| value.try_iter().into_iter().flatten().map(|item| windlass_template::text(&item)).collect())
+            .unwrap_or_default()
     };
     let mut extensions = list("extensions");
     if extensions.is_empty() {
@@ -46,7 +48,8 @@ fn files_of_dir(context: &ActionContext, dir: &str) -> Result<Vec<PathBuf>, Fail
     let ignored = list("ignore_files");
     let depth = context.arg("depth").and_then(crate::vars::number).unwrap_or(0);
     let mut files = Vec::new();
-    walk(&folder, 1, depth, &mut files).map_err(|error| Failure::Failed(format!("{} cannot be read: {error}", folder.display())))?;
+    walk(&folder, 1, depth, &mut files)
+        .map_err(|error| Failure::Failed(format!("{} cannot be read: {error}", folder.display())))?;
     let matching = match context.text("files_matching") {
         None => None,
         Some(pattern) => Some(fancy_regex_of(&pattern)?),
@@ -54,17 +57,21 @@ fn files_of_dir(context: &ActionContext, dir: &str) -> Result<Vec<PathBuf>, Fail
     files.retain(|path| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned()).unwrap_or_default();
-        extensions.contains(&extension) && !ignored.contains(&name) && matching.as_ref().is_none_or(|regex| regex.is_match(&name))
+        extensions.contains(&extension)
+            && !ignored.contains(&name)
+            && matching.as_ref().is_none_or(|regex| regex.is_match(&name))
     });
     Ok(files)
 }
 
 fn fancy_regex_of(pattern: &str) -> Result<regex::Regex, Failure> {
-    regex::Regex::new(pattern).map_err(|error| Failure::Failed(format!("files_matching is no regular expression: {error}")))
+    regex::Regex::new(pattern)
+        .map_err(|error| Failure::Failed(format!("files_matching is no regular expression: {error}")))
 }
 
 fn walk(folder: &Path, level: u64, depth: u64, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?.into_iter().map(|entry| entry.path()).collect();
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?.into_iter().map(|entry| entry.path()).collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {

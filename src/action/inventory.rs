@@ -18,7 +18,11 @@ pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Fail
     let special = ["name", "hostname", "host", "groups", "group", "groupname"];
     let vars = context.args.iter().filter(|(key, _)| !special.contains(&&***key));
     let vars = Value::from_pairs(vars.map(|(key, value)| (Value::from(&**key), value.clone())));
-    let entry = Value::from_pairs([("host_name", Value::from(name)), ("groups", groups.into_iter().collect()), ("host_vars", vars)]);
+    let entry = Value::from_pairs([
+        ("host_name", Value::from(name)),
+        ("groups", groups.into_iter().collect()),
+        ("host_vars", vars),
+    ]);
     Ok(TaskResult::ok(false).with("add_host", entry))
 }
 
@@ -30,7 +34,9 @@ pub(super) async fn group_by(context: &ActionContext) -> Result<TaskResult, Fail
         None => vec![Value::from("all")],
         Some(value) => names(value).iter().map(|name| Value::from(clean(name))).collect(),
     };
-    Ok(TaskResult::ok(false).with("add_group", clean(&key)).with("parent_groups", parents.into_iter().collect::<Value>()))
+    Ok(TaskResult::ok(false)
+        .with("add_group", clean(&key))
+        .with("parent_groups", parents.into_iter().collect::<Value>()))
 }
 
 /// A list of names, or a text with commas.

@@ -68,7 +68,9 @@ pub fn run(context: &ActionContext) -> ActionFuture<'_> {
 /// Whether a name is an action or a module, short or fully qualified.
 pub fn is_known(name: &str) -> bool {
     let short = crate::playbook::short_name(name);
-    ENGINE.contains(&short) || ACTIONS.iter().any(|(action, _)| *action == short) || windlass_modules::registry::find(name).is_some()
+    ENGINE.contains(&short)
+        || ACTIONS.iter().any(|(action, _)| *action == short)
+        || windlass_modules::registry::find(name).is_some()
 }
 
 /// The short names of all actions and modules.

@@ -11,7 +11,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let number = |name: &str| -> Result<Option<u64>, Failure> {
         match context.arg(name) {
             None => Ok(None),
-            Some(value) => crate::vars::number(value).map(Some).ok_or_else(|| Failure::Failed(format!("non-integer value given for prompt duration: {name}={value}"))),
+            Some(value) => crate::vars::number(value)
+                .map(Some)
+                .ok_or_else(|| Failure::Failed(format!("non-integer value given for prompt duration: {name}={value}"))),
         }
     };
     let seconds = number("seconds")?.or(number("minutes")?.map(|minutes| minutes * 60)).map(|seconds| seconds.max(1));
@@ -40,13 +42,21 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             });
             answer = read.await.unwrap_or_default().trim_end_matches(['\r', '\n']).to_owned();
         } else {
-            let _ = context.events.send(Event::Warning("Not waiting for response to prompt as stdin is not interactive".to_owned()));
+            let _ = context
+                .events
+                .send(Event::Warning("Not waiting for response to prompt as stdin is not interactive".to_owned()));
         }
     }
     let waited = start.elapsed();
-    let (amount, unit) = if context.arg("minutes").is_some() { (waited.as_secs_f64() / 60.0, "minutes") } else { (waited.as_secs_f64(), "seconds") };
-    let mut result = TaskResult::ok(false).with("rc", 0).with("stderr", "").with("echo", echo).with("user_input", answer);
+    let (amount, unit) = if context.arg("minutes").is_some() {
+        (waited.as_secs_f64() / 60.0, "minutes")
+    } else {
+        (waited.as_secs_f64(), "seconds")
+    };
+    let mut result =
+        TaskResult::ok(false).with("rc", 0).with("stderr", "").with("echo", echo).with("user_input", answer);
     result.set("delta", waited.as_secs());
-    result.set("stdout", format!("Paused for {} {unit}", windlass_yaml::python_float((amount * 100.0).round() / 100.0)));
+    result
+        .set("stdout", format!("Paused for {} {unit}", windlass_yaml::python_float((amount * 100.0).round() / 100.0)));
     Ok(result)
 }

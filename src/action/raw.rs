@@ -8,7 +8,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         return Ok(TaskResult::skipped("raw is not run in check mode"));
     }
     let command = context.text("_raw_params").unwrap_or_default();
-    let assignments: Vec<String> = context.environment.iter().map(|(name, value)| format!("{name}={}", shell_words::quote(value))).collect();
+    let assignments: Vec<String> =
+        context.environment.iter().map(|(name, value)| format!("{name}={}", shell_words::quote(value))).collect();
     let command = RawCommand {
         command: if assignments.is_empty() { command } else { format!("export {}; {command}", assignments.join(" ")) },
         executable: context.text("executable"),

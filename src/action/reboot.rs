@@ -25,18 +25,33 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     }
     let seconds = |name: &str, default: u64| context.arg(name).and_then(crate::vars::number).unwrap_or(default);
     let before = boot_id(context).await?;
-    let command = context.text("reboot_command").unwrap_or_else(|| "systemctl reboot || shutdown -r now || reboot".to_owned());
+    let command =
+        context.text("reboot_command").unwrap_or_else(|| "systemctl reboot || shutdown -r now || reboot".to_owned());
     let delay = seconds("pre_reboot_delay", 0);
-    let args = Value::from_pairs([("_raw_params", Value::from(format!("nohup sh -c 'sleep {}; {command}' >/dev/null 2>&1 &", delay.max(1))))]);
+    let args = Value::from_pairs([(
+        "_raw_params",
+        Value::from(format!("nohup sh -c 'sleep {}; {command}' >/dev/null 2>&1 &", delay.max(1))),
+    )]);
     let start = Instant::now();
     context.module("ansible.builtin.shell", args, Vec::new()).await?;
     tokio::time::sleep(Duration::from_secs(delay + 1 + seconds("post_reboot_delay", 0))).await;
-    until_answering(context, start, Duration::from_secs(seconds("reboot_timeout", 600)), Duration::from_secs(2), Some(&before)).await?;
+    until_answering(
+        context,
+        start,
+        Duration::from_secs(seconds("reboot_timeout", 600)),
+        Duration::from_secs(2),
+        Some(&before),
+    )
+    .await?;
     if let Some(test) = context.text("test_command") {
         let args = Value::from_pairs([("_raw_params", Value::from(test))]);
         let result = context.module("ansible.builtin.command", args, Vec::new()).await?;
         if result.failed() {
-            return Err(format!("the host is up again, but test_command fails: {}", result.text("msg").unwrap_or_default()).into());
+            return Err(format!(
+                "the host is up again, but test_command fails: {}",
+                result.text("msg").unwrap_or_default()
+            )
+            .into());
         }
     }
     Ok(TaskResult::ok(true).with("rebooted", true).with("elapsed", start.elapsed().as_secs()))
@@ -49,7 +64,13 @@ async fn boot_id(context: &ActionContext) -> Result<String, Failure> {
 }
 
 /// Tries until the host answers, with another boot id than `before` if one is given.
-async fn until_answering(context: &ActionContext, start: Instant, limit: Duration, pause: Duration, before: Option<&str>) -> Result<(), Failure> {
+async fn until_answering(
+    context: &ActionContext,
+    start: Instant,
+    limit: Duration,
+    pause: Duration,
+    before: Option<&str>,
+) -> Result<(), Failure> {
     let target = Arc::new(context.connection.target.clone());
     loop {
         context.pool.reset(&target).await;
@@ -60,7 +81,9 @@ async fn until_answering(context: &ActionContext, start: Instant, limit: Duratio
             Err(Failure::Unreachable(message) | Failure::Failed(message)) => message,
         };
         if start.elapsed() > limit {
-            return Err(format!("timed out after {} seconds waiting for {}: {last}", limit.as_secs(), context.host).into());
+            return Err(
+                format!("timed out after {} seconds waiting for {}: {last}", limit.as_secs(), context.host).into()
+            );
         }
         tokio::time::sleep(pause).await;
     }

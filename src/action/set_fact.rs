@@ -14,7 +14,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             continue;
         }
         let mut characters = name.chars();
-        let valid = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_') && characters.all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let valid = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+            && characters.all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !valid {
             return Err(format!(
                 "The variable name '{name}' is not valid. Variables must start with a letter or underscore character, and contain only letters, numbers and underscores."

@@ -12,7 +12,10 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     };
     let provided = context.arg("provided_arguments");
     let mut errors = Vec::new();
-    check(options, "", &mut errors, &|name| match provided.and_then(|map| map.get_attr(name).ok()).filter(|value| !value.is_undefined()) {
+    check(options, "", &mut errors, &|name| match provided
+        .and_then(|map| map.get_attr(name).ok())
+        .filter(|value| !value.is_undefined())
+    {
         Some(value) => Ok(Some(value)),
         None => context.context.variable(name).map_err(|error| error.to_string()),
     });
@@ -22,7 +25,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         ("argument_spec_name", context.arg("entry_point").cloned().unwrap_or_default()),
     ]);
     if errors.is_empty() {
-        return Ok(TaskResult::ok(false).with("msg", "The arg spec validation passed").with("validate_args_context", described));
+        return Ok(TaskResult::ok(false)
+            .with("msg", "The arg spec validation passed")
+            .with("validate_args_context", described));
     }
     let mut result = TaskResult::failure(format!("Validation of arguments failed:\n{}", errors.join("\n")));
     result.set("argument_errors", errors.iter().map(|error| Value::from(error.as_str())).collect::<Value>());
@@ -61,8 +66,10 @@ fn check(options: &Value, path: &str, errors: &mut Vec<String>, lookup: Lookup<'
             continue;
         }
         if let Some(choices) = field("choices") {
-            let allowed: Vec<String> = choices.try_iter().into_iter().flatten().map(|choice| windlass_template::text(&choice)).collect();
-            let given: Vec<Value> = if kind == "list" { value.try_iter().into_iter().flatten().collect() } else { vec![value.clone()] };
+            let allowed: Vec<String> =
+                choices.try_iter().into_iter().flatten().map(|choice| windlass_template::text(&choice)).collect();
+            let given: Vec<Value> =
+                if kind == "list" { value.try_iter().into_iter().flatten().collect() } else { vec![value.clone()] };
             if let Some(bad) = given.iter().map(windlass_template::text).find(|text| !allowed.contains(text)) {
                 errors.push(format!("value of {path}{name} must be one of: {}, got: {bad}", allowed.join(", ")));
             }
@@ -74,7 +81,8 @@ fn check(options: &Value, path: &str, errors: &mut Vec<String>, lookup: Lookup<'
             }
         }
         if let Some(inner) = field("options") {
-            let entries: Vec<Value> = if kind == "list" { value.try_iter().into_iter().flatten().collect() } else { vec![value] };
+            let entries: Vec<Value> =
+                if kind == "list" { value.try_iter().into_iter().flatten().collect() } else { vec![value] };
             for entry in entries {
                 check(&inner, &format!("{path}{name}."), errors, &|name| Ok(entry.get_attr(name).ok()));
             }
@@ -93,9 +101,14 @@ fn fits(value: &Value, kind: &str) -> bool {
         "dict" => found == Map || value.as_str().is_some_and(|text| text.starts_with('{') || text.contains('=')),
         "bool" => {
             let words = ["true", "false", "yes", "no", "on", "off", "1", "0", "y", "n", "t", "f"];
-            found == Bool || value.as_str().is_some_and(|text| words.contains(&text.to_lowercase().as_str())) || matches!(i64::try_from(value.clone()), Ok(0 | 1))
+            found == Bool
+                || value.as_str().is_some_and(|text| words.contains(&text.to_lowercase().as_str()))
+                || matches!(i64::try_from(value.clone()), Ok(0 | 1))
         }
-        "int" => i64::try_from(value.clone()).is_ok() || value.as_str().is_some_and(|text| text.trim().parse::<i64>().is_ok()),
+        "int" => {
+            i64::try_from(value.clone()).is_ok()
+                || value.as_str().is_some_and(|text| text.trim().parse::<i64>().is_ok())
+        }
         "float" => found == Number || value.as_str().is_some_and(|text| text.trim().parse::<f64>().is_ok()),
         "str" | "path" => !matches!(found, Seq | Map) || kind == "str" && found != Seq && found != Map,
         _ => true,

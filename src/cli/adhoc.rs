@@ -69,7 +69,10 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         let error = Error::new(format!("The module {module} was not found."));
         return Err(error.maybe_hint(did_you_mean(module, crate::action::names())));
     }
-    if matches!(crate::playbook::short_name(module), "meta" | "include_tasks" | "import_tasks" | "include_role" | "import_role") {
+    if matches!(
+        crate::playbook::short_name(module),
+        "meta" | "include_tasks" | "import_tasks" | "include_role" | "import_role"
+    ) {
         return Err(Error::usage(format!("'{module}' is not a valid action for ad-hoc commands")));
     }
     let needs_text = matches!(crate::playbook::short_name(module), "command" | "shell" | "script" | "raw");
@@ -114,7 +117,8 @@ fn play_of(arguments: &Arguments) -> Result<Play> {
     let span = Span::synthetic("command line");
     let mut keywords = Keywords::default();
     keywords.set("gather_facts", Node::literal("no", span.clone()));
-    let frame = Arc::new(Frame { parent: None, keywords, vars: Arc::default(), kind: FrameKind::Play, tags: Arc::default() });
+    let frame =
+        Arc::new(Frame { parent: None, keywords, vars: Arc::default(), kind: FrameKind::Play, tags: Arc::default() });
     let args = module_arguments(&arguments.module_name, &arguments.args)?;
     let task = Task::internal(&arguments.module_name, args, &frame, &[]);
     Ok(Play {

@@ -27,7 +27,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         specs.sort_by_key(|spec| (spec.collection, spec.name));
         let name = |spec: &Spec| format!("{}.{}", spec.collection, spec.name);
         let text = if arguments.json {
-            let map: serde_json::Map<String, Value> = specs.iter().map(|spec| (name(spec), spec.summary.into())).collect();
+            let map: serde_json::Map<String, Value> =
+                specs.iter().map(|spec| (name(spec), spec.summary.into())).collect();
             crate::output::nice_json(&map.into()) + "\n"
         } else {
             specs.iter().map(|spec| format!("{:<40} {}\n", name(spec), spec.summary)).collect()
@@ -41,7 +42,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let mut all = serde_json::Map::new();
     for wanted in &arguments.modules {
         let Some(module) = windlass_modules::registry::find(wanted) else {
-            return Err(Error::new(format!("there is no module {wanted}")).maybe_hint(did_you_mean(wanted, crate::action::names())));
+            return Err(Error::new(format!("there is no module {wanted}"))
+                .maybe_hint(did_you_mean(wanted, crate::action::names())));
         };
         let spec = module.spec();
         if arguments.json {
@@ -84,7 +86,12 @@ fn as_text(spec: &Spec) -> String {
 fn options(list: &[Opt], depth: usize, text: &mut String) {
     for option in list.iter().filter(|option| !option.name.starts_with('_')) {
         let indent = " ".repeat(depth * 8);
-        text.push_str(&format!("\n{indent}{} {}\n{}\n", if option.required { '=' } else { '-' }, option.name, wrapped(option.doc, depth * 8 + 8)));
+        text.push_str(&format!(
+            "\n{indent}{} {}\n{}\n",
+            if option.required { '=' } else { '-' },
+            option.name,
+            wrapped(option.doc, depth * 8 + 8)
+        ));
         let mut details = vec![format!("type: {}", kind(&option.kind))];
         if !option.aliases.is_empty() {
             details.push(format!("aliases: {}", option.aliases.join(", ")));

@@ -148,7 +148,8 @@ pub(super) fn run_verb(arguments: &Arguments) -> crate::error::Result<u8> {
     }
     let secrets = arguments.vault.secrets(&settings)?;
     let printer = crate::output::Printer::new(false, crate::output::Secrets::default());
-    let mut warn = |sentence: String| printer.error_line(&format!("[WARNING]: {sentence}"), crate::output::Color::Plain);
+    let mut warn =
+        |sentence: String| printer.error_line(&format!("[WARNING]: {sentence}"), crate::output::Color::Plain);
     let inventory = super::session::inventory(&settings, &secrets, &mut warn)?;
     let shown = run(&arguments.show, &inventory, &mut io::stdout().lock());
     shown.map_err(|error| crate::error::Error::new(error.to_string()))?;

@@ -144,10 +144,7 @@ fn table(hosts: &[NodeStatus]) -> String {
         let state = if host.running { "running" } else { "stopped" };
         let memory = host.memory.map_or_else(|| "-".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
         let address = host.node.address.to_string();
-        text.push_str(&format!(
-            "{:<10} {address:<15} {state:<8} {:>9} {memory:>10}\n",
-            host.node.name, host.processes
-        ));
+        text.push_str(&format!("{:<10} {address:<15} {state:<8} {:>9} {memory:>10}\n", host.node.name, host.processes));
     }
     text
 }

@@ -63,7 +63,10 @@ const NAMES: &[(&str, &str)] = &[
 
 /// Runs a command line and gives the exit code.
 pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
-    let called = arguments.first().map(|name| Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned()).unwrap_or_default();
+    let called = arguments
+        .first()
+        .map(|name| Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned())
+        .unwrap_or_default();
     if let Some((name, verb)) = NAMES.iter().find(|(name, _)| *name == called) {
         if arguments.get(1).is_some_and(|first| first == "--version") {
             return print_version(name);
@@ -76,7 +79,11 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
             // Help and version are no errors; everything else is a bad command line, which has Ansible's code.
             let code = if error.use_stderr() { 5 } else { 0 };
             let _ = error.print();
-            return if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand { ExitCode::from(5) } else { ExitCode::from(code) };
+            return if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+                ExitCode::from(5)
+            } else {
+                ExitCode::from(code)
+            };
         }
     };
     let outcome = match cli.verb {
@@ -87,9 +94,9 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Doc(arguments) => doc::run(&arguments),
         Verb::Config(arguments) => config::run(&arguments),
         Verb::Lab(arguments) => lab::run(arguments).map(|()| 0).map_err(|error| Error::new(error.to_string())),
-        Verb::Executor { word } => {
-            windlass_modules::serve(&word).map(|()| 0).map_err(|error| Error::new(format!("the executor cannot answer: {error}")))
-        }
+        Verb::Executor { word } => windlass_modules::serve(&word)
+            .map(|()| 0)
+            .map_err(|error| Error::new(format!("the executor cannot answer: {error}"))),
     };
     match outcome {
         Ok(code) => ExitCode::from(code),

@@ -160,7 +160,8 @@ impl BecomeOptions {
             settings.become_password = Some(Secret::new(password_from(file)?));
         } else if self.ask_become_pass || config.bool("become_ask_pass").unwrap_or(false) {
             let default = settings.connection_password.clone();
-            let prompt = if default.is_some() { "BECOME password[defaults to SSH password]: " } else { "BECOME password: " };
+            let prompt =
+                if default.is_some() { "BECOME password[defaults to SSH password]: " } else { "BECOME password: " };
             let answer = ask(prompt)?;
             settings.become_password = if answer.is_empty() { default } else { Some(Secret::new(answer)) };
         }
@@ -171,7 +172,11 @@ impl BecomeOptions {
 impl VaultOptions {
     /// One source, given by its identity or its file.
     pub(super) fn of(vault_id: Option<String>, file: Option<PathBuf>) -> VaultOptions {
-        VaultOptions { vault_id: vault_id.into_iter().collect(), vault_password_file: file.into_iter().collect(), ask_vault_password: false }
+        VaultOptions {
+            vault_id: vault_id.into_iter().collect(),
+            vault_password_file: file.into_iter().collect(),
+            ask_vault_password: false,
+        }
     }
 
     /// All vault passwords.
@@ -179,7 +184,9 @@ impl VaultOptions {
         let mut secrets = VaultSecrets::new();
         let mut sources: Vec<(String, String)> = Vec::new();
         for id in settings.vault_ids.iter().chain(&self.vault_id) {
-            let (label, source) = id.split_once('@').map_or(("default", id.as_str()), |(label, source)| (if label.is_empty() { "default" } else { label }, source));
+            let (label, source) = id.split_once('@').map_or(("default", id.as_str()), |(label, source)| {
+                (if label.is_empty() { "default" } else { label }, source)
+            });
             sources.push((label.to_owned(), source.to_owned()));
         }
         sources.extend(self.vault_password_file.iter().map(|file| ("default".to_owned(), file.display().to_string())));
@@ -189,7 +196,11 @@ impl VaultOptions {
         for (label, source) in sources {
             let content = match source.as_str() {
                 "prompt" | "prompt_ask_vault_pass" => {
-                    let prompt = if label == "default" { "Vault password: ".to_owned() } else { format!("Vault password ({label}): ") };
+                    let prompt = if label == "default" {
+                        "Vault password: ".to_owned()
+                    } else {
+                        format!("Vault password ({label}): ")
+                    };
                     ask(&prompt)?.into_bytes()
                 }
                 file => secret_file(&crate::settings::expand_home(file), &label)?,
@@ -244,7 +255,9 @@ fn extra(text: &str, files: &crate::playbook::Files) -> Result<Arc<Mapping>> {
     let source = Source::new("command line", text);
     if trimmed.starts_with(['{', '[']) {
         let node = windlass_yaml::load_one(source, &windlass_yaml::Options::default())?;
-        return node.as_map().cloned().ok_or_else(|| Error::usage(format!("Invalid extra vars data supplied. '{text}' could not be made into a dictionary")));
+        return node.as_map().cloned().ok_or_else(|| {
+            Error::usage(format!("Invalid extra vars data supplied. '{text}' could not be made into a dictionary"))
+        });
     }
     let map = crate::playbook::arguments::parse(text, false, &Span::synthetic("command line"))?;
     if let Some(raw) = map.get("_raw_params").and_then(Node::as_str) {
@@ -273,7 +286,8 @@ fn override_with<T: Clone>(setting: &mut Option<T>, option: &Option<T>) {
 
 /// Asks at the terminal without showing the answer.
 pub(super) fn ask(prompt: &str) -> Result<String> {
-    rpassword::prompt_password(prompt).map_err(|error| Error::usage(format!("'{}' cannot be asked: {error}", prompt.trim_end_matches([':', ' ']))))
+    rpassword::prompt_password(prompt)
+        .map_err(|error| Error::usage(format!("'{}' cannot be asked: {error}", prompt.trim_end_matches([':', ' ']))))
 }
 
 fn password_from(file: &Path) -> Result<String> {
@@ -284,7 +298,8 @@ fn password_from(file: &Path) -> Result<String> {
 /// The content of a password file; a program is run and its output taken.
 fn secret_file(file: &Path, label: &str) -> Result<Vec<u8>> {
     use std::os::unix::fs::PermissionsExt as _;
-    let fail = |error: std::io::Error| Error::usage(format!("the password file {} cannot be read: {error}", file.display()));
+    let fail =
+        |error: std::io::Error| Error::usage(format!("the password file {} cannot be read: {error}", file.display()));
     let metadata = std::fs::metadata(file).map_err(fail)?;
     if metadata.permissions().mode() & 0o111 == 0 {
         return std::fs::read(file).map_err(fail);

@@ -65,7 +65,13 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     arguments.connect.apply(&mut settings, &config)?;
     arguments.r#become.apply(&mut settings, &config)?;
     settings.force_handlers |= arguments.force_handlers;
-    let words = |list: &[String]| list.iter().flat_map(|text| text.split(',')).map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect::<Vec<_>>();
+    let words = |list: &[String]| {
+        list.iter()
+            .flat_map(|text| text.split(','))
+            .map(|tag| tag.trim().to_owned())
+            .filter(|tag| !tag.is_empty())
+            .collect::<Vec<_>>()
+    };
     if !arguments.tags.is_empty() {
         settings.tags = words(&arguments.tags);
     }
@@ -80,7 +86,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             return Err(Error::new(format!("the playbook: {} does not appear to be a file", playbook.display())));
         }
     }
-    settings.playbook_dir = arguments.playbooks.first().and_then(|path| path.parent()).map(Path::to_path_buf).unwrap_or_default();
+    settings.playbook_dir =
+        arguments.playbooks.first().and_then(|path| path.parent()).map(Path::to_path_buf).unwrap_or_default();
     let vault = arguments.vault.secrets(&settings)?;
     let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
     let extra_vars = arguments.run.extra_vars(&files)?;
@@ -131,7 +138,14 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &Printer) -> R
 }
 
 /// `--list-hosts`, `--list-tasks`, `--list-tags`, `--syntax-check`.
-fn list(arguments: &Arguments, path: &Path, plays: &[Play], run: &PlaybookRun, shared: &crate::strategy::Shared, printer: &Printer) -> Result<()> {
+fn list(
+    arguments: &Arguments,
+    path: &Path,
+    plays: &[Play],
+    run: &PlaybookRun,
+    shared: &crate::strategy::Shared,
+    printer: &Printer,
+) -> Result<()> {
     printer.line(&format!("\nplaybook: {}", path.display()), Color::Plain);
     if arguments.syntax_check {
         return Ok(());
@@ -139,7 +153,10 @@ fn list(arguments: &Arguments, path: &Path, plays: &[Play], run: &PlaybookRun, s
     let filter = TagFilter::new(&shared.run.settings.tags, &shared.run.settings.skip_tags);
     for (index, play) in plays.iter().enumerate() {
         let hosts = crate::playbook::pattern_text(&play.hosts);
-        printer.line(&format!("\n  play #{} ({hosts}): {}\tTAGS: [{}]", index + 1, play.name, play.frame.tags.join(",")), Color::Plain);
+        printer.line(
+            &format!("\n  play #{} ({hosts}): {}\tTAGS: [{}]", index + 1, play.name, play.frame.tags.join(",")),
+            Color::Plain,
+        );
         if arguments.list_hosts {
             let matched = run.hosts_of(play)?;
             printer.line(&format!("    pattern: ['{hosts}']\n    hosts ({}):", matched.len()), Color::Plain);
@@ -177,7 +194,10 @@ fn list_items(items: &[Item], arguments: &Arguments, filter: &TagFilter, printer
                 if arguments.list_tasks {
                     let mut shown: Vec<&str> = task.tags.iter().map(String::as_str).collect();
                     shown.sort_unstable();
-                    printer.line(&format!("      {}\tTAGS: [{}]", crate::strategy::task_label(task), shown.join(", ")), Color::Plain);
+                    printer.line(
+                        &format!("      {}\tTAGS: [{}]", crate::strategy::task_label(task), shown.join(", ")),
+                        Color::Plain,
+                    );
                 }
             }
         }

@@ -24,13 +24,18 @@ pub(super) struct Session {
 }
 
 /// Reads the inventory of the settings.
-pub(super) fn inventory(settings: &Settings, secrets: &VaultSecrets, warn: &mut dyn FnMut(String)) -> Result<Inventory> {
+pub(super) fn inventory(
+    settings: &Settings,
+    secrets: &VaultSecrets,
+    warn: &mut dyn FnMut(String),
+) -> Result<Inventory> {
     let mut directory_filter = DirectoryFilter::default();
     if !settings.inventory_ignore_extensions.is_empty() {
         directory_filter.extensions.clone_from(&settings.inventory_ignore_extensions);
     }
     for pattern in &settings.inventory_ignore_patterns {
-        let regex = regex::Regex::new(pattern).map_err(|error| Error::usage(format!("ignore_patterns is no regular expression: {error}")))?;
+        let regex = regex::Regex::new(pattern)
+            .map_err(|error| Error::usage(format!("ignore_patterns is no regular expression: {error}")))?;
         directory_filter.patterns.push(regex);
     }
     let options = LoadOptions {
@@ -55,7 +60,9 @@ pub(super) fn inventory(settings: &Settings, secrets: &VaultSecrets, warn: &mut 
         let matches = inventory.matching("all")?;
         let local = ["localhost", "127.0.0.1", "::1"].contains(&limit.as_str());
         if matches.hosts.is_empty() && !local {
-            return Err(Error::new("Specified inventory, host pattern and/or --limit leaves us with no hosts to target."));
+            return Err(Error::new(
+                "Specified inventory, host pattern and/or --limit leaves us with no hosts to target.",
+            ));
         }
     }
     Ok(inventory)
@@ -107,7 +114,15 @@ impl Session {
         };
         let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars });
         let world = Arc::new(World::new(Arc::clone(&run), Arc::new(inventory)));
-        let shared = Arc::new(Shared { run, loader: Arc::new(loader), files, pool: Arc::new(Pool::new(Limits::default())), events, secrets, forks });
+        let shared = Arc::new(Shared {
+            run,
+            loader: Arc::new(loader),
+            files,
+            pool: Arc::new(Pool::new(Limits::default())),
+            events,
+            secrets,
+            forks,
+        });
         Ok(Session { shared, world, printer })
     }
 

@@ -125,8 +125,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             let secrets = secrets_of(&edit.vault, &settings)?;
             for file in &edit.files {
                 let data = read(file)?;
-                let (plain, label) =
-                    windlass_vault::decrypt_with_label(&data, &secrets).map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
+                let (plain, label) = windlass_vault::decrypt_with_label(&data, &secrets)
+                    .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
                 let changed = in_editor(&plain)?;
                 if changed != plain {
                     write_file(file, encrypted(&changed, secret_for(&secrets, Some(label))?)?.as_bytes(), 0o600)?;
@@ -163,7 +163,9 @@ fn encrypt_string(arguments: &StringArguments, settings: &Settings) -> Result<()
     values.extend(arguments.strings.iter().zip(names).map(|(value, name)| (name.cloned(), value.clone())));
     if values.is_empty() || arguments.stdin_name.is_some() {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map_err(|error| Error::new(format!("the standard input cannot be read: {error}")))?;
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| Error::new(format!("the standard input cannot be read: {error}")))?;
         values.push((arguments.stdin_name.clone(), text));
     }
     for (name, value) in values {
@@ -205,7 +207,9 @@ fn new_password() -> Result<String> {
 fn each(arguments: &FileArguments, change: impl Fn(&[u8], &str) -> Result<Vec<u8>>) -> Result<()> {
     if arguments.files.is_empty() {
         let mut input = Vec::new();
-        std::io::stdin().read_to_end(&mut input).map_err(|error| Error::new(format!("the standard input cannot be read: {error}")))?;
+        std::io::stdin()
+            .read_to_end(&mut input)
+            .map_err(|error| Error::new(format!("the standard input cannot be read: {error}")))?;
         return put(&change(&input, "the standard input")?, arguments.output.as_deref().unwrap_or("-"));
     }
     if arguments.files.len() > 1 && arguments.output.is_some() {
@@ -264,12 +268,16 @@ fn write_file(file: &Path, bytes: &[u8], mode: u32) -> Result<()> {
 
 /// Lets the user edit a text; it lies in a private file only as long as the editor runs.
 fn in_editor(text: &[u8]) -> Result<Vec<u8>> {
-    let editor = ["ANSIBLE_EDITOR", "EDITOR"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "vi".to_owned());
+    let editor = ["ANSIBLE_EDITOR", "EDITOR"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok())
+        .unwrap_or_else(|| "vi".to_owned());
     let fail = |error: std::io::Error| Error::new(format!("the text cannot be edited: {error}"));
     let mut file = tempfile::Builder::new().prefix("windlass-vault-").suffix(".yml").tempfile().map_err(fail)?;
     file.write_all(text).map_err(fail)?;
     file.flush().map_err(fail)?;
-    let words = shell_words::split(&editor).map_err(|error| Error::usage(format!("the editor '{editor}' cannot be run: {error}")))?;
+    let words = shell_words::split(&editor)
+        .map_err(|error| Error::usage(format!("the editor '{editor}' cannot be run: {error}")))?;
     let Some((program, arguments)) = words.split_first() else { return Err(Error::usage("EDITOR is empty")) };
     let status = std::process::Command::new(program).args(arguments).arg(file.path()).status().map_err(fail)?;
     if !status.success() {
@@ -280,6 +288,7 @@ fn in_editor(text: &[u8]) -> Result<Vec<u8>> {
 
 fn note(text: &str) {
     if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-        crate::output::Printer::new(false, crate::output::Secrets::default()).error_line(text, crate::output::Color::Plain);
+        crate::output::Printer::new(false, crate::output::Secrets::default())
+            .error_line(text, crate::output::Color::Plain);
     }
 }

@@ -79,7 +79,7 @@ pub(super) enum Broken<V> {
     /// An error to report as it is.
     Error(Error),
     /// The executor was gone before the request was on its way: nothing was run and the call may be made again.
-    NotSent(Call<V>, String),
+    NotSent(Box<Call<V>>, String),
     /// The executor was lost while the request ran.
     Lost(String),
 }
@@ -98,7 +98,7 @@ where
     let blob = inline(&call).await?;
     let (id, mut incoming) = match live.register() {
         Ok(registered) => registered,
-        Err(reason) => return Err(Broken::NotSent(call, reason)),
+        Err(reason) => return Err(Broken::NotSent(Box::new(call), reason)),
     };
     call.request.id = id;
     let mut running = Running { live: live.clone(), id, done: false };
@@ -133,7 +133,7 @@ where
         Ok(completed) => Ok(completed),
         Err(Ended::Error(error)) => Err(Broken::Error(error)),
         Err(Ended::Lost) if departed.load(Ordering::Acquire) => Err(Broken::Lost(live.closed_reason())),
-        Err(Ended::Lost) => Err(Broken::NotSent(call, live.closed_reason())),
+        Err(Ended::Lost) => Err(Broken::NotSent(Box::new(call), live.closed_reason())),
     }
 }
 

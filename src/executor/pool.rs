@@ -112,7 +112,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 Err(Broken::Error(error)) => return Err(error),
                 Err(Broken::NotSent(again, _)) if sendings < SENDINGS => {
                     self.retire(&slot, &live).await;
-                    call = again;
+                    call = *again;
                 }
                 Err(Broken::NotSent(_, reason)) => {
                     return Err(Error::Unreachable { message: format!("{} cannot be reached: {reason}", target.name) });

@@ -53,7 +53,10 @@ impl DefaultOutput {
 
     fn result(&mut self, event: &ResultEvent) {
         let result = event.result.to_json();
-        if event.diff && result.get("changed").and_then(Value::as_bool).unwrap_or(false) && (event.item.is_some() || !event.looped) {
+        if event.diff
+            && result.get("changed").and_then(Value::as_bool).unwrap_or(false)
+            && (event.item.is_some() || !event.looped)
+        {
             let text = unified(result.get("diff").unwrap_or(&Value::Null), self.options.diff_context);
             if !text.is_empty() {
                 for line in text.lines() {
@@ -67,7 +70,8 @@ impl DefaultOutput {
                 }
             }
         }
-        for warning in result.get("warnings").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+        for warning in result.get("warnings").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+        {
             self.printer.error_line(&format!("[WARNING]: {warning}"), Color::BrightPurple);
         }
         if event.looped {
@@ -99,7 +103,11 @@ impl DefaultOutput {
             }
             Status::Skipped => {
                 if self.options.skipped {
-                    let mut line = format!("skipping: [{}]{}", event.host, event.item.as_ref().map(|label| format!(" => (item={label}) ")).unwrap_or_default());
+                    let mut line = format!(
+                        "skipping: [{}]{}",
+                        event.host,
+                        event.item.as_ref().map(|label| format!(" => (item={label}) ")).unwrap_or_default()
+                    );
                     if self.options.verbosity > 0 {
                         line.push_str(&format!(" => {}", self.dump(&result, event)));
                     }

@@ -22,7 +22,10 @@ fn one(diff: &Value, context: usize) -> String {
         text.push('\n');
         return text;
     }
-    for (key, what) in [("dst_binary", "diff skipped: destination file appears to be binary\n"), ("src_binary", "diff skipped: source file appears to be binary\n")] {
+    for (key, what) in [
+        ("dst_binary", "diff skipped: destination file appears to be binary\n"),
+        ("src_binary", "diff skipped: source file appears to be binary\n"),
+    ] {
         if diff.get(key).is_some() {
             text.push_str(what);
         }

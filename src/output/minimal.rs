@@ -47,32 +47,53 @@ impl MinimalOutput {
             Status::Unreachable { .. } => ("UNREACHABLE!", Color::BrightRed),
         };
         if let Some(map) = result.as_object_mut() {
-            map.retain(|key, _| !key.starts_with("_ansible") && key != "invocation" && key != "diff" && key != "warnings" && key != "failed");
+            map.retain(|key, _| {
+                !key.starts_with("_ansible")
+                    && key != "invocation"
+                    && key != "diff"
+                    && key != "warnings"
+                    && key != "failed"
+            });
         }
         let host = &event.host;
-        let is_command = matches!(event.action.as_str(), "command" | "shell" | "script" | "raw") && result.get("rc").is_some();
+        let is_command =
+            matches!(event.action.as_str(), "command" | "shell" | "script" | "raw") && result.get("rc").is_some();
         let text = match (self.style, is_command) {
-            (_, _) if matches!(event.status, Status::Unreachable { .. } | Status::Skipped) => format!("{host} | {word} => {}", nice_json(&result)),
+            (_, _) if matches!(event.status, Status::Unreachable { .. } | Status::Skipped) => {
+                format!("{host} | {word} => {}", nice_json(&result))
+            }
             (MinimalStyle::Minimal, true) => {
                 let part = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default();
                 let mut text = format!("{host} | {word} | rc={} >>\n", result.get("rc").unwrap_or(&Value::Null));
-                let out: Vec<&str> = [part("stdout"), part("stderr"), if matches!(event.status, Status::Failed { .. }) { part("msg") } else { "" }]
-                    .into_iter()
-                    .filter(|part| !part.is_empty())
-                    .collect();
+                let out: Vec<&str> = [
+                    part("stdout"),
+                    part("stderr"),
+                    if matches!(event.status, Status::Failed { .. }) { part("msg") } else { "" },
+                ]
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect();
                 text.push_str(&out.join("\n"));
                 text
             }
             (MinimalStyle::OneLine, true) => {
                 let part = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default().replace('\n', "\\n");
-                let mut text = format!("{host} | {word} | rc={} | (stdout) {}", result.get("rc").unwrap_or(&Value::Null), part("stdout"));
+                let mut text = format!(
+                    "{host} | {word} | rc={} | (stdout) {}",
+                    result.get("rc").unwrap_or(&Value::Null),
+                    part("stdout")
+                );
                 if !part("stderr").is_empty() {
                     text.push_str(&format!(" (stderr) {}", part("stderr")));
                 }
                 text
             }
-            (MinimalStyle::Minimal, false) => format!("{host} | {word}{} => {}", if word == "FAILED" { "!" } else { "" }, nice_json(&result)),
-            (MinimalStyle::OneLine, false) => format!("{host} | {word}{} => {}", if word == "FAILED" { "!" } else { "" }, python_json(&result)),
+            (MinimalStyle::Minimal, false) => {
+                format!("{host} | {word}{} => {}", if word == "FAILED" { "!" } else { "" }, nice_json(&result))
+            }
+            (MinimalStyle::OneLine, false) => {
+                format!("{host} | {word}{} => {}", if word == "FAILED" { "!" } else { "" }, python_json(&result))
+            }
         };
         self.printer.line(&text, color);
     }

@@ -89,7 +89,8 @@ impl Printer {
         if !self.color || color == Color::Plain || text.is_empty() {
             return text.to_owned();
         }
-        let lines: Vec<String> = text.split('\n').map(|line| format!("\u{1b}[{}m{line}\u{1b}[0m", color.code())).collect();
+        let lines: Vec<String> =
+            text.split('\n').map(|line| format!("\u{1b}[{}m{line}\u{1b}[0m", color.code())).collect();
         lines.join("\n")
     }
 

@@ -120,7 +120,11 @@ impl Cursor {
                     }
                 }
                 Item::Task(task) => {
-                    let selected = if level.handlers && task.handler { (selection.take_notified)(&task) } else { selection.tags.selects(&task.tags) };
+                    let selected = if level.handlers && task.handler {
+                        (selection.take_notified)(&task)
+                    } else {
+                        selection.tags.selects(&task.tags)
+                    };
                     if selected {
                         return Some(Step { task, position });
                     }
@@ -232,7 +236,13 @@ mod tests {
     use windlass_yaml::Mapping;
 
     fn frame() -> Arc<Frame> {
-        Arc::new(Frame { parent: None, keywords: Keywords::default(), vars: Arc::default(), kind: FrameKind::Play, tags: Arc::default() })
+        Arc::new(Frame {
+            parent: None,
+            keywords: Keywords::default(),
+            vars: Arc::default(),
+            kind: FrameKind::Play,
+            tags: Arc::default(),
+        })
     }
 
     fn task(name: &str) -> Item {

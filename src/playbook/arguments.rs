@@ -5,7 +5,8 @@ use windlass_yaml::{Key, Mapping, Node, Span, Value};
 use crate::error::{Error, Result};
 
 /// The options that are recognised inside the free text of `command` and its kin; everything else stays as it is.
-const RAW_OPTIONS: &[&str] = &["creates", "removes", "chdir", "executable", "warn", "stdin", "stdin_add_newline", "strip_empty_ends"];
+const RAW_OPTIONS: &[&str] =
+    &["creates", "removes", "chdir", "executable", "warn", "stdin", "stdin_add_newline", "strip_empty_ends"];
 
 /// Reads the text of `module: text`. For actions with free text, what is no option stays whole under `_raw_params`.
 pub fn parse(text: &str, free_text: bool, span: &Span) -> Result<Mapping> {
@@ -23,7 +24,10 @@ pub fn parse(text: &str, free_text: bool, span: &Span) -> Result<Mapping> {
     }
     if !raw.is_empty() {
         let text = raw.concat();
-        map.insert(Key::string("_raw_params", span.clone()), Node::string(text.trim_matches([' ', '\n']), span.clone()));
+        map.insert(
+            Key::string("_raw_params", span.clone()),
+            Node::string(text.trim_matches([' ', '\n']), span.clone()),
+        );
     }
     Ok(map)
 }
@@ -77,7 +81,8 @@ fn split(text: &str) -> Result<Vec<&str>, String> {
 
 /// Takes one pair of quotes off and decodes the escapes C knows.
 fn unquote(value: &str) -> String {
-    let inner = ['\'', '"'].iter().find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
+    let inner =
+        ['\'', '"'].iter().find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
     let value = inner.unwrap_or(value);
     if !value.contains('\\') {
         return value.to_owned();
@@ -148,7 +153,10 @@ mod tests {
 
     #[test]
     fn values_may_hold_templates_with_blanks() {
-        assert_eq!(parsed("path={{ a | default('x y') }} mode='0644'", false), [pair("path", "{{ a | default('x y') }}"), pair("mode", "0644")]);
+        assert_eq!(
+            parsed("path={{ a | default('x y') }} mode='0644'", false),
+            [pair("path", "{{ a | default('x y') }}"), pair("mode", "0644")]
+        );
     }
 
     #[test]

@@ -128,7 +128,8 @@ pub fn is_keyword(word: &str, on: On) -> bool {
 /// The error for a word that is no keyword there, with the one that was probably meant.
 pub fn unknown(word: &str, on: On, node: &Node) -> Error {
     let names = KEYWORDS.iter().filter(|(_, places)| places & on.bit() != 0).map(|(name, _)| *name);
-    Error::parse(format!("'{word}' is not a valid attribute for a {}", on.title()), &node.span).maybe_hint(did_you_mean(word, names))
+    Error::parse(format!("'{word}' is not a valid attribute for a {}", on.title()), &node.span)
+        .maybe_hint(did_you_mean(word, names))
 }
 
 /// The keywords something was written with.

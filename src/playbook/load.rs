@@ -47,16 +47,31 @@ impl Loader {
         Ok(plays)
     }
 
-    fn playbook_into(&self, path: &Path, inherited: &Keywords, plays: &mut Vec<Play>, chain: &mut Vec<PathBuf>) -> Result<()> {
+    fn playbook_into(
+        &self,
+        path: &Path,
+        inherited: &Keywords,
+        plays: &mut Vec<Play>,
+        chain: &mut Vec<PathBuf>,
+    ) -> Result<()> {
         let node = self.files.yaml(path)?;
         let Some(entries) = node.as_list().filter(|entries| !entries.is_empty()) else {
-            return Err(Error::parse(format!("{} must be a list of plays, not {}", path.display(), node.kind()), &node.span)
-                .hint("a playbook starts with `- hosts: ...`"));
+            return Err(Error::parse(
+                format!("{} must be a list of plays, not {}", path.display(), node.kind()),
+                &node.span,
+            )
+            .hint("a playbook starts with `- hosts: ...`"));
         };
         let dir = path.parent().map(Path::to_path_buf).unwrap_or_default();
         for entry in entries {
             let Some(map) = entry.as_map() else {
-                return Err(Error::parse(format!("playbook entries must be either valid plays or 'import_playbook' statements, not {}", entry.kind()), &entry.span));
+                return Err(Error::parse(
+                    format!(
+                        "playbook entries must be either valid plays or 'import_playbook' statements, not {}",
+                        entry.kind()
+                    ),
+                    &entry.span,
+                ));
             };
             let import = ["import_playbook", "ansible.builtin.import_playbook"].iter().find_map(|name| map.get(name));
             match import {
@@ -80,7 +95,8 @@ impl Loader {
             "ansible.builtin.import_playbook" => Ok(()),
             _ => Err(unknown(word, On::Import, node)),
         })?;
-        let context = self.engine.scope(Arc::new(StaticScope { layers: vec![keywords.vars()?, Arc::clone(&self.extra_vars)] }));
+        let context =
+            self.engine.scope(Arc::new(StaticScope { layers: vec![keywords.vars()?, Arc::clone(&self.extra_vars)] }));
         let name = context.render_to_string(target).map_err(|error| Error::parse(error.to_string(), &target.span))?;
         let path = dir.join(&name);
         if chain.contains(&path) {
@@ -110,7 +126,16 @@ impl Loader {
         let tags = self.tags(&keywords, inherited, &vars)?;
         let import_when = inherited.list("when");
         let mut own = keywords.clone();
-        for name in ["become", "become_user", "become_method", "environment", "no_log", "any_errors_fatal", "check_mode", "diff"] {
+        for name in [
+            "become",
+            "become_user",
+            "become_method",
+            "environment",
+            "no_log",
+            "any_errors_fatal",
+            "check_mode",
+            "diff",
+        ] {
             if let (None, Some(node)) = (keywords.get(name), inherited.get(name)) {
                 own.set(name, node.clone());
             }
@@ -215,7 +240,10 @@ impl Loader {
             return Ok(Vec::new());
         }
         if node.as_list().is_none() {
-            return Err(Error::parse(format!("included task files must contain a list of tasks, {} holds {}", path.display(), node.kind()), &node.span));
+            return Err(Error::parse(
+                format!("included task files must contain a list of tasks, {} holds {}", path.display(), node.kind()),
+                &node.span,
+            ));
         }
         self.items(&node, from)
     }
@@ -229,8 +257,10 @@ impl Loader {
         let vars = keywords.vars()?;
         let tags = self.tags_under(&keywords, from.frame, &vars)?;
         let when: Vec<Node> = from.when.iter().cloned().chain(keywords.list("when")).collect();
-        let (body, rescue, always) = (keywords.get("block").cloned(), keywords.get("rescue").cloned(), keywords.get("always").cloned());
-        let frame = Arc::new(Frame { parent: Some(Arc::clone(from.frame)), keywords, vars, kind: FrameKind::Block, tags });
+        let (body, rescue, always) =
+            (keywords.get("block").cloned(), keywords.get("rescue").cloned(), keywords.get("always").cloned());
+        let frame =
+            Arc::new(Frame { parent: Some(Arc::clone(from.frame)), keywords, vars, kind: FrameKind::Block, tags });
         let inner = TaskFile { frame: &frame, when: &when, ..*from };
         Ok(Item::Block(Arc::new(Block {
             body: self.items_of(body.as_ref(), &inner)?,
@@ -280,7 +310,10 @@ impl Loader {
             }
         }
         if let Some(reserved) = args.keys().find(|key| key.as_str().is_some_and(|key| key.starts_with("_ansible_"))) {
-            return Err(Error::parse(format!("'{}' is reserved and cannot be an argument", reserved.to_text()), &reserved.span));
+            return Err(Error::parse(
+                format!("'{}' is reserved and cannot be an argument", reserved.to_text()),
+                &reserved.span,
+            ));
         }
         let vars = keywords.vars()?;
         let tags = self.tags_under(&keywords, from.frame, &vars)?;
@@ -335,7 +368,9 @@ impl Loader {
         };
         if !known(&name) && !name.contains("{{") {
             let error = Error::parse(
-                format!("couldn't resolve module/action '{name}'. This often indicates a misspelling, missing collection, or incorrect module path."),
+                format!(
+                    "couldn't resolve module/action '{name}'. This often indicates a misspelling, missing collection, or incorrect module path."
+                ),
                 &node.span,
             );
             let keyword = super::keyword::KEYWORDS.iter().map(|(word, _)| *word).filter(|word| is_keyword(word, on));
@@ -347,7 +382,10 @@ impl Loader {
     fn import_tasks(&self, task: &Task, from: &TaskFile<'_>) -> Result<Item> {
         for keyword in ["loop"] {
             if task.keywords.get(keyword).is_some() || task.with_lookup.is_some() {
-                return Err(Error::parse("You cannot use loops on 'import_tasks' statements. You should use 'include_tasks' instead.", &task.span));
+                return Err(Error::parse(
+                    "You cannot use loops on 'import_tasks' statements. You should use 'include_tasks' instead.",
+                    &task.span,
+                ));
             }
         }
         let Some(file) = task.args.get("_raw_params").or_else(|| task.args.get("file")) else {
@@ -358,12 +396,21 @@ impl Loader {
         let frame = Arc::new(include_frame(task, from.frame));
         let inner = TaskFile { frame: &frame, when: &task.when, ..*from };
         let body = self.task_file(&path, &inner)?;
-        Ok(Item::Block(Arc::new(Block { frame: Arc::clone(&frame), body, rescue: Vec::new(), always: Vec::new(), role: None })))
+        Ok(Item::Block(Arc::new(Block {
+            frame: Arc::clone(&frame),
+            body,
+            rescue: Vec::new(),
+            always: Vec::new(),
+            role: None,
+        })))
     }
 
     fn import_role(&self, task: &Task, from: &TaskFile<'_>) -> Result<Vec<Item>> {
         if task.keywords.get("loop").is_some() || task.with_lookup.is_some() {
-            return Err(Error::parse("You cannot use loops on 'import_role' statements. You should use 'include_role' instead.", &task.span));
+            return Err(Error::parse(
+                "You cannot use loops on 'import_role' statements. You should use 'include_role' instead.",
+                &task.span,
+            ));
         }
         let frame = Arc::new(include_frame(task, from.frame));
         let mut texts = Vec::new();
@@ -401,7 +448,8 @@ impl Loader {
                 tried.push(shown);
             }
         }
-        Err(Error::parse(format!("Could not find or access '{name}'"), &task.span).hint(format!("searched in {}", tried.join(", "))))
+        Err(Error::parse(format!("Could not find or access '{name}'"), &task.span)
+            .hint(format!("searched in {}", tried.join(", "))))
     }
 
     /// A text that may be a template over what is known before any host is.
@@ -436,7 +484,12 @@ impl Loader {
     }
 
     /// The tags of something inside a frame.
-    pub(super) fn tags_under(&self, keywords: &Keywords, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<Arc<[String]>> {
+    pub(super) fn tags_under(
+        &self,
+        keywords: &Keywords,
+        frame: &Arc<Frame>,
+        vars: &Arc<Mapping>,
+    ) -> Result<Arc<[String]>> {
         let own = keywords.list("tags");
         if own.is_empty() {
             return Ok(Arc::clone(&frame.tags));
@@ -474,8 +527,24 @@ fn include_frame(task: &Task, parent: &Arc<Frame>) -> Frame {
 
 /// What may stand on a dynamic include beside its arguments.
 const INCLUDE_KEYWORDS: &[&str] = &[
-    "action", "args", "collections", "debugger", "ignore_errors", "loop", "loop_control", "name", "no_log", "register", "run_once", "tags",
-    "timeout", "vars", "when", "listen", "delegate_to", "notify",
+    "action",
+    "args",
+    "collections",
+    "debugger",
+    "ignore_errors",
+    "loop",
+    "loop_control",
+    "name",
+    "no_log",
+    "register",
+    "run_once",
+    "tags",
+    "timeout",
+    "vars",
+    "when",
+    "listen",
+    "delegate_to",
+    "notify",
 ];
 
 fn check_include(task: &Task) -> Result<()> {
@@ -518,8 +587,13 @@ fn split_action(node: &Node) -> Result<(String, Node)> {
 pub(super) fn variable_name(node: &Node) -> Result<Arc<str>> {
     let text = node.scalar_text().unwrap_or_default();
     let mut characters = text.chars();
-    let valid = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_') && characters.all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if valid { Ok(text.into()) } else { Err(Error::parse(format!("Invalid variable name in 'register' specified: '{text}'"), &node.span)) }
+    let valid = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if valid {
+        Ok(text.into())
+    } else {
+        Err(Error::parse(format!("Invalid variable name in 'register' specified: '{text}'"), &node.span))
+    }
 }
 
 fn merged(low: &Mapping, high: &Mapping) -> Mapping {

@@ -53,7 +53,12 @@ pub struct LoadedRole {
 
 impl RoleRequest {
     /// From the arguments of `include_role` or `import_role`, with templates already rendered.
-    pub fn of_arguments(args: &[(String, Node)], span: &Span, _frame: &Arc<Frame>, playbook_dir: &Path) -> Result<RoleRequest> {
+    pub fn of_arguments(
+        args: &[(String, Node)],
+        span: &Span,
+        _frame: &Arc<Frame>,
+        playbook_dir: &Path,
+    ) -> Result<RoleRequest> {
         let mut request = RoleRequest::named("", span, playbook_dir);
         request.from_include = true;
         request.allow_duplicates = Some(true);
@@ -71,8 +76,18 @@ impl RoleRequest {
                 "apply" => {}
                 "_raw_params" => return Err(Error::parse("'name' is a required field for include_role.", span)),
                 other => {
-                    let known = ["name", "tasks_from", "vars_from", "defaults_from", "handlers_from", "apply", "public", "allow_duplicates"];
-                    return Err(Error::parse(format!("Invalid options for include_role: {other}"), span).maybe_hint(did_you_mean(other, known)));
+                    let known = [
+                        "name",
+                        "tasks_from",
+                        "vars_from",
+                        "defaults_from",
+                        "handlers_from",
+                        "apply",
+                        "public",
+                        "allow_duplicates",
+                    ];
+                    return Err(Error::parse(format!("Invalid options for include_role: {other}"), span)
+                        .maybe_hint(did_you_mean(other, known)));
                 }
             }
         }
@@ -104,12 +119,21 @@ impl RoleRequest {
         let params = Node::map(Arc::clone(&self.params), self.span.clone()).to_json();
         let list = |name: &str| self.keywords.list(name).iter().map(Node::to_json).collect::<serde_json::Value>();
         let vars = self.keywords.get("vars").map(Node::to_json);
-        format!("{}\0{params}\0{}\0{}\0{vars:?}\0{:?}\0{}", path.display(), list("when"), list("tags"), self.tasks_from, self.from_include)
+        format!(
+            "{}\0{params}\0{}\0{}\0{vars:?}\0{:?}\0{}",
+            path.display(),
+            list("when"),
+            list("tags"),
+            self.tasks_from,
+            self.from_include
+        )
     }
 }
 
 fn truth(node: &Node) -> bool {
-    node.as_bool().unwrap_or_else(|| matches!(node.scalar_text().unwrap_or_default().to_lowercase().as_str(), "true" | "yes" | "on" | "1"))
+    node.as_bool().unwrap_or_else(|| {
+        matches!(node.scalar_text().unwrap_or_default().to_lowercase().as_str(), "true" | "yes" | "on" | "1")
+    })
 }
 
 impl Loader {
@@ -117,7 +141,10 @@ impl Loader {
     pub(super) fn role_entry(&self, entry: &Node, frame: &Arc<Frame>, playbook_dir: &Path) -> Result<RoleRequest> {
         let Some(map) = entry.as_map() else {
             let Some(name) = entry.as_str() else {
-                return Err(Error::parse(format!("a role must be a name or a mapping, not {}", entry.kind()), &entry.span));
+                return Err(Error::parse(
+                    format!("a role must be a name or a mapping, not {}", entry.kind()),
+                    &entry.span,
+                ));
             };
             let name = self.static_text(&Node::string(name, entry.span.clone()), frame, &Arc::default())?;
             return Ok(RoleRequest::named(&name, &entry.span, playbook_dir));
@@ -152,10 +179,14 @@ impl Loader {
     }
 
     fn role_within(&self, request: &RoleRequest, from: &TaskFile<'_>, chain: &mut Vec<PathBuf>) -> Result<LoadedRole> {
-        let parents: Vec<Arc<Role>> = from.frame.chain().filter_map(|frame| match &frame.kind {
-            FrameKind::Role(role) => Some(Arc::clone(role)),
-            _ => None,
-        }).collect();
+        let parents: Vec<Arc<Role>> = from
+            .frame
+            .chain()
+            .filter_map(|frame| match &frame.kind {
+                FrameKind::Role(role) => Some(Arc::clone(role)),
+                _ => None,
+            })
+            .collect();
         let path = self.find_role(request, parents.first())?;
         if chain.contains(&path) {
             return Err(Error::parse(format!("the role '{}' depends on itself", request.name), &request.span));
@@ -194,7 +225,8 @@ impl Loader {
             body.push(loaded.tasks);
             handlers.extend(loaded.handlers);
         }
-        let allow_duplicates = request.allow_duplicates.or_else(|| meta.get("allow_duplicates").map(truth)).unwrap_or(false);
+        let allow_duplicates =
+            request.allow_duplicates.or_else(|| meta.get("allow_duplicates").map(truth)).unwrap_or(false);
         let role = Arc::new(Role {
             name: request.name.clone(),
             defaults,
@@ -220,7 +252,10 @@ impl Loader {
         match (main_file(&path.join("tasks"), request.tasks_from.as_deref()), &request.tasks_from) {
             (Some(file), _) => body.extend(self.task_file(&file, &TaskFile { handlers: false, ..within })?),
             (None, Some(name)) => {
-                return Err(Error::parse(format!("Could not find specified file in role: tasks/{name}"), &request.span));
+                return Err(Error::parse(
+                    format!("Could not find specified file in role: tasks/{name}"),
+                    &request.span,
+                ));
             }
             (None, None) => {}
         }
@@ -231,7 +266,13 @@ impl Loader {
     }
 
     /// A dependency is also searched beside the role that needs it.
-    fn dependency(&self, needed: &RoleRequest, from: &TaskFile<'_>, dependent: &Path, chain: &mut Vec<PathBuf>) -> Result<LoadedRole> {
+    fn dependency(
+        &self,
+        needed: &RoleRequest,
+        from: &TaskFile<'_>,
+        dependent: &Path,
+        chain: &mut Vec<PathBuf>,
+    ) -> Result<LoadedRole> {
         let beside = dependent.parent().map(|folder| folder.join(&needed.name)).filter(|path| path.is_dir());
         let found = self.find_role(needed, None);
         match (found, beside) {
@@ -264,7 +305,9 @@ impl Loader {
         }
         folders.push(request.playbook_dir.clone());
         if let [namespace, collection, role] = name.split('.').collect::<Vec<_>>()[..] {
-            let inside = |folder: &PathBuf| folder.join("ansible_collections").join(namespace).join(collection).join("roles").join(role);
+            let inside = |folder: &PathBuf| {
+                folder.join("ansible_collections").join(namespace).join(collection).join("roles").join(role)
+            };
             if let Some(path) = self.collections_path.iter().map(inside).find(|path| path.is_dir()) {
                 return Ok(path);
             }
@@ -274,13 +317,22 @@ impl Loader {
             let shown: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
             let existing: Vec<String> = folders.iter().flat_map(|folder| names_in(folder)).collect();
             let hint = did_you_mean(name, existing.iter().map(String::as_str)).map(|hint| format!("{hint} "));
-            Error::parse(format!("the role '{name}' was not found"), &request.span)
-                .hint(format!("{}searched in {}", hint.unwrap_or_default(), shown.join(":")))
+            Error::parse(format!("the role '{name}' was not found"), &request.span).hint(format!(
+                "{}searched in {}",
+                hint.unwrap_or_default(),
+                shown.join(":")
+            ))
         })
     }
 
     /// `defaults/` or `vars/`: one main file, or a folder of that name whose files are merged.
-    fn role_variables(&self, path: &Path, kind: &str, from_file: Option<&str>, request: &RoleRequest) -> Result<Arc<Mapping>> {
+    fn role_variables(
+        &self,
+        path: &Path,
+        kind: &str,
+        from_file: Option<&str>,
+        request: &RoleRequest,
+    ) -> Result<Arc<Mapping>> {
         let folder = path.join(kind);
         let whole = folder.join("main");
         if from_file.is_none() && whole.is_dir() {
@@ -294,13 +346,22 @@ impl Loader {
         }
         match (main_file(&folder, from_file), from_file) {
             (Some(file), _) => self.files.variables(&file),
-            (None, Some(name)) => Err(Error::parse(format!("Could not find specified file in role: {kind}/{name}"), &request.span)),
+            (None, Some(name)) => {
+                Err(Error::parse(format!("Could not find specified file in role: {kind}/{name}"), &request.span))
+            }
             (None, None) => Ok(Arc::default()),
         }
     }
 
     /// The task that checks a role's variables against its argument specification.
-    fn argument_validation(&self, request: &RoleRequest, meta: &Mapping, path: &Path, frame: &Arc<Frame>, when: &[Node]) -> Result<Option<Task>> {
+    fn argument_validation(
+        &self,
+        request: &RoleRequest,
+        meta: &Mapping,
+        path: &Path,
+        frame: &Arc<Frame>,
+        when: &[Node],
+    ) -> Result<Option<Task>> {
         if !request.validate {
             return Ok(None);
         }
@@ -312,7 +373,10 @@ impl Loader {
             Some(file) => self.files.variables(&file)?.get("argument_specs").cloned(),
             None => meta.get("argument_specs").cloned(),
         };
-        let entry = request.tasks_from.as_deref().map_or("main", |name| name.trim_end_matches(".yml").trim_end_matches(".yaml"));
+        let entry = request
+            .tasks_from
+            .as_deref()
+            .map_or("main", |name| name.trim_end_matches(".yml").trim_end_matches(".yaml"));
         let Some(spec) = specs.as_ref().and_then(|specs| specs.get(entry)) else { return Ok(None) };
         let span = spec.span.clone();
         let options = spec.get("options").cloned().unwrap_or_else(|| Node::map(Mapping::new(), span.clone()));
@@ -320,9 +384,11 @@ impl Loader {
         args.insert_str("argument_spec", literal(&options));
         args.insert_str("entry_point", Node::literal(entry, span.clone()));
         args.insert_str("role_name", Node::literal(request.name.as_str(), span.clone()));
-        let summary = spec.get("short_description").and_then(Node::as_str).map(|text| format!(" - {text}")).unwrap_or_default();
+        let summary =
+            spec.get("short_description").and_then(Node::as_str).map(|text| format!(" - {text}")).unwrap_or_default();
         let mut task = Task::internal("ansible.builtin.validate_argument_spec", args, frame, &["always"]);
-        task.name = Some(Node::literal(format!("Validating arguments against arg spec '{entry}'{summary}"), span.clone()));
+        task.name =
+            Some(Node::literal(format!("Validating arguments against arg spec '{entry}'{summary}"), span.clone()));
         task.when = when.into();
         task.span = span;
         Ok(Some(task))
@@ -350,7 +416,8 @@ fn main_file(folder: &Path, name: Option<&str>) -> Option<PathBuf> {
 
 fn variable_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     entries.sort();
     for path in entries {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -359,7 +426,10 @@ fn variable_files(folder: &Path) -> Vec<PathBuf> {
         }
         if path.is_dir() {
             files.extend(variable_files(&path));
-        } else if matches!(path.extension().and_then(|extension| extension.to_str()), Some("yml" | "yaml" | "json") | None) {
+        } else if matches!(
+            path.extension().and_then(|extension| extension.to_str()),
+            Some("yml" | "yaml" | "json") | None
+        ) {
             files.push(path);
         }
     }
@@ -368,5 +438,8 @@ fn variable_files(folder: &Path) -> Vec<PathBuf> {
 
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    entries
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }

@@ -37,7 +37,12 @@ impl Files {
         }
         let (bytes, encrypted) = self.bytes(path)?;
         let text = String::from_utf8(bytes).map_err(|error| {
-            Error::new(format!("{} is not UTF-8: byte {} cannot be read", path.display(), error.utf8_error().valid_up_to())).as_parse()
+            Error::new(format!(
+                "{} is not UTF-8: byte {} cannot be read",
+                path.display(),
+                error.utf8_error().valid_up_to()
+            ))
+            .as_parse()
         })?;
         let name = path.display().to_string();
         let source = if encrypted { Source::secret(name, text) } else { Source::new(name, text) };
@@ -52,7 +57,8 @@ impl Files {
 
     /// A file's bytes, decrypted if it is a vault, and whether it was one.
     pub fn bytes(&self, path: &Path) -> Result<(Vec<u8>, bool)> {
-        let bytes = std::fs::read(path).map_err(|error| Error::new(format!("{} cannot be read: {error}", path.display())).as_parse())?;
+        let bytes = std::fs::read(path)
+            .map_err(|error| Error::new(format!("{} cannot be read: {error}", path.display())).as_parse())?;
         if !windlass_vault::is_encrypted(&bytes) {
             return Ok((bytes, false));
         }
@@ -68,7 +74,12 @@ impl Files {
             return Ok(Arc::default());
         }
         let found = node.as_map().cloned();
-        found.ok_or_else(|| Error::parse(format!("{} must hold a mapping of variables, not {}", path.display(), node.kind()), &node.span))
+        found.ok_or_else(|| {
+            Error::parse(
+                format!("{} must hold a mapping of variables, not {}", path.display(), node.kind()),
+                &node.span,
+            )
+        })
     }
 
     /// What is to be told the user about files that were read; each is told once.

@@ -19,7 +19,9 @@ pub(super) fn batches(serial: Option<&Node>, hosts: &[Arc<str>], context: &Conte
         for entry in entries {
             let text = windlass_template::text(&entry);
             let size = size_of(&text, hosts.len());
-            sizes.push(size.ok_or_else(|| Error::parse(format!("serial must be a number or a percentage, not '{text}'"), &node.span))?);
+            sizes.push(size.ok_or_else(|| {
+                Error::parse(format!("serial must be a number or a percentage, not '{text}'"), &node.span)
+            })?);
         }
     }
     let mut rest = hosts;

@@ -70,7 +70,12 @@ pub(super) struct Loop {
 
 impl TaskOnHost {
     pub(super) fn new(shared: &Arc<Shared>, world: &Arc<World>, task: &Arc<Task>, host: &Arc<str>) -> TaskOnHost {
-        TaskOnHost { shared: Arc::clone(shared), world: Arc::clone(world), task: Arc::clone(task), host: Arc::clone(host) }
+        TaskOnHost {
+            shared: Arc::clone(shared),
+            world: Arc::clone(world),
+            task: Arc::clone(task),
+            host: Arc::clone(host),
+        }
     }
 
     /// The variables of the task on this host.
@@ -99,8 +104,11 @@ impl TaskOnHost {
                 (result, delegate, true)
             }
         };
-        let ignore = |name: &str| self.task.keyword(name).is_some_and(|node| context.render(node).is_ok_and(|value| truth(&value)));
-        let ignored = (result.failed() && ignore("ignore_errors")) || (result.is_unreachable() && ignore("ignore_unreachable"));
+        let ignore = |name: &str| {
+            self.task.keyword(name).is_some_and(|node| context.render(node).is_ok_and(|value| truth(&value)))
+        };
+        let ignored =
+            (result.failed() && ignore("ignore_errors")) || (result.is_unreachable() && ignore("ignore_unreachable"));
         let no_log = self.no_log(&context).unwrap_or(true);
         let notify = if result.changed() { self.notified(&context) } else { Vec::new() };
         self.send_result(&result, delegate.as_deref(), None, looped, ignored, no_log);
@@ -108,7 +116,12 @@ impl TaskOnHost {
         HostOutcome { host: Arc::clone(&self.host), result, ignored, parts, notify, delegate_facts }
     }
 
-    async fn all_items(&self, context: &Context, opened: &Loop, parts: &mut Vec<(TaskResult, Option<String>)>) -> TaskResult {
+    async fn all_items(
+        &self,
+        context: &Context,
+        opened: &Loop,
+        parts: &mut Vec<(TaskResult, Option<String>)>,
+    ) -> TaskResult {
         if opened.items.is_empty() {
             return TaskResult::skipped("No items in the list")
                 .with("skipped_reason", "No items in the list")
@@ -143,7 +156,10 @@ impl TaskOnHost {
             }
             let no_log = self.no_log(&item_context).unwrap_or(true);
             let label = self.item_label(&item_context, &item, no_log);
-            let ignored = self.task.keyword("ignore_errors").is_some_and(|node| item_context.render(node).is_ok_and(|value| truth(&value)));
+            let ignored = self
+                .task
+                .keyword("ignore_errors")
+                .is_some_and(|node| item_context.render(node).is_ok_and(|value| truth(&value)));
             self.send_result(&result, delegate.as_deref(), Some(label), false, ignored, no_log);
             let lost = result.is_unreachable();
             results.push(result.to_value());
@@ -166,7 +182,9 @@ impl TaskOnHost {
             (Some((lookup, terms)), _) => self.lookup_items(context, lookup, terms)?,
             (None, Some(node)) => {
                 let value = context.render(node)?;
-                if value.kind() != minijinja::value::ValueKind::Seq && value.kind() != minijinja::value::ValueKind::Iterable {
+                if value.kind() != minijinja::value::ValueKind::Seq
+                    && value.kind() != minijinja::value::ValueKind::Iterable
+                {
                     return Err(Failure::Failed(format!(
                         "Invalid data passed to 'loop', it requires a list, got this instead: {}. Hint: If you passed a list/dict of just one element, try adding wantlist=True to your lookup invocation or use q/query instead of lookup.",
                         windlass_template::text(&value)
@@ -184,7 +202,9 @@ impl TaskOnHost {
         };
         Ok(Some(Loop {
             items,
-            loop_var: field("loop_var")?.map(|value| Arc::from(windlass_template::text(&value))).unwrap_or_else(|| Arc::from("item")),
+            loop_var: field("loop_var")?
+                .map(|value| Arc::from(windlass_template::text(&value)))
+                .unwrap_or_else(|| Arc::from("item")),
             index_var: field("index_var")?.map(|value| Arc::from(windlass_template::text(&value))),
             extended: field("extended")?.is_some_and(|value| truth(&value)),
             pause: field("pause")?.and_then(|value| f64::try_from(value).ok()).unwrap_or(0.0),
@@ -205,7 +225,10 @@ impl TaskOnHost {
             return "(censored due to no_log)".to_owned();
         }
         match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
-            Some(node) => context.render(node).map(|value| windlass_template::text(&value)).unwrap_or_else(|_| context.render_tolerant(node)),
+            Some(node) => context
+                .render(node)
+                .map(|value| windlass_template::text(&value))
+                .unwrap_or_else(|_| context.render_tolerant(node)),
             None => windlass_template::text(item),
         }
     }
@@ -222,7 +245,9 @@ impl TaskOnHost {
                     }
                     Ok(value) if windlass_template::is_omit(&value) || value.is_none() => {}
                     Ok(value) => names.push(windlass_template::text(&value)),
-                    Err(error) => self.shared.warn(format!("notify of the task at {} cannot be evaluated: {error}", self.task.span)),
+                    Err(error) => self
+                        .shared
+                        .warn(format!("notify of the task at {} cannot be evaluated: {error}", self.task.span)),
                 }
             }
         }
@@ -234,7 +259,15 @@ impl TaskOnHost {
         self.send_result(result, None, None, false, ignored, false);
     }
 
-    fn send_result(&self, result: &TaskResult, delegate: Option<&str>, item: Option<String>, looped: bool, ignored: bool, no_log: bool) {
+    fn send_result(
+        &self,
+        result: &TaskResult,
+        delegate: Option<&str>,
+        item: Option<String>,
+        looped: bool,
+        ignored: bool,
+        no_log: bool,
+    ) {
         let status = match result {
             result if result.is_unreachable() => Status::Unreachable { ignored },
             result if result.failed() => Status::Failed { ignored },
@@ -254,7 +287,15 @@ impl TaskOnHost {
         let _ = self.shared.events.send(self.event(result, status, delegate, item, looped, no_log));
     }
 
-    fn event(&self, result: &TaskResult, status: Status, delegate: Option<&str>, item: Option<String>, looped: bool, no_log: bool) -> Event {
+    fn event(
+        &self,
+        result: &TaskResult,
+        status: Status,
+        delegate: Option<&str>,
+        item: Option<String>,
+        looped: bool,
+        no_log: bool,
+    ) -> Event {
         let settings = &self.shared.run.settings;
         let diff = match self.task.keyword("diff") {
             None => settings.diff,
@@ -280,7 +321,10 @@ fn summary(parts: &[(TaskResult, Option<String>)], results: Vec<Value>) -> TaskR
     result.set("changed", any(TaskResult::changed));
     if any(TaskResult::is_unreachable) {
         result.set("unreachable", true);
-        let message = parts.iter().find(|(part, _)| part.is_unreachable()).and_then(|(part, _)| part.text("msg").map(str::to_owned));
+        let message = parts
+            .iter()
+            .find(|(part, _)| part.is_unreachable())
+            .and_then(|(part, _)| part.text("msg").map(str::to_owned));
         result.set("msg", message.unwrap_or_else(|| "One or more items could not reach the host".to_owned()));
         return result;
     }

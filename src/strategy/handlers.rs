@@ -24,7 +24,8 @@ struct Named {
 impl Handlers {
     /// Handlers of a play; `context` renders their names.
     pub(super) fn new(items: &[Item], frame: &Arc<Frame>, context: &Context) -> Handlers {
-        let mut handlers = Handlers { frame: Arc::clone(frame), items: Vec::new(), block: empty(frame), names: Vec::new() };
+        let mut handlers =
+            Handlers { frame: Arc::clone(frame), items: Vec::new(), block: empty(frame), names: Vec::new() };
         handlers.add(items, context);
         handlers
     }
@@ -48,7 +49,8 @@ impl Handlers {
                 Item::Task(task) => {
                     // A name that cannot be rendered with the play's variables cannot be notified.
                     let name = task.name.as_ref().and_then(|node| context.render_to_string(node).ok());
-                    let qualified = task.frame.role().and_then(|role| name.as_ref().map(|name| format!("{} : {name}", role.name)));
+                    let qualified =
+                        task.frame.role().and_then(|role| name.as_ref().map(|name| format!("{} : {name}", role.name)));
                     self.names.push(Named { task: Arc::clone(task), list: list_of(task, list), name, qualified });
                 }
             }
@@ -62,7 +64,9 @@ impl Handlers {
 
     /// The handlers that a notification means: the one of that name, and all that listen to it.
     pub(super) fn find(&self, notification: &str) -> Vec<&Arc<Task>> {
-        let is_named = |named: &&Named| named.name.as_deref() == Some(notification) || named.qualified.as_deref() == Some(notification);
+        let is_named = |named: &&Named| {
+            named.name.as_deref() == Some(notification) || named.qualified.as_deref() == Some(notification)
+        };
         // Within one list the first of a name counts, over several lists the last list.
         let last_list = self.names.iter().filter(is_named).map(|named| named.list).max();
         let by_name = last_list.and_then(|list| self.names.iter().filter(is_named).find(|named| named.list == list));
@@ -81,7 +85,9 @@ impl Handlers {
 
     /// All names that can be notified, for suggestions.
     pub(super) fn known(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().flat_map(|named| named.name.as_deref().into_iter().chain(named.task.listen.iter().map(String::as_str)))
+        self.names
+            .iter()
+            .flat_map(|named| named.name.as_deref().into_iter().chain(named.task.listen.iter().map(String::as_str)))
     }
 }
 

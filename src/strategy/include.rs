@@ -93,7 +93,12 @@ impl TaskOnHost {
         }
     }
 
-    fn want(&self, context: &Context, vars: IndexMap<Arc<str>, Variable>, label: Option<String>) -> Result<Result<Wanted, TaskResult>, Failure> {
+    fn want(
+        &self,
+        context: &Context,
+        vars: IndexMap<Arc<str>, Variable>,
+        label: Option<String>,
+    ) -> Result<Result<Wanted, TaskResult>, Failure> {
         if let Some(skipped) = self.condition(context)? {
             return Ok(Err(skipped));
         }
@@ -125,7 +130,13 @@ impl TaskOnHost {
 
 impl Loaded {
     /// The tasks for what a host wants.
-    pub(super) fn get(&mut self, wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::path::Path) -> Result<Included> {
+    pub(super) fn get(
+        &mut self,
+        wanted: &Wanted,
+        task: &Arc<Task>,
+        shared: &Shared,
+        playbook_dir: &std::path::Path,
+    ) -> Result<Included> {
         let key = wanted.key();
         if let Some(included) = self.0.get(&key) {
             return Ok(included.clone());
@@ -143,7 +154,9 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
     if task.short_action() == "include_role" {
         let request = RoleRequest::of_arguments(&wanted.args, &task.span, &frame, playbook_dir)?;
         let loaded = shared.loader.role(&request, &from)?;
-        let Item::Block(block) = loaded.tasks else { return Err(Error::parse("a role has no tasks to include", &task.span)) };
+        let Item::Block(block) = loaded.tasks else {
+            return Err(Error::parse("a role has no tasks to include", &task.span));
+        };
         let public_role = request.public.unwrap_or(false).then(|| Arc::clone(&loaded.role));
         return Ok(Included { block, handlers: loaded.handlers, public_role, what: request.name });
     }
@@ -153,7 +166,8 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
             "_raw_params" | "file" => file = node.scalar_text(),
             "apply" => {}
             other => {
-                return Err(Error::parse(format!("Invalid options for include_tasks: {other}"), &node.span).maybe_hint(did_you_mean(other, ["file", "apply"])));
+                return Err(Error::parse(format!("Invalid options for include_tasks: {other}"), &node.span)
+                    .maybe_hint(did_you_mean(other, ["file", "apply"])));
             }
         }
     }
@@ -161,24 +175,40 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
     let path: PathBuf = shared.loader.find_tasks(&file, task, playbook_dir)?;
     let body = shared.loader.task_file(&path, &from)?;
     let block = Arc::new(Block { frame, body, rescue: Vec::new(), always: Vec::new(), role: None });
-    Ok(Included { block, handlers: Vec::new(), public_role: None, what: crate::vars::absolute(&path).display().to_string() })
+    Ok(Included {
+        block,
+        handlers: Vec::new(),
+        public_role: None,
+        what: crate::vars::absolute(&path).display().to_string(),
+    })
 }
 
 /// The frame of an include: its variables and those of the loop are parameters, `apply` gives keywords.
 fn frame_of(wanted: &Wanted, task: &Arc<Task>) -> Result<Arc<Frame>> {
     let mut vars = (*task.vars).clone();
     for (name, value) in &wanted.vars {
-        vars.insert(Key::string(&**name, task.span.clone()), Node::from_json(&windlass_template::to_json(value), &task.span).into_literal());
+        vars.insert(
+            Key::string(&**name, task.span.clone()),
+            Node::from_json(&windlass_template::to_json(value), &task.span).into_literal(),
+        );
     }
     let mut keywords = Keywords::default();
     let mut tags = task.frame.tags.to_vec();
     if let Some((_, apply)) = wanted.args.iter().find(|(name, _)| name == "apply") {
-        let Some(map) = apply.as_map() else { return Err(Error::parse("apply must be a mapping of keywords", &apply.span)) };
-        keywords = Keywords::read(map, On::Block, |word, node| Err(crate::playbook::keyword::unknown(word, On::Block, node)))?;
+        let Some(map) = apply.as_map() else {
+            return Err(Error::parse("apply must be a mapping of keywords", &apply.span));
+        };
+        keywords =
+            Keywords::read(map, On::Block, |word, node| Err(crate::playbook::keyword::unknown(word, On::Block, node)))?;
         for (key, node) in keywords.vars()?.iter() {
             vars.insert(key.clone(), node.clone());
         }
-        for tag in keywords.list("tags").iter().filter_map(Node::scalar_text).flat_map(|text| text.split(',').map(|tag| tag.trim().to_owned()).collect::<Vec<_>>()) {
+        for tag in keywords
+            .list("tags")
+            .iter()
+            .filter_map(Node::scalar_text)
+            .flat_map(|text| text.split(',').map(|tag| tag.trim().to_owned()).collect::<Vec<_>>())
+        {
             if !tags.contains(&tag) {
                 tags.push(tag);
             }

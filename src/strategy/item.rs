@@ -38,7 +38,9 @@ impl TaskOnHost {
         let mut result = match self.prepare_and_run(context, &mut delegate).await {
             Ok(result) => result,
             Err(Failure::Failed(message)) => TaskResult::failure(message),
-            Err(Failure::Unreachable(message)) => TaskResult::new().with("changed", false).with("unreachable", true).with("msg", message),
+            Err(Failure::Unreachable(message)) => {
+                TaskResult::new().with("changed", false).with("unreachable", true).with("msg", message)
+            }
         };
         if !result.is_skipped() && !result.is_unreachable() && result.get("failed").is_none() {
             result.set("failed", false);
@@ -52,7 +54,10 @@ impl TaskOnHost {
             match context.condition(condition) {
                 Ok(true) => {}
                 Ok(false) => {
-                    let shown = condition.as_bool().map(Value::from).unwrap_or_else(|| Value::from(condition.scalar_text().unwrap_or_default()));
+                    let shown = condition
+                        .as_bool()
+                        .map(Value::from)
+                        .unwrap_or_else(|| Value::from(condition.scalar_text().unwrap_or_default()));
                     return Ok(Some(TaskResult::skipped(CONDITION_FALSE).with("false_condition", shown)));
                 }
                 Err(error) => return self.unknown_or(error, "its condition").map(Some),
@@ -65,7 +70,8 @@ impl TaskOnHost {
     fn unknown_or(&self, error: windlass_template::Error, what: &str) -> Result<TaskResult, Failure> {
         match error.kind() {
             ErrorKind::Unknown { reason } => {
-                Ok(TaskResult::skipped(&format!("not known in check mode: {what} depends on {reason}")).with("_windlass_unknown", true))
+                Ok(TaskResult::skipped(&format!("not known in check mode: {what} depends on {reason}"))
+                    .with("_windlass_unknown", true))
             }
             _ => Err(error.into()),
         }
@@ -98,13 +104,23 @@ impl TaskOnHost {
                     if is_omit(&value) || value.is_none() {
                         return Ok(None);
                     }
-                    number(&value).map(Some).ok_or_else(|| Failure::Failed(format!("the field '{name}' has an invalid value ({value}): it must be a number")))
+                    number(&value).map(Some).ok_or_else(|| {
+                        Failure::Failed(format!(
+                            "the field '{name}' has an invalid value ({value}): it must be a number"
+                        ))
+                    })
                 }
             }
         };
         let settings = &self.shared.run.settings;
         let connection = self.connection(context, delegate.as_deref())?;
-        for secret in connection.target.password.iter().map(|secret| secret.expose()).chain(connection.become_user.iter().filter_map(|user| user.password.as_deref())) {
+        for secret in connection
+            .target
+            .password
+            .iter()
+            .map(|secret| secret.expose())
+            .chain(connection.become_user.iter().filter_map(|user| user.password.as_deref()))
+        {
             self.shared.secrets.add(secret);
         }
         let check = flag("check_mode")?.unwrap_or(settings.check);
@@ -130,7 +146,12 @@ impl TaskOnHost {
     }
 
     /// Runs the action, again while `until` is not met.
-    async fn attempts(&self, context: &Context, action: &ActionContext, retries: Option<u64>) -> Result<TaskResult, Failure> {
+    async fn attempts(
+        &self,
+        context: &Context,
+        action: &ActionContext,
+        retries: Option<u64>,
+    ) -> Result<TaskResult, Failure> {
         let task = &self.task;
         let until = task.keywords.list("until");
         let retries = match (until.is_empty(), retries) {
@@ -142,14 +163,20 @@ impl TaskOnHost {
             None => 5.0,
             Some(node) => {
                 let value = context.render(node)?;
-                value.as_str().and_then(|text| text.trim().parse().ok()).or_else(|| f64::try_from(value.clone()).ok()).unwrap_or(5.0)
+                value
+                    .as_str()
+                    .and_then(|text| text.trim().parse().ok())
+                    .or_else(|| f64::try_from(value.clone()).ok())
+                    .unwrap_or(5.0)
             }
         };
         let mut attempt = 0;
         loop {
             attempt += 1;
             let mut result = action::run(action).await?;
-            if result.get("failed").is_none() && result.get("rc").is_some_and(|rc| i64::try_from(rc.clone()).is_ok_and(|rc| rc != 0)) {
+            if result.get("failed").is_none()
+                && result.get("rc").is_some_and(|rc| i64::try_from(rc.clone()).is_ok_and(|rc| rc != 0))
+            {
                 result.set("failed", true);
                 if result.get("msg").is_none() {
                     result.set("msg", "non-zero return code");
@@ -245,7 +272,11 @@ impl TaskOnHost {
         }
         for (key, node) in task.args.iter() {
             let name: Arc<str> = key.to_text().into();
-            let value = if is_expression(action, &name) && name.as_ref() != "argument_spec" { Value::from(()) } else { context.render(node)? };
+            let value = if is_expression(action, &name) && name.as_ref() != "argument_spec" {
+                Value::from(())
+            } else {
+                context.render(node)?
+            };
             if is_omit(&value) {
                 args.shift_remove(&name);
                 continue;
@@ -278,7 +309,11 @@ impl TaskOnHost {
                         continue;
                     }
                     let value = context.render(defaults)?;
-                    let entries = value.try_iter().into_iter().flatten().filter_map(|key| Some((Arc::from(key.as_str()?), value.get_item(&key).ok()?)));
+                    let entries = value
+                        .try_iter()
+                        .into_iter()
+                        .flatten()
+                        .filter_map(|key| Some((Arc::from(key.as_str()?), value.get_item(&key).ok()?)));
                     found.push(entries.collect());
                 }
             }
@@ -301,7 +336,11 @@ impl TaskOnHost {
     }
 
     /// How the host, or the one the task is delegated to, is reached.
-    pub(super) fn connection(&self, context: &Context, delegate: Option<&str>) -> Result<crate::vars::ConnectionVariables, Failure> {
+    pub(super) fn connection(
+        &self,
+        context: &Context,
+        delegate: Option<&str>,
+    ) -> Result<crate::vars::ConnectionVariables, Failure> {
         let keyword = |name: &str| self.task.keyword(name).cloned();
         let settings = &self.shared.run.settings;
         match delegate {
@@ -317,7 +356,11 @@ impl TaskOnHost {
                 let rendered = |name: &str| {
                     let node = keyword(name)?;
                     let value = context.render(&node).ok()?;
-                    if is_omit(&value) { None } else { Some(Node::literal(windlass_template::text(&value), node.span.clone())) }
+                    if is_omit(&value) {
+                        None
+                    } else {
+                        Some(Node::literal(windlass_template::text(&value), node.span.clone()))
+                    }
                 };
                 let mut connection = connection_variables(other, &theirs, &rendered, settings)?;
                 self.local_by_name(&mut connection, &theirs);
@@ -330,7 +373,8 @@ impl TaskOnHost {
     fn local_by_name(&self, connection: &mut crate::vars::ConnectionVariables, context: &Context) {
         let name = &connection.target.name;
         let implicit = self.world.inventory.host(name).is_some_and(windlass_inventory::Host::is_implicit);
-        let said = context.variable("ansible_connection").ok().flatten().is_some() || self.task.keyword("connection").is_some();
+        let said = context.variable("ansible_connection").ok().flatten().is_some()
+            || self.task.keyword("connection").is_some();
         if implicit && !said {
             connection.target.kind = crate::connection::Kind::Local;
         }
@@ -351,7 +395,9 @@ impl TaskOnHost {
             };
             for map in maps.iter().filter(|map| !is_omit(map) && !map.is_none()) {
                 if map.kind() != minijinja::value::ValueKind::Map {
-                    return Err(Error::parse(format!("environment must be a dictionary, received {map}"), &node.span).into());
+                    return Err(
+                        Error::parse(format!("environment must be a dictionary, received {map}"), &node.span).into()
+                    );
                 }
                 for key in map.try_iter().into_iter().flatten() {
                     if let Ok(item) = map.get_item(&key) {
@@ -375,7 +421,10 @@ impl TaskOnHost {
 /// What is shown of a hidden result.
 pub(super) fn censored(result: &TaskResult) -> TaskResult {
     let mut shown = TaskResult::new();
-    shown.set("censored", "the output has been hidden due to the fact that 'no_log: true' was specified for this result");
+    shown.set(
+        "censored",
+        "the output has been hidden due to the fact that 'no_log: true' was specified for this result",
+    );
     for key in ["changed", "failed", "skipped", "unreachable", "attempts"] {
         if let Some(value) = result.get(key) {
             shown.set(key, value.clone());

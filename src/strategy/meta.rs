@@ -8,8 +8,17 @@ use crate::error::{Error, Result, did_you_mean};
 use crate::playbook::Task;
 
 const ACTIONS: &[&str] = &[
-    "clear_facts", "clear_host_errors", "end_batch", "end_host", "end_play", "end_role", "flush_handlers", "noop", "refresh_inventory",
-    "reset_connection", "role_complete",
+    "clear_facts",
+    "clear_host_errors",
+    "end_batch",
+    "end_host",
+    "end_play",
+    "end_role",
+    "flush_handlers",
+    "noop",
+    "refresh_inventory",
+    "reset_connection",
+    "role_complete",
 ];
 
 impl Batch {
@@ -20,7 +29,8 @@ impl Batch {
         };
         let action = action.trim();
         if !ACTIONS.contains(&action) {
-            return Err(Error::parse(format!("invalid meta action requested: {action}"), &task.span).maybe_hint(did_you_mean(action, ACTIONS.iter().copied())));
+            return Err(Error::parse(format!("invalid meta action requested: {action}"), &task.span)
+                .maybe_hint(did_you_mean(action, ACTIONS.iter().copied())));
         }
         let mut on = Vec::new();
         for host in hosts {
@@ -29,7 +39,8 @@ impl Batch {
                 Ok(None) => on.push(Arc::clone(host)),
                 Ok(Some(_)) => {}
                 Err(failure) => {
-                    let (crate::action::Failure::Failed(message) | crate::action::Failure::Unreachable(message)) = failure;
+                    let (crate::action::Failure::Failed(message) | crate::action::Failure::Unreachable(message)) =
+                        failure;
                     self.shared.warn(format!("{host}: the condition of meta: {action} cannot be evaluated: {message}"));
                 }
             }

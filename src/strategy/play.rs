@@ -76,9 +76,17 @@ impl Batch {
             let mut take = |task: &Arc<Task>| notified.remove(&task.id);
             run.pending = cursor.peek(&mut Selection { tags: &filter, take_notified: &mut take });
         }
-        let first = self.hosts.values().filter_map(|run| run.pending.as_ref()).min_by(|a, b| a.position.cmp(&b.position))?.clone();
-        let at_it = |run: &HostRun| run.pending.as_ref().is_some_and(|step| step.task.id == first.task.id && step.position == first.position);
-        let mut hosts: Vec<Arc<str>> = self.hosts.iter().filter(|(_, run)| at_it(run)).map(|(name, _)| Arc::clone(name)).collect();
+        let first = self
+            .hosts
+            .values()
+            .filter_map(|run| run.pending.as_ref())
+            .min_by(|a, b| a.position.cmp(&b.position))?
+            .clone();
+        let at_it = |run: &HostRun| {
+            run.pending.as_ref().is_some_and(|step| step.task.id == first.task.id && step.position == first.position)
+        };
+        let mut hosts: Vec<Arc<str>> =
+            self.hosts.iter().filter(|(_, run)| at_it(run)).map(|(name, _)| Arc::clone(name)).collect();
         for name in &hosts {
             if let Some(run) = self.hosts.get_mut(name) {
                 run.pending = None;
@@ -94,13 +102,18 @@ impl Batch {
         let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
         let once = action::runs_once(task.short_action())
             || match (task.keyword("run_once"), &context) {
-                (Some(node), Some(context)) => context.render(node).map(|value| truth(&value)).map_err(|error| Error::parse(error.to_string(), &node.span))?,
+                (Some(node), Some(context)) => context
+                    .render(node)
+                    .map(|value| truth(&value))
+                    .map_err(|error| Error::parse(error.to_string(), &node.span))?,
                 _ => false,
             };
         let on: &[Arc<str>] = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
         self.announce(task, on, context.as_ref());
         let throttle = match (task.keyword("throttle"), &context) {
-            (Some(node), Some(context)) => context.render(node).ok().and_then(|value| number(&value)).filter(|count| *count > 0),
+            (Some(node), Some(context)) => {
+                context.render(node).ok().and_then(|value| number(&value)).filter(|count| *count > 0)
+            }
             _ => None,
         };
         let throttle = throttle.map(|count| Arc::new(Semaphore::new(count as usize)));
@@ -187,7 +200,9 @@ impl Batch {
                     for (_, what, item) in included {
                         shown.entry((what, item)).or_default().push(Arc::clone(host));
                     }
-                    let same = |known: &[Arc<Block>]| known.len() == blocks.len() && known.iter().zip(&blocks).all(|(a, b)| Arc::ptr_eq(a, b));
+                    let same = |known: &[Arc<Block>]| {
+                        known.len() == blocks.len() && known.iter().zip(&blocks).all(|(a, b)| Arc::ptr_eq(a, b))
+                    };
                     match sequences.iter_mut().find(|(known, _)| same(known)) {
                         Some((_, hosts)) => hosts.push(Arc::clone(host)),
                         None => sequences.push((blocks, vec![Arc::clone(host)])),
@@ -195,7 +210,10 @@ impl Batch {
                     let stats = self.stats.entry(Arc::clone(host)).or_default();
                     stats.ok += 1;
                 }
-                Err(error) => self.without_include(&on_host, TaskResult::failure(error.to_string()).with("include", task.short_action())),
+                Err(error) => self.without_include(
+                    &on_host,
+                    TaskResult::failure(error.to_string()).with("include", task.short_action()),
+                ),
             }
         }
         for ((what, item), hosts) in &shown {
@@ -203,7 +221,13 @@ impl Batch {
         }
         for (ordinal, (blocks, hosts)) in sequences.into_iter().enumerate() {
             let body = blocks.into_iter().map(Item::Block).collect();
-            let whole = Arc::new(Block { frame: Arc::clone(&task.frame), body, rescue: Vec::new(), always: Vec::new(), role: None });
+            let whole = Arc::new(Block {
+                frame: Arc::clone(&task.frame),
+                body,
+                rescue: Vec::new(),
+                always: Vec::new(),
+                role: None,
+            });
             for host in hosts {
                 if let Some(run) = self.hosts.get_mut(&host) {
                     run.cursor.enter(Arc::clone(&whole), ordinal as u32);
@@ -213,7 +237,12 @@ impl Batch {
         Ok(())
     }
 
-    fn load_all(&mut self, task: &Arc<Task>, wanted: &[Wanted], loaded: &mut Loaded) -> Result<Vec<(Arc<Block>, String, Option<String>)>> {
+    fn load_all(
+        &mut self,
+        task: &Arc<Task>,
+        wanted: &[Wanted],
+        loaded: &mut Loaded,
+    ) -> Result<Vec<(Arc<Block>, String, Option<String>)>> {
         let mut blocks = Vec::new();
         for one in wanted {
             let included = loaded.get(one, task, &self.shared, &self.play.dir)?;
@@ -299,7 +328,10 @@ impl Batch {
                 } else {
                     let (kept, dropped) = clean_facts(facts);
                     if !dropped.is_empty() {
-                        self.shared.warn(format!("{host}: facts that would change how the host is reached were dropped: {}", dropped.join(", ")));
+                        self.shared.warn(format!(
+                            "{host}: facts that would change how the host is reached were dropped: {}",
+                            dropped.join(", ")
+                        ));
                     }
                     Arc::make_mut(&mut world.host_mut(&to).facts).extend(kept);
                 }
@@ -314,7 +346,9 @@ impl Batch {
                 let inventory = Arc::make_mut(&mut world.inventory);
                 inventory.add_group(group);
                 inventory.add_host_to_group(host, group);
-                for parent in result.get("parent_groups").and_then(|parents| parents.try_iter().ok()).into_iter().flatten() {
+                for parent in
+                    result.get("parent_groups").and_then(|parents| parents.try_iter().ok()).into_iter().flatten()
+                {
                     let parent = windlass_template::text(&parent);
                     if parent != "all" {
                         inventory.add_child(&parent, group)?;
@@ -337,7 +371,8 @@ impl Batch {
                 Some(name) => {
                     vars.insert(name.into(), Variable::Text(Node::map(Arc::clone(&map), Span::none())));
                 }
-                None => vars.extend(map.string_entries().map(|(name, node)| (Arc::from(name), Variable::Text(node.clone())))),
+                None => vars
+                    .extend(map.string_entries().map(|(name, node)| (Arc::from(name), Variable::Text(node.clone())))),
             }
         }
         Arc::make_mut(&mut state.included).extend(vars);
@@ -350,7 +385,9 @@ impl Batch {
             let found: Vec<u64> = self.handlers.find(name).iter().map(|task| task.id).collect();
             if found.is_empty() {
                 let hint = did_you_mean(name, self.handlers.known());
-                let message = format!("The requested handler '{name}' was not found in either the main handlers list nor in the listening handlers list");
+                let message = format!(
+                    "The requested handler '{name}' was not found in either the main handlers list nor in the listening handlers list"
+                );
                 if self.shared.run.settings.error_on_missing_handler {
                     return Err(Error::parse(message, &task.span).maybe_hint(hint).generic());
                 }
@@ -383,9 +420,17 @@ impl Batch {
 
     /// `ansible_failed_task` and `ansible_failed_result` for rescue.
     fn remember_failure(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
-        let args = Value::from_pairs(task.args.iter().map(|(key, node)| (Value::from(key.to_text()), windlass_template::from_json(&node.to_json()))));
+        let args = Value::from_pairs(
+            task.args
+                .iter()
+                .map(|(key, node)| (Value::from(key.to_text()), windlass_template::from_json(&node.to_json()))),
+        );
         let name = task.name.as_ref().and_then(Node::scalar_text).unwrap_or_default();
-        let described = Value::from_pairs([("name", Value::from(name)), ("action", Value::from(task.action.as_str())), ("args", args)]);
+        let described = Value::from_pairs([
+            ("name", Value::from(name)),
+            ("action", Value::from(task.action.as_str())),
+            ("args", args),
+        ]);
         let mut world = self.world.successor();
         let set = Arc::make_mut(&mut world.host_mut(&outcome.host).set);
         set.insert(Arc::from("ansible_failed_task"), described);
@@ -431,9 +476,15 @@ impl Batch {
             None => self.shared.run.settings.any_errors_fatal,
         };
         let failed = self.hosts.values().filter(|run| run.out).count();
-        let percentage = self.play.frame.keywords.get("max_fail_percentage").and_then(|node| context.render(node).ok()).and_then(|value| {
-            value.as_str().and_then(|text| text.trim().parse().ok()).or_else(|| f64::try_from(value.clone()).ok())
-        });
+        let percentage = self
+            .play
+            .frame
+            .keywords
+            .get("max_fail_percentage")
+            .and_then(|node| context.render(node).ok())
+            .and_then(|value| {
+                value.as_str().and_then(|text| text.trim().parse().ok()).or_else(|| f64::try_from(value.clone()).ok())
+            });
         let over = percentage.is_some_and(|limit: f64| failed as f64 / self.hosts.len().max(1) as f64 * 100.0 > limit);
         if over {
             let _ = self.shared.events.send(Event::NoHostsLeft);
@@ -486,9 +537,11 @@ fn pairs_of(map: &Value) -> Vec<(Arc<str>, Value)> {
 fn add_host(entry: &Value, world: &mut World) -> Result<()> {
     let field = |name: &str| entry.get_attr(name).unwrap_or_default();
     let name = windlass_template::text(&field("host_name"));
-    let groups: Vec<String> = field("groups").try_iter().into_iter().flatten().map(|group| windlass_template::text(&group)).collect();
+    let groups: Vec<String> =
+        field("groups").try_iter().into_iter().flatten().map(|group| windlass_template::text(&group)).collect();
     let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-    let vars = Node::from_json(&windlass_template::to_json(&field("host_vars")), &Span::synthetic("add_host")).into_literal();
+    let vars =
+        Node::from_json(&windlass_template::to_json(&field("host_vars")), &Span::synthetic("add_host")).into_literal();
     let map = vars.as_map().cloned().unwrap_or_default();
     Arc::make_mut(&mut world.inventory).add_host(&name, &groups, &map);
     Ok(())

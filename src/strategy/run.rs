@@ -80,15 +80,23 @@ impl PlaybookRun {
         let context = self.shared.run.engine.scope(Arc::new(scope));
         let value = context.render(&play.hosts).map_err(|error| Error::parse(error.to_string(), &play.hosts.span))?;
         let pattern = match value.kind() {
-            minijinja::value::ValueKind::Seq => {
-                value.try_iter().into_iter().flatten().map(|part| windlass_template::text(&part)).collect::<Vec<_>>().join(",")
-            }
+            minijinja::value::ValueKind::Seq => value
+                .try_iter()
+                .into_iter()
+                .flatten()
+                .map(|part| windlass_template::text(&part))
+                .collect::<Vec<_>>()
+                .join(","),
             _ => windlass_template::text(&value),
         };
         if pattern.trim().is_empty() {
             return Err(Error::parse("Hosts list cannot be empty. Please check your playbook", &play.hosts.span));
         }
-        let matches = self.world.inventory.matching(&pattern).map_err(|error| Error::parse(error.to_string(), &play.hosts.span))?;
+        let matches = self
+            .world
+            .inventory
+            .matching(&pattern)
+            .map_err(|error| Error::parse(error.to_string(), &play.hosts.span))?;
         for warning in matches.warnings {
             match self.shared.run.settings.host_pattern_mismatch.as_str() {
                 "ignore" => {}
@@ -163,7 +171,13 @@ impl PlaybookRun {
             None => settings.force_handlers,
         };
         let runs = hosts.iter().map(|host| {
-            let run = HostRun { cursor: Cursor::new(&block), notified: HashSet::new(), pending: None, out: false, flushing: false };
+            let run = HostRun {
+                cursor: Cursor::new(&block),
+                notified: HashSet::new(),
+                pending: None,
+                out: false,
+                flushing: false,
+            };
             (Arc::clone(host), run)
         });
         for host in &hosts {
@@ -202,8 +216,11 @@ impl PlaybookRun {
             let mut found = None;
             let mut tried = Vec::new();
             for candidate in &candidates {
-                let name = context.render_to_string(candidate).map_err(|error| Error::parse(error.to_string(), &candidate.span))?;
-                let path = [play.dir.join("vars").join(&name), play.dir.join(&name)].into_iter().find(|path| path.is_file());
+                let name = context
+                    .render_to_string(candidate)
+                    .map_err(|error| Error::parse(error.to_string(), &candidate.span))?;
+                let path =
+                    [play.dir.join("vars").join(&name), play.dir.join(&name)].into_iter().find(|path| path.is_file());
                 tried.push(name);
                 if path.is_some() {
                     found = path;
@@ -216,7 +233,11 @@ impl PlaybookRun {
                     return Err(Error::parse(format!("vars file {} was not found", tried.join(", ")), &node.span));
                 }
                 // One file that is not there is passed over, as Ansible does; saying so costs nothing.
-                None => self.shared.warn(format!("vars file {} was not found and is passed over ({})", tried.join(", "), node.span)),
+                None => self.shared.warn(format!(
+                    "vars file {} was not found and is passed over ({})",
+                    tried.join(", "),
+                    node.span
+                )),
             }
         }
         Ok(files)

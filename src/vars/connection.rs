@@ -24,21 +24,36 @@ pub type KeywordOf<'a> = &'a dyn Fn(&str) -> Option<Node>;
 
 /// Resolves everything about the connection of one task on one host. Variables beat keywords, keywords beat the command line,
 /// the command line beats ansible.cfg.
-pub fn connection_variables(host: &str, context: &Context, keyword: KeywordOf<'_>, settings: &Settings) -> Result<ConnectionVariables> {
+pub fn connection_variables(
+    host: &str,
+    context: &Context,
+    keyword: KeywordOf<'_>,
+    settings: &Settings,
+) -> Result<ConnectionVariables> {
     let resolver = Resolver { host, context, keyword };
     let name = resolver.text(&["ansible_ssh_host", "ansible_host"], None)?.unwrap_or_else(|| host.to_owned());
-    let kind = match resolver.text(&["ansible_connection"], Some("connection"))?.as_deref().unwrap_or(&settings.connection) {
-        "local" | "ansible.builtin.local" => Kind::Local,
-        "ssh" | "smart" | "paramiko" | "ansible.builtin.ssh" | "paramiko_ssh" => Kind::Ssh,
-        other => return Err(Error::new(format!("the connection plugin '{other}' of {host} was not found; there are ssh and local"))),
-    };
+    let kind =
+        match resolver.text(&["ansible_connection"], Some("connection"))?.as_deref().unwrap_or(&settings.connection) {
+            "local" | "ansible.builtin.local" => Kind::Local,
+            "ssh" | "smart" | "paramiko" | "ansible.builtin.ssh" | "paramiko_ssh" => Kind::Ssh,
+            other => {
+                return Err(Error::new(format!(
+                    "the connection plugin '{other}' of {host} was not found; there are ssh and local"
+                )));
+            }
+        };
     let port = match resolver.value(&["ansible_ssh_port", "ansible_port"], Some("port"))? {
         None => settings.remote_port,
-        Some(value) => Some(number(&value).and_then(|port| u16::try_from(port).ok()).ok_or_else(|| Error::new(format!("ansible_port of {host} is no port: {value}")))?),
+        Some(value) => Some(
+            number(&value)
+                .and_then(|port| u16::try_from(port).ok())
+                .ok_or_else(|| Error::new(format!("ansible_port of {host} is no port: {value}")))?,
+        ),
     };
     let timeout = match resolver.value(&["ansible_ssh_timeout", "ansible_timeout"], None)? {
         None => settings.timeout,
-        Some(value) => number(&value).ok_or_else(|| Error::new(format!("ansible_timeout of {host} is no number of seconds: {value}")))?,
+        Some(value) => number(&value)
+            .ok_or_else(|| Error::new(format!("ansible_timeout of {host} is no number of seconds: {value}")))?,
     };
     let mut ssh_arguments = Vec::new();
     for (names, setting) in [
@@ -47,7 +62,8 @@ pub fn connection_variables(host: &str, context: &Context, keyword: KeywordOf<'_
         (&["ansible_ssh_extra_args"], &settings.ssh_extra_args),
     ] {
         if let Some(text) = resolver.text(names, None)?.or_else(|| setting.clone()) {
-            let words = shell_words::split(&text).map_err(|error| Error::new(format!("the SSH arguments of {host} cannot be read: {error}: {text}")))?;
+            let words = shell_words::split(&text)
+                .map_err(|error| Error::new(format!("the SSH arguments of {host} cannot be read: {error}: {text}")))?;
             ssh_arguments.extend(words);
         }
     }
@@ -58,7 +74,9 @@ pub fn connection_variables(host: &str, context: &Context, keyword: KeywordOf<'_
     let mut target = Target::new(host, kind);
     target.host = name;
     target.port = port;
-    target.user = resolver.text(&["ansible_ssh_user", "ansible_user"], Some("remote_user"))?.or_else(|| settings.remote_user.clone());
+    target.user = resolver
+        .text(&["ansible_ssh_user", "ansible_user"], Some("remote_user"))?
+        .or_else(|| settings.remote_user.clone());
     target.password = resolver
         .text(&["ansible_ssh_pass", "ansible_ssh_password", "ansible_password"], None)?
         .map(Secret::new)
@@ -72,7 +90,9 @@ pub fn connection_variables(host: &str, context: &Context, keyword: KeywordOf<'_
     target.connect_timeout = Some(Duration::from_secs(timeout));
     target.retries = match resolver.value(&["ansible_ssh_retries"], None)? {
         None => settings.connection_retries,
-        Some(value) => number(&value).and_then(|count| u32::try_from(count).ok()).unwrap_or(settings.connection_retries),
+        Some(value) => {
+            number(&value).and_then(|count| u32::try_from(count).ok()).unwrap_or(settings.connection_retries)
+        }
     };
     if let Some(folder) = resolver.text(&["ansible_remote_tmp"], None)?.or_else(|| settings.remote_tmp.clone()) {
         target.remote_tmp = folder;
@@ -86,14 +106,20 @@ pub fn connection_variables(host: &str, context: &Context, keyword: KeywordOf<'_
 }
 
 fn become_of(resolver: &Resolver<'_>, settings: &Settings, timeout: u64) -> Result<Become> {
-    let method = resolver.text(&["ansible_become_method"], Some("become_method"))?.unwrap_or_else(|| settings.become_method.clone());
+    let method = resolver
+        .text(&["ansible_become_method"], Some("become_method"))?
+        .unwrap_or_else(|| settings.become_method.clone());
     let method = method.rsplit('.').next().unwrap_or(&method).to_owned();
     let own = |suffix: &str| format!("ansible_{method}_{suffix}");
     let (user, exe, flags, pass) = (own("user"), own("exe"), own("flags"), own("pass"));
     Ok(Become {
-        user: resolver.text(&[&user, "ansible_become_user"], Some("become_user"))?.unwrap_or_else(|| settings.become_user.clone()),
+        user: resolver
+            .text(&[&user, "ansible_become_user"], Some("become_user"))?
+            .unwrap_or_else(|| settings.become_user.clone()),
         exe: resolver.text(&[&exe, "ansible_become_exe"], Some("become_exe"))?.or_else(|| settings.become_exe.clone()),
-        flags: resolver.text(&[&flags, "ansible_become_flags"], Some("become_flags"))?.or_else(|| settings.become_flags.clone()),
+        flags: resolver
+            .text(&[&flags, "ansible_become_flags"], Some("become_flags"))?
+            .or_else(|| settings.become_flags.clone()),
         password: resolver
             .text(&[&pass, "ansible_become_pass", "ansible_become_password"], None)?
             .or_else(|| settings.become_password.as_ref().map(|secret| secret.expose().to_owned())),
@@ -112,7 +138,10 @@ impl Resolver<'_> {
     /// The first of the variables that is set, or the keyword.
     fn value(&self, names: &[&str], keyword: Option<&str>) -> Result<Option<Value>> {
         for name in names {
-            let value = self.context.variable(name).map_err(|error| Error::new(format!("{name} of {} cannot be used: {error}", self.host)))?;
+            let value = self
+                .context
+                .variable(name)
+                .map_err(|error| Error::new(format!("{name} of {} cannot be used: {error}", self.host)))?;
             if let Some(value) = value.filter(|value| !value.is_none() && !windlass_template::is_omit(value)) {
                 return Ok(Some(value));
             }
@@ -139,6 +168,8 @@ pub(crate) fn truth(value: &Value) -> bool {
 pub(crate) fn number(value: &Value) -> Option<u64> {
     match value.as_str() {
         Some(text) => text.trim().parse().ok(),
-        None => u64::try_from(value.clone()).ok().or_else(|| f64::try_from(value.clone()).ok().map(|number| number as u64)),
+        None => {
+            u64::try_from(value.clone()).ok().or_else(|| f64::try_from(value.clone()).ok().map(|number| number as u64))
+        }
     }
 }

@@ -43,8 +43,12 @@ impl Facts {
     pub fn namespaced(&self) -> Value {
         let make = || {
             Value::from_pairs(self.values.iter().map(|(name, value)| {
-                    let short = if &**name == "ansible_local" { "ansible_local" } else { name.strip_prefix("ansible_").unwrap_or(name) };
-                    let short = if short == "ansible_local" { "local" } else { short };
+                let short = if &**name == "ansible_local" {
+                    "ansible_local"
+                } else {
+                    name.strip_prefix("ansible_").unwrap_or(name)
+                };
+                let short = if short == "ansible_local" { "local" } else { short };
                 (Value::from(short), value.clone())
             }))
         };
@@ -55,17 +59,46 @@ impl Facts {
 /// Names a host must never be able to set: how it is reached and as whom, and what runs there.
 fn is_protected(name: &str) -> bool {
     const NAMES: &[&str] = &[
-        "ansible_host", "ansible_port", "ansible_user", "ansible_password", "ansible_connection", "ansible_shell_type",
-        "ansible_shell_executable", "ansible_remote_tmp", "ansible_delegated_vars", "ansible_facts", "hostvars", "groups", "group_names",
-        "inventory_hostname", "environment", "vars", "omit", "ansible_private_key_file", "ansible_timeout", "ansible_pipelining",
-        "ansible_check_mode", "ansible_diff_mode",
+        "ansible_host",
+        "ansible_port",
+        "ansible_user",
+        "ansible_password",
+        "ansible_connection",
+        "ansible_shell_type",
+        "ansible_shell_executable",
+        "ansible_remote_tmp",
+        "ansible_delegated_vars",
+        "ansible_facts",
+        "hostvars",
+        "groups",
+        "group_names",
+        "inventory_hostname",
+        "environment",
+        "vars",
+        "omit",
+        "ansible_private_key_file",
+        "ansible_timeout",
+        "ansible_pipelining",
+        "ansible_check_mode",
+        "ansible_diff_mode",
     ];
-    const PREFIXES: &[&str] = &["ansible_become", "ansible_ssh_", "ansible_sudo_", "ansible_su_", "ansible_scp_", "ansible_sftp_", "ansible_host_key", "ansible_connection"];
+    const PREFIXES: &[&str] = &[
+        "ansible_become",
+        "ansible_ssh_",
+        "ansible_sudo_",
+        "ansible_su_",
+        "ansible_scp_",
+        "ansible_sftp_",
+        "ansible_host_key",
+        "ansible_connection",
+    ];
     // Facts of these names are about the host's own keys, not about how it is reached.
     if name.starts_with("ansible_ssh_host_key_") && !name.ends_with("checking") {
         return false;
     }
-    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || (name.starts_with("ansible_") && name.ends_with("_interpreter"))
+    NAMES.contains(&name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || (name.starts_with("ansible_") && name.ends_with("_interpreter"))
 }
 
 /// The facts of a result without those that would set connection variables, and the names that were dropped.
@@ -93,7 +126,10 @@ mod tests {
             ("ansible_ssh_host_key_rsa_public", "AAAA"),
         ]);
         let (kept, dropped) = clean_facts(&facts);
-        assert_eq!(kept.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["ansible_hostname", "ansible_ssh_host_key_rsa_public"]);
+        assert_eq!(
+            kept.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
+            ["ansible_hostname", "ansible_ssh_host_key_rsa_public"]
+        );
         assert_eq!(dropped, ["ansible_host", "ansible_python_interpreter"]);
     }
 }

@@ -18,7 +18,8 @@ impl Object for HostVars {
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         let name = key.as_str()?;
-        let name = self.0.inventory.host(name).map(|_| Arc::from(name)).or_else(|| super::world_knows(&self.0, name))?;
+        let name =
+            self.0.inventory.host(name).map(|_| Arc::from(name)).or_else(|| super::world_knows(&self.0, name))?;
         Some(Value::from_object(OneHost { world: Arc::clone(&self.0), name }))
     }
 
@@ -49,6 +50,8 @@ impl Object for OneHost {
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.world.host_context(&self.name).names().iter().map(|name| Value::from(&**name)).collect())
+        Enumerator::Values(
+            self.world.host_context(&self.name).names().iter().map(|name| Value::from(&**name)).collect(),
+        )
     }
 }

@@ -64,8 +64,10 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
             Value::from(if numeric { host } else { host.split('.').next().unwrap_or(host) })
         }
         "group_names" => {
-            let groups = world.inventory.host(&scope.host).map(|host| world.inventory.groups_of(host)).unwrap_or_default();
-            let mut sorted: Vec<&str> = groups.iter().map(|group| &**group.name()).filter(|name| *name != "all").collect();
+            let groups =
+                world.inventory.host(&scope.host).map(|host| world.inventory.groups_of(host)).unwrap_or_default();
+            let mut sorted: Vec<&str> =
+                groups.iter().map(|group| &**group.name()).filter(|name| *name != "all").collect();
             sorted.sort_unstable();
             sorted.into_iter().map(Value::from).collect()
         }
@@ -95,8 +97,12 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         }
         "role_name" | "ansible_role_name" => Value::from(scope.task.as_ref()?.frame.role()?.name.as_str()),
         "role_path" => path(&absolute(&scope.task.as_ref()?.frame.role()?.path)),
-        "ansible_parent_role_names" => roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| Value::from(role.name.as_str())).collect(),
-        "ansible_parent_role_paths" => roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| path(&absolute(&role.path))).collect(),
+        "ansible_parent_role_names" => {
+            roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| Value::from(role.name.as_str())).collect()
+        }
+        "ansible_parent_role_paths" => {
+            roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| path(&absolute(&role.path))).collect()
+        }
         "ansible_search_path" => search_paths(scope).iter().map(|folder| path(folder)).collect(),
         "ansible_check_mode" => Value::from(settings.check),
         "ansible_diff_mode" => Value::from(settings.diff),
@@ -129,7 +135,8 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
 
 fn groups(scope: &TaskScope) -> Value {
     let inventory = &scope.world.inventory;
-    let hosts = |group: &str| inventory.hosts_of_group(group).iter().map(|host| Value::from(&**host.name())).collect::<Value>();
+    let hosts =
+        |group: &str| inventory.hosts_of_group(group).iter().map(|host| Value::from(&**host.name())).collect::<Value>();
     Value::from_pairs(inventory.groups().map(|group| (Value::from(&**group.name()), hosts(group.name()))))
 }
 

@@ -68,55 +68,29 @@ pub enum Error {
     },
     /// Nothing is known about the host's key, and the policy does not accept unknown ones.
     #[error(
-        "the host key of {host} is unknown: {algorithm} {fingerprint}; nothing was sent to it. Compare the fingerprint and add \
-         the key to {file} (ssh-keyscan), or accept new keys with `-o StrictHostKeyChecking=accept-new`"
+        "the host key of {} is unknown: {} {}; nothing was sent to it. Compare the fingerprint and add the key to {} (ssh-keyscan), or \
+         accept new keys with `-o StrictHostKeyChecking=accept-new`",
+        .0.host, .0.algorithm, .0.fingerprint, .0.file.display()
     )]
-    HostKeyUnknown {
-        /// The name looked up.
-        host: String,
-        /// The key's algorithm.
-        algorithm: String,
-        /// The presented key's fingerprint.
-        fingerprint: String,
-        /// The file that would hold it.
-        file: PathBuf,
-    },
+    HostKeyUnknown(Box<PresentedKey>),
     /// The host's key is not the one that is known.
     #[error(
-        "THE HOST KEY OF {host} HAS CHANGED and nothing was sent to it: it presents {algorithm} {presented}, but \
-         {file}:{line} expects {expected}. Either the host was installed anew, or someone is between you and it. If the new key \
-         is right, remove that line"
+        "THE HOST KEY OF {} HAS CHANGED and nothing was sent to it: it presents {} {}, but {}:{} expects {expected}. Either the host was \
+         installed anew, or someone is between you and it. If the new key is right, remove that line",
+        .presented.host, .presented.algorithm, .presented.fingerprint, .presented.file.display(), .presented.line
     )]
     HostKeyChanged {
-        /// The name looked up.
-        host: String,
-        /// The presented key's algorithm.
-        algorithm: String,
-        /// The presented key's fingerprint.
-        presented: String,
+        /// What the host presents, and where another key is known.
+        presented: Box<PresentedKey>,
         /// The known key's algorithm and fingerprint.
         expected: String,
-        /// The file that holds the known key.
-        file: PathBuf,
-        /// Its line.
-        line: usize,
     },
     /// The host's key was revoked.
     #[error(
-        "the host key of {host}, {algorithm} {fingerprint}, is marked @revoked in {file}:{line}; nothing was sent to it"
+        "the host key of {}, {} {}, is marked @revoked in {}:{}; nothing was sent to it",
+        .0.host, .0.algorithm, .0.fingerprint, .0.file.display(), .0.line
     )]
-    HostKeyRevoked {
-        /// The name looked up.
-        host: String,
-        /// The key's algorithm.
-        algorithm: String,
-        /// Its fingerprint.
-        fingerprint: String,
-        /// The file that revokes it.
-        file: PathBuf,
-        /// The line that revokes it.
-        line: usize,
-    },
+    HostKeyRevoked(Box<PresentedKey>),
     /// No authentication method worked.
     #[error("{user}@{peer} was refused: {tried}{hint}")]
     Authentication {
@@ -199,11 +173,26 @@ impl Error {
     /// The host key was not accepted.
     pub fn is_host_key(&self) -> bool {
         match self {
-            Self::HostKeyUnknown { .. } | Self::HostKeyChanged { .. } | Self::HostKeyRevoked { .. } => true,
+            Self::HostKeyUnknown(_) | Self::HostKeyChanged { .. } | Self::HostKeyRevoked(_) => true,
             Self::Jump { source, .. } => source.is_host_key(),
             _ => false,
         }
     }
+}
+
+/// A key that was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PresentedKey {
+    /// The name looked up.
+    pub host: String,
+    /// The key's algorithm.
+    pub algorithm: String,
+    /// Its fingerprint.
+    pub fingerprint: String,
+    /// The file that decided, or that would hold the key.
+    pub file: PathBuf,
+    /// The line that decided; 0 if there is none.
+    pub line: usize,
 }
 
 /// The phases of a connection, each with a deadline of its own.

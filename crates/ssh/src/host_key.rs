@@ -1,6 +1,6 @@
 //! Judges the key a server presents, before anything is sent to it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use russh::keys::PublicKeyOrCertificate;
@@ -8,7 +8,7 @@ use ssh_key::certificate::CertType;
 use ssh_key::{Certificate, HashAlg, PublicKey};
 
 use crate::known_hosts::{self, HostName, Known, Marker};
-use crate::{Error, HostKeyChecking, pattern};
+use crate::{Error, HostKeyChecking, PresentedKey, pattern};
 
 /// What is known about a host, and what to do with what is not.
 #[derive(Debug, Clone)]
@@ -60,15 +60,19 @@ impl HostKeyPolicy {
 
     fn refuse_revoked(&self, key: &PublicKey) -> Result<(), Error> {
         match self.known.of(Marker::Revoked).find(|entry| entry.key.key_data() == key.key_data()) {
-            Some(entry) => Err(Error::HostKeyRevoked {
-                host: self.host.name.clone(),
-                algorithm: key.algorithm().to_string(),
-                fingerprint: fingerprint(key),
-                file: entry.file.clone(),
-                line: entry.line,
-            }),
+            Some(entry) => Err(Error::HostKeyRevoked(self.presented(key, &entry.file, entry.line))),
             None => Ok(()),
         }
+    }
+
+    fn presented(&self, key: &PublicKey, file: &Path, line: usize) -> Box<PresentedKey> {
+        Box::new(PresentedKey {
+            host: self.host.name.clone(),
+            algorithm: key.algorithm().to_string(),
+            fingerprint: fingerprint(key),
+            file: file.to_owned(),
+            line,
+        })
     }
 
     fn certified(&self, certificate: &Certificate) -> bool {
@@ -87,12 +91,8 @@ impl HostKeyPolicy {
 
     fn changed(&self, key: &PublicKey, expected: &known_hosts::Entry) -> Result<Accepted, Error> {
         let error = Error::HostKeyChanged {
-            host: self.host.name.clone(),
-            algorithm: key.algorithm().to_string(),
-            presented: fingerprint(key),
+            presented: self.presented(key, &expected.file, expected.line),
             expected: format!("{} {}", expected.key.algorithm(), fingerprint(&expected.key)),
-            file: expected.file.clone(),
-            line: expected.line,
         };
         if self.checking == HostKeyChecking::No {
             let warning = format!("host key checking is off, so this is ignored and no password is sent: {error}");
@@ -103,12 +103,7 @@ impl HostKeyPolicy {
 
     fn unknown(&self, key: &PublicKey) -> Result<Accepted, Error> {
         if self.checking == HostKeyChecking::Yes {
-            return Err(Error::HostKeyUnknown {
-                host: self.host.name.clone(),
-                algorithm: key.algorithm().to_string(),
-                fingerprint: fingerprint(key),
-                file: self.user_file.clone(),
-            });
+            return Err(Error::HostKeyUnknown(self.presented(key, &self.user_file, 0)));
         }
         let warning = known_hosts::add(&self.user_file, &self.host.name, key, self.hash_names).err().map(|error| {
             format!(

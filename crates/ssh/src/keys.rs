@@ -16,8 +16,11 @@ use crate::settings::PassphraseSource;
 /// The key files of a run. Unlocking one takes a tenth of a second or a person, so it is done once and not once per host.
 #[derive(Debug, Default)]
 pub(crate) struct KeyStore {
-    unlocked: Mutex<HashMap<PathBuf, Arc<Mutex<Option<Arc<PrivateKey>>>>>>,
+    unlocked: Mutex<HashMap<PathBuf, Unlocked>>,
 }
+
+/// The place of one key; whoever comes first unlocks it, the others wait.
+type Unlocked = Arc<Mutex<Option<Arc<PrivateKey>>>>;
 
 /// What can be offered without unlocking anything.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! known_hosts files: plain, wildcard, negated and hashed names, `[host]:port`, `@cert-authority`, `@revoked`; several files.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -145,14 +145,20 @@ pub(crate) fn add(file: &Path, name: &str, key: &PublicKey, hashed: bool) -> io:
     }
     let mut handle = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file)?;
     handle.lock()?;
+    let mut text = Vec::new();
+    handle.read_to_end(&mut text)?;
+    let host = HostName { name: name.to_owned(), fallback: None };
+    let found = String::from_utf8_lossy(&text)
+        .lines()
+        .filter_map(|line| entry(line, &host))
+        .any(|(marker, found, _)| marker == Marker::Host && found.key_data() == key.key_data());
+    if found {
+        // Another connection to the same host was faster.
+        return Ok(());
+    }
     let mut line = String::new();
-    if handle.seek(SeekFrom::End(0))? > 0 {
-        handle.seek(SeekFrom::End(-1))?;
-        let mut last = [0];
-        handle.read_exact(&mut last)?;
-        if last != *b"\n" {
-            line.push('\n');
-        }
+    if text.last().is_some_and(|&last| last != b'\n') {
+        line.push('\n');
     }
     let names = if hashed { hashed_name(name)? } else { name.to_owned() };
     let key = PublicKey::new(key.key_data().clone(), "").to_openssh().map_err(io::Error::other)?;
@@ -209,8 +215,10 @@ mod tests {
         fs::write(&file, "# no newline at the end").unwrap();
         add(&file, "[web]:2222", &key, true).unwrap();
         add(&file, "db", &key, false).unwrap();
+        add(&file, "db", &key, false).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.contains("\n|1|") && !text.contains("web"), "{text}");
+        assert_eq!(text.lines().count(), 3, "{text}");
         let files = [file];
         assert_eq!(read(&files, &HostName::new("web", 2222, None)).unwrap().entries.len(), 1);
         assert_eq!(read(&files, &HostName::new("db", 22, None)).unwrap().entries.len(), 1);

@@ -25,7 +25,7 @@ mod stream;
 pub use channel::{Channel, ChannelInput, ChannelOutput, Exit, Output};
 pub use config::HostKeyChecking;
 pub use connect::{Connector, connect};
-pub use error::{Error, Phase};
+pub use error::{Error, Phase, PresentedKey};
 pub use secret::Secret;
 pub use session::Session;
 pub use settings::{ConfigFiles, Deadlines, Destination, PassphraseSource, Settings};

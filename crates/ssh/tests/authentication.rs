@@ -5,11 +5,11 @@
 mod support;
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{Agent, Sshd, available, keygen, output, run};
+use support::{Agent, Sshd, User, available, keygen, output, run};
 use windlass_ssh::{Connector, Exit, Secret, Settings, connect};
 
 #[tokio::test]
@@ -141,28 +141,4 @@ async fn several_proofs_if_the_server_wants_them() {
     let key_only = Settings { password: None, ..settings };
     let error = connect(&destination, &key_only).await.unwrap_err();
     assert!(error.to_string().contains("the server accepts password"), "{error}");
-}
-
-/// A throw-away account with the password `right horse`.
-struct User {
-    name: String,
-}
-
-impl User {
-    fn create() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("wl{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst));
-        run(Command::new("useradd").args(["--no-create-home", "--shell", "/bin/sh", &name]));
-        let mut child = Command::new("chpasswd").stdin(Stdio::piped()).spawn().unwrap();
-        use std::io::Write as _;
-        child.stdin.take().unwrap().write_all(format!("{name}:right horse\n").as_bytes()).unwrap();
-        assert!(child.wait().unwrap().success());
-        Self { name }
-    }
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        run(Command::new("userdel").args(["--force", &self.name]));
-    }
 }

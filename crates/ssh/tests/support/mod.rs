@@ -3,10 +3,12 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use std::fs;
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use windlass_ssh::{ConfigFiles, Destination, HostKeyChecking, Output, Session, Settings};
@@ -163,4 +165,27 @@ pub async fn output(session: &Session, command: &str, input: &[u8]) -> (String, 
     let stderr = String::from_utf8_lossy(&stderr);
     let stderr = stderr.split_inclusive('\n').filter(|line| !line.starts_with("debug1: ")).collect();
     (String::from_utf8_lossy(&stdout).into_owned(), stderr, exit)
+}
+
+/// A throw-away account with the password `right horse`.
+pub struct User {
+    pub name: String,
+}
+
+impl User {
+    pub fn create() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("wl{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst));
+        run(Command::new("useradd").args(["--no-create-home", "--shell", "/bin/sh", &name]));
+        let mut child = Command::new("chpasswd").stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(format!("{name}:right horse\n").as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        Self { name }
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        run(Command::new("userdel").args(["--force", &self.name]));
+    }
 }
