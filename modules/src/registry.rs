@@ -4,6 +4,16 @@ use crate::Module;
 
 /// Every built-in module, by topic.
 pub const MODULES: &[&dyn Module] = &[
+    // Archives.
+    &crate::archive::unarchive::Unarchive,
+    // Network.
+    &crate::net::get_url::GetUrl,
+    &crate::net::uri::Uri,
+    &crate::net::wait_for::WaitFor,
+    // Texts.
+    &crate::text::blockinfile::BlockInFile,
+    &crate::text::lineinfile::LineInFile,
+    &crate::text::replace::Replace,
     // Commands.
     &crate::commands::command::Command,
     &crate::commands::script::Script,
@@ -38,10 +48,6 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::system::systemd::Systemd,
     &crate::system::timezone::Timezone,
     &crate::system::user::User,
-    // Archives.
-    &crate::archive::unarchive::Unarchive,
-    // Network.
-    &crate::net::get_url::GetUrl,
 ];
 
 /// The module that answers to this name, short or fully qualified.

@@ -441,7 +441,7 @@ fn by_way_of(
 }
 
 /// The file name of a `Content-Disposition`, without any directories.
-fn file_name_of(header: &str) -> Option<String> {
+pub(super) fn file_name_of(header: &str) -> Option<String> {
     let parameter = |name: &str| {
         header.split(';').skip(1).find_map(|part| {
             let (key, value) = part.trim().split_once('=')?;

@@ -3,11 +3,15 @@
 mod address;
 mod certificates;
 mod client;
+mod connections;
 mod credentials;
 mod digest_file;
+mod form;
 pub mod get_url;
 mod options;
 mod proxy;
 mod resolve;
+pub mod uri;
+pub mod wait_for;
 
 pub(crate) use get_url::download;

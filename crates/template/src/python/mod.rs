@@ -5,11 +5,12 @@ pub(crate) mod number;
 pub(crate) mod order;
 pub(crate) mod percent;
 pub(crate) mod random;
-pub(crate) mod regex;
 pub(crate) mod time;
 pub(crate) mod version;
 
 mod text;
+
+pub(crate) use windlass_python_regex as regex;
 
 pub(crate) use text::float;
 pub use text::{repr, text, truth, type_name};

@@ -9,19 +9,22 @@ use std::sync::{Arc, Mutex, OnceLock};
 mod syntax;
 mod template;
 
-pub(crate) use template::Template;
+pub use template::Template;
 
-/// Python's `re.IGNORECASE`, `re.MULTILINE` and where a match may stand.
+/// How a pattern is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Flags {
-    pub(crate) ignore_case: bool,
-    pub(crate) multi_line: bool,
-    pub(crate) anchor: Anchor,
+pub struct Flags {
+    /// Python's `re.IGNORECASE`.
+    pub ignore_case: bool,
+    /// Python's `re.MULTILINE`.
+    pub multi_line: bool,
+    /// Where a match may stand.
+    pub anchor: Anchor,
 }
 
 /// Where a match may stand: `search`, `match` or `fullmatch`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Anchor {
+pub enum Anchor {
     /// Anywhere.
     #[default]
     Search,
@@ -33,7 +36,7 @@ pub(crate) enum Anchor {
 
 /// A compiled Python pattern.
 #[derive(Debug)]
-pub(crate) struct Pattern {
+pub struct Pattern {
     plain: Engine,
     /// The same pattern for a text that ends with a newline, before which Python's `$` also matches.
     before_newline: Option<Engine>,
@@ -47,31 +50,36 @@ enum Engine {
 
 /// One match: the byte range of each group, the whole match first.
 #[derive(Clone, Debug)]
-pub(crate) struct Match<'t> {
+pub struct Match<'t> {
     text: &'t str,
     groups: Vec<Option<(usize, usize)>>,
 }
 
 impl<'t> Match<'t> {
     /// Where the whole match starts.
-    pub(crate) fn start(&self) -> usize {
+    pub fn start(&self) -> usize {
         self.groups.first().copied().flatten().map_or(0, |range| range.0)
     }
 
     /// Where the whole match ends.
-    pub(crate) fn end(&self) -> usize {
+    pub fn end(&self) -> usize {
         self.groups.first().copied().flatten().map_or(0, |range| range.1)
     }
 
     /// The text of a group; none if there is no such group or it took no part.
-    pub(crate) fn group(&self, index: usize) -> Option<&'t str> {
-        let (start, end) = self.groups.get(index).copied().flatten()?;
+    pub fn group(&self, index: usize) -> Option<&'t str> {
+        let (start, end) = self.range(index)?;
         self.text.get(start..end)
+    }
+
+    /// The bytes of the text where a group matched.
+    pub fn range(&self, index: usize) -> Option<(usize, usize)> {
+        self.groups.get(index).copied().flatten()
     }
 }
 
-/// The compiled pattern, from the cache if it was compiled before. The error is a sentence.
-pub(crate) fn compile(pattern: &str, flags: Flags) -> Result<Arc<Pattern>, String> {
+/// The compiled pattern, from the cache if it was compiled before. The error is a sentence without its end.
+pub fn compile(pattern: &str, flags: Flags) -> Result<Arc<Pattern>, String> {
     type Cache = Mutex<HashMap<(String, Flags), Arc<Pattern>>>;
     const CACHED_PATTERNS: usize = 512;
     static CACHE: OnceLock<Cache> = OnceLock::new();
@@ -125,12 +133,12 @@ impl Pattern {
     }
 
     /// The first match at or after a byte position.
-    pub(crate) fn find_at<'t>(&self, text: &'t str, position: usize) -> Result<Option<Match<'t>>, String> {
+    pub fn find_at<'t>(&self, text: &'t str, position: usize) -> Result<Option<Match<'t>>, String> {
         self.engine(text).find_at(text, position)
     }
 
     /// Whether there is a match.
-    pub(crate) fn is_match(&self, text: &str) -> Result<bool, String> {
+    pub fn is_match(&self, text: &str) -> Result<bool, String> {
         match self.engine(text) {
             Engine::Linear(regex) => Ok(regex.is_match(text)),
             Engine::Backtracking(_) => Ok(self.find_at(text, 0)?.is_some()),
@@ -138,7 +146,7 @@ impl Pattern {
     }
 
     /// All matches that do not overlap. As in Python, an empty match may follow directly after another match.
-    pub(crate) fn find_all<'t>(&self, text: &'t str, limit: usize) -> Result<Vec<Match<'t>>, String> {
+    pub fn find_all<'t>(&self, text: &'t str, limit: usize) -> Result<Vec<Match<'t>>, String> {
         let mut found = Vec::new();
         let mut position = 0;
         while position <= text.len() && found.len() < limit {
@@ -153,15 +161,23 @@ impl Pattern {
     }
 
     /// The number of a named group.
-    pub(crate) fn group_number(&self, name: &str) -> Option<usize> {
+    pub fn group_number(&self, name: &str) -> Option<usize> {
         match &self.plain {
             Engine::Linear(regex) => regex.capture_names().position(|group| group == Some(name)),
             Engine::Backtracking(regex) => regex.capture_names().position(|group| group == Some(name)),
         }
     }
 
+    /// The names of the groups, the whole match first.
+    pub fn group_names(&self) -> Vec<Option<&str>> {
+        match &self.plain {
+            Engine::Linear(regex) => regex.capture_names().collect(),
+            Engine::Backtracking(regex) => regex.capture_names().collect(),
+        }
+    }
+
     /// How many groups the pattern has.
-    pub(crate) fn group_count(&self) -> usize {
+    pub fn group_count(&self) -> usize {
         match &self.plain {
             Engine::Linear(regex) => regex.captures_len() - 1,
             Engine::Backtracking(regex) => regex.captures_len() - 1,
@@ -169,7 +185,7 @@ impl Pattern {
     }
 
     /// `re.sub`: the text with its first `limit` matches replaced, and how many there were.
-    pub(crate) fn replace(&self, text: &str, template: &Template, limit: usize) -> Result<(String, usize), String> {
+    pub fn replace(&self, text: &str, template: &Template, limit: usize) -> Result<(String, usize), String> {
         let matches = self.find_all(text, limit)?;
         let mut out = String::with_capacity(text.len());
         let mut done = 0;
@@ -215,7 +231,7 @@ impl Engine {
 }
 
 /// `re.escape`: every character that means something in a pattern gets a backslash.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         if "()[]{}?*+-|^$\\.&~# \t\n\r\u{b}\u{c}".contains(character) {

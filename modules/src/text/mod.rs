@@ -1,4 +1,11 @@
-//! Texts as Python sees them.
+//! Texts as Python sees them, and modules that change parts of them.
+
+pub mod blockinfile;
+mod edit;
+pub mod lineinfile;
+pub mod replace;
+
+pub(crate) use edit::Text;
 
 /// The lines of a text, split at every line boundary that Python's `str.splitlines` knows.
 pub fn lines(text: &str) -> Vec<String> {

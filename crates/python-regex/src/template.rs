@@ -4,7 +4,7 @@ use super::{Match, Pattern};
 
 /// A parsed replacement text.
 #[derive(Clone, Debug)]
-pub(crate) struct Template {
+pub struct Template {
     pieces: Vec<Piece>,
 }
 
@@ -16,7 +16,7 @@ enum Piece {
 
 impl Template {
     /// Reads a replacement text; a group that the pattern does not have is an error.
-    pub(crate) fn parse(text: &str, pattern: &Pattern) -> Result<Template, String> {
+    pub fn parse(text: &str, pattern: &Pattern) -> Result<Template, String> {
         let fail = |reason: String| format!("the replacement '{text}' is not valid: {reason}");
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -97,7 +97,7 @@ impl Template {
     }
 
     /// Appends the replacement for one match. A group that took no part gives nothing.
-    pub(super) fn expand(&self, matched: &Match<'_>, out: &mut String) {
+    pub fn expand(&self, matched: &Match<'_>, out: &mut String) {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.push_str(text),

@@ -1,0 +1,199 @@
+//! A file whose text is changed in part.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Args, Diff, Failure, Host, Plan,
+    files::{
+        attributes::{Attributes, diff_of},
+        backup,
+        mode::masked,
+        staged::{FRESH_FILE, Staged},
+        write::validate,
+    },
+    process::reason,
+};
+
+/// What a message says when more than the text changes.
+const ATTRIBUTES_CHANGED: &str = "ownership, perms or SE linux context changed";
+
+/// A text of a file. One that is no UTF-8 is kept byte by byte, each as a character of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) text: String,
+    bytewise: bool,
+}
+
+impl Text {
+    pub(crate) fn of(bytes: Vec<u8>) -> Text {
+        match String::from_utf8(bytes) {
+            Ok(text) => Text { text, bytewise: false },
+            Err(error) => Text { text: error.as_bytes().iter().map(|byte| char::from(*byte)).collect(), bytewise: true },
+        }
+    }
+
+    /// A text of the task, as it is found in this one.
+    pub(crate) fn own(&self, text: &str) -> String {
+        if self.bytewise { text.bytes().map(char::from).collect() } else { text.to_owned() }
+    }
+
+    /// The bytes of a text that is made of this one.
+    pub(super) fn bytes(&self, text: &str) -> Vec<u8> {
+        if self.bytewise {
+            // Every character came from a byte.
+            text.chars().map(|character| u8::try_from(u32::from(character)).unwrap_or(b'?')).collect()
+        } else {
+            text.as_bytes().to_vec()
+        }
+    }
+}
+
+/// A file that is there, or may be made.
+pub(super) struct Edit {
+    /// The path as the task has it.
+    path: PathBuf,
+    attributes: Attributes,
+    backup: bool,
+    validate: Option<String>,
+    /// The result's key for the backup, and whether it is there without one.
+    backup_key: &'static str,
+    always_backup_key: bool,
+    pub(super) exists: bool,
+    pub(super) before: Text,
+}
+
+impl Edit {
+    /// Reads the file of the option `path`.
+    pub(super) fn of(args: &Args, host: &Host) -> Result<Edit, Failure> {
+        let path = PathBuf::from(args.required("path")?);
+        if path.is_dir() {
+            return Err(Failure::new(format!("Path {} is a directory !", path.display())).with("rc", 256));
+        }
+        let exists = path.exists();
+        let bytes = if exists { fs::read(&path) } else { Ok(Vec::new()) };
+        let bytes = bytes.map_err(|error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error))))?;
+        let command = args.str("validate").map(str::to_owned);
+        if let Some(command) = command.as_deref().filter(|command| !command.contains("%s")) {
+            return Err(Failure::new(format!("validate must contain %s: {command}")));
+        }
+        Ok(Edit {
+            attributes: Attributes::of(args, host)?,
+            backup: args.bool("backup"),
+            validate: command,
+            backup_key: "backup_file",
+            always_backup_key: false,
+            before: Text::of(bytes),
+            exists,
+            path,
+        })
+    }
+
+    /// The backup's name is in this key of every result.
+    pub(super) fn with_backup_key(self, key: &'static str) -> Edit {
+        Edit { backup_key: key, always_backup_key: true, ..self }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Fails, or lets the task make it, if the file is not there.
+    pub(super) fn need(&self, create: bool, what: &str) -> Result<(), Failure> {
+        if self.exists || create {
+            return Ok(());
+        }
+        Err(Failure::new(format!("{what} {} does not exist !", self.path.display())).with("rc", 257))
+    }
+
+    /// The plan that gives the file this text, and the message of what is done to it.
+    pub(super) fn plan(self, after: &str, msg: &str, host: &Host) -> Result<Plan, Failure> {
+        let changes = if self.exists { self.attributes.changes(&self.path, true)? } else { Vec::new() };
+        let rewrite = !self.exists && !msg.is_empty() || self.exists && after != self.before.text;
+        let fresh = !self.exists && rewrite && self.attributes.bits(None, FRESH_FILE, false)? != masked(FRESH_FILE);
+        let mut message = msg.to_owned();
+        if !changes.is_empty() || fresh && !host.check() {
+            message = if rewrite { format!("{msg} and {ATTRIBUTES_CHANGED}") } else { ATTRIBUTES_CHANGED.to_owned() };
+        }
+        let diff = host.diff().then(|| self.diff(after));
+        let attribute_diff = (host.diff() && !changes.is_empty()).then(|| {
+            let name = format!("{} (file attributes)", self.path.display());
+            Diff { before_header: Some(name.clone()), after_header: Some(name), ..diff_of(&self.path, &changes) }
+        });
+        let warnings = self.attributes.warnings();
+        let (key, always) = (self.backup_key, self.always_backup_key);
+        let mut plan = if rewrite || !changes.is_empty() {
+            let bytes = rewrite.then(|| self.before.bytes(after));
+            Plan::change(move |host, outcome| {
+                if let Some(copy) = self.write(bytes.as_deref(), host)? {
+                    outcome.set(self.backup_key, copy.display().to_string());
+                }
+                Ok(())
+            })
+        } else {
+            Plan::unchanged()
+        };
+        plan = plan.with("msg", message);
+        if always {
+            plan = plan.with(key, "");
+        }
+        for diff in diff.into_iter().chain(attribute_diff) {
+            plan = plan.with_diff(diff);
+        }
+        Ok(warnings.into_iter().fold(plan, Plan::with_warning))
+    }
+
+    fn diff(&self, after: &str) -> Diff {
+        Diff::of(&format!("{} (content)", self.path.display()), self.before.text.as_str(), after)
+    }
+
+    /// Writes the new content, if there is one, and gives the file its attributes; the answer is the backup.
+    fn write(&self, bytes: Option<&[u8]>, host: &Host) -> Result<Option<PathBuf>, Failure> {
+        let mut copy = None;
+        if let Some(bytes) = bytes {
+            // What a link points to is replaced, not the link.
+            let real = if self.exists { self.path.canonicalize().unwrap_or_else(|_| self.path.clone()) } else { self.path.clone() };
+            if let Some(parent) = real.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists()) {
+                fs::create_dir_all(parent)
+                    .map_err(|error| Failure::new(format!("Error creating {}: {}.", parent.display(), reason(&error))))?;
+            }
+            let mut staged = Staged::beside(&real, &self.attributes)?;
+            let written = staged.file().write_all(bytes);
+            written.map_err(|error| Failure::new(format!("{} could not be written: {}.", real.display(), reason(&error))))?;
+            validate(self.validate.as_deref(), staged.path(), host)?;
+            if self.backup {
+                copy = backup::make(&real)?;
+            }
+            staged.commit(&self.attributes)?;
+        }
+        self.attributes.apply(&self.path, true)?;
+        Ok(copy)
+    }
+}
+
+/// The lines of a text with their ends; only a newline ends one.
+pub(super) fn lines_with_ends(text: &str) -> Vec<String> {
+    text.split_inclusive('\n').map(str::to_owned).collect()
+}
+
+/// A line without its end.
+pub(super) fn bare(line: &str) -> &str {
+    line.trim_end_matches(['\r', '\n'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_survive() {
+        let text = Text::of(vec![b'a', 0xff, b'\n']);
+        assert_eq!(text.bytes(&text.text), [b'a', 0xff, b'\n']);
+        assert_eq!(text.bytes(&text.own("é")), "é".as_bytes());
+        let text = Text::of("é".into());
+        assert_eq!((text.own("ü").as_str(), text.bytes("ü").as_slice()), ("ü", "ü".as_bytes()));
+    }
+}

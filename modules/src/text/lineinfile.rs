@@ -1,0 +1,247 @@
+//! `lineinfile`: one line of a file.
+
+use windlass_python_regex::{Flags, Pattern, Template, compile};
+
+use super::edit::{Edit, bare, lines_with_ends};
+use crate::{
+    Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    files::write::{BACKUP, VALIDATE},
+    with_attributes,
+};
+
+/// The `lineinfile` module.
+pub struct LineInFile;
+
+static SPEC: Spec = Spec {
+    name: "lineinfile",
+    summary: "Have a line in a file, or have it not",
+    description: &[
+        "Looks for a line by `regexp` or `search_string` and makes it `line`; the last one that fits, or with `firstmatch` the first. If none fits \
+         and the file has no such line yet, the line is added: after `insertafter`, before `insertbefore`, or at the end.",
+        "With `state: absent` every line that fits goes away.",
+        "Regular expressions are Python's.",
+    ],
+    options: with_attributes![
+        Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "destfile", "name"]),
+        Opt::new("state", Kind::Str, "Whether the line shall be there.").choices(&["absent", "present"]).default("\"present\""),
+        Opt::new("regexp", Kind::Str, "What to look for in each line. It should fit `line` too, or every run may add one.")
+            .aliases(&["regex"]),
+        Opt::new("search_string", Kind::Str, "A text to look for in each line, as it is."),
+        Opt::new("line", Kind::Str, "The line. With `backrefs` it may refer to groups of `regexp`, as in `\\1` and `\\g<name>`.")
+            .aliases(&["value"]),
+        Opt::new("backrefs", Kind::Bool, "Fill groups of `regexp` into `line`. If nothing fits, the file stays as it is.")
+            .default("false"),
+        Opt::new("insertafter", Kind::Str, "A new line goes after the last line that fits this pattern, or to the end (`EOF`)."),
+        Opt::new("insertbefore", Kind::Str, "A new line goes before the last line that fits this pattern, or to the beginning (`BOF`)."),
+        Opt::new("create", Kind::Bool, "Make the file if it is not there.").default("false"),
+        BACKUP,
+        Opt::new("firstmatch", Kind::Bool, "Take the first line that fits instead of the last.").default("false"),
+        VALIDATE,
+    ],
+    mutually_exclusive: &[&["insertbefore", "insertafter"], &["regexp", "search_string"], &["backrefs", "search_string"]],
+    examples: "- name: Nobody logs in as root\n  ansible.builtin.lineinfile:\n    path: /etc/ssh/sshd_config\n    \
+               regexp: '^#?PermitRootLogin '\n    line: PermitRootLogin no\n    validate: /usr/sbin/sshd -t -f %s\n\n\
+               - name: A module is loaded at boot\n  ansible.builtin.lineinfile:\n    path: /etc/modules-load.d/net.conf\n    \
+               line: br_netfilter\n    create: true\n    mode: '0644'\n",
+    returns: &[
+        Return { name: "msg", kind: "str", when: "always", doc: "What was done." },
+        Return { name: "found", kind: "int", when: "state is absent", doc: "How many lines went away." },
+        Return { name: "backup", kind: "str", when: "always", doc: "The old file, or an empty text." },
+    ],
+    ..Spec::EMPTY
+};
+
+/// How a line is looked for.
+enum Search {
+    Pattern(std::sync::Arc<Pattern>),
+    Text(String),
+    Nothing,
+}
+
+impl Module for LineInFile {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let plan = plan(args, host)?;
+        let empty = ["regexp", "search_string"].into_iter().find(|name| args.str(name) == Some(""));
+        Ok(match empty {
+            Some(name) => plan.with_warning(format!(
+                "The option {name} is empty and so fits every line; the last one may be replaced. If that is meant, write '^' as regexp."
+            )),
+            None => plan,
+        })
+    }
+}
+
+fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
+    let edit = Edit::of(args, host)?.with_backup_key("backup");
+    let line = args.str("line");
+    if args.str("state") == Some("absent") {
+        if line.is_none() && args.str("regexp").is_none() && args.str("search_string").is_none() {
+            return Err(Failure::new("one of line, search_string, or regexp is required with state=absent"));
+        }
+        return absent(edit, args, host);
+    }
+    if args.bool("backrefs") && args.str("regexp").is_none() {
+        return Err(Failure::new("regexp is required with backrefs=true"));
+    }
+    let line = line.ok_or_else(|| Failure::new("line is required with state=present"))?;
+    edit.need(args.bool("create"), "Destination")?;
+    present(edit, line, args, host)
+}
+
+fn absent(edit: Edit, args: &Args, host: &Host) -> Result<Plan, Failure> {
+    if !edit.exists {
+        return Ok(Plan::unchanged().with("msg", "file not present"));
+    }
+    let search = Search::of(args, &edit)?;
+    let line = edit.before.own(args.str("line").unwrap_or_default());
+    let lines = lines_with_ends(&edit.before.text);
+    let mut kept = String::new();
+    let mut found = 0;
+    for current in &lines {
+        let fits = match search {
+            Search::Nothing => bare(current) == line,
+            _ => search.fits(current)?,
+        };
+        if fits {
+            found += 1;
+        } else {
+            kept.push_str(current);
+        }
+    }
+    let msg = if found > 0 { format!("{found} line(s) removed") } else { String::new() };
+    Ok(edit.plan(&kept, &msg, host)?.with("found", found))
+}
+
+fn present(edit: Edit, line: &str, args: &Args, host: &Host) -> Result<Plan, Failure> {
+    let line = edit.before.own(line);
+    let mut lines = lines_with_ends(&edit.before.text);
+    let search = Search::of(args, &edit)?;
+    let first = args.bool("firstmatch");
+    let msg = match last_or_first(&lines, first, |current| search.fits(current))? {
+        Some(index) => {
+            let current = lines.get(index).cloned().unwrap_or_default();
+            let mut new = match &search {
+                Search::Pattern(pattern) if args.bool("backrefs") => expanded(pattern, &current, &line)?,
+                _ => line,
+            };
+            if !new.ends_with('\n') {
+                new.push('\n');
+            }
+            replace(&mut lines, index, new)
+        }
+        None => unmatched(&mut lines, &line, &edit, args, first)?,
+    };
+    edit.plan(&lines.concat(), msg, host)
+}
+
+fn replace(lines: &mut [String], index: usize, new: String) -> &'static str {
+    match lines.get_mut(index) {
+        Some(current) if *current != new => {
+            *current = new;
+            "line replaced"
+        }
+        _ => "",
+    }
+}
+
+/// No line fits: the same line may be there nevertheless, otherwise it is added.
+fn unmatched(lines: &mut Vec<String>, line: &str, edit: &Edit, args: &Args, first: bool) -> Result<&'static str, Failure> {
+    let (after, before) = (args.str("insertafter"), args.str("insertbefore"));
+    let anchor = match (after, before) {
+        (Some("BOF" | "EOF"), _) | (None, Some("BOF") | None) => None,
+        (Some(pattern), _) | (None, Some(pattern)) => Some(compiled(&edit.before.own(pattern))?),
+    };
+    let mut same = None;
+    let mut place = None;
+    for (index, current) in lines.iter().enumerate() {
+        if bare(current) == line {
+            same = Some(index);
+        } else if let Some(pattern) = &anchor
+            && pattern.is_match(current)?
+        {
+            place = Some(index);
+            if first {
+                break;
+            }
+        }
+    }
+    let new = format!("{line}\n");
+    if let Some(index) = same {
+        return Ok(replace(lines, index, new));
+    }
+    if args.bool("backrefs") {
+        return Ok("");
+    }
+    let index = match place {
+        _ if after == Some("BOF") || before == Some("BOF") => 0,
+        Some(index) if after.is_some() => index + 1,
+        Some(index) => index,
+        None => lines.len(),
+    };
+    // The line at which a break of the search ended may be followed by the line already.
+    if after.is_some() && place.is_some() && lines.get(index).is_some_and(|next| bare(next) == line) {
+        return Ok("");
+    }
+    if index == lines.len()
+        && let Some(last) = lines.last_mut()
+        && !last.ends_with(['\n', '\r'])
+    {
+        last.push('\n');
+    }
+    lines.insert(index, new);
+    Ok("line added")
+}
+
+/// The line that `line` comes to with the groups of the match filled in.
+fn expanded(pattern: &Pattern, current: &str, line: &str) -> Result<String, Failure> {
+    let template = Template::parse(line, pattern).map_err(|message| Failure::new(format!("{message}.")))?;
+    let mut out = String::new();
+    if let Some(matched) = pattern.find_at(current, 0)? {
+        template.expand(&matched, &mut out);
+    }
+    Ok(out)
+}
+
+fn last_or_first(
+    lines: &[String],
+    first: bool,
+    fits: impl Fn(&str) -> Result<bool, Failure>,
+) -> Result<Option<usize>, Failure> {
+    let mut found = None;
+    for (index, line) in lines.iter().enumerate() {
+        if fits(line)? {
+            found = Some(index);
+            if first {
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A pattern of the task.
+pub(super) fn compiled(pattern: &str) -> Result<std::sync::Arc<Pattern>, Failure> {
+    compile(pattern, Flags::default()).map_err(|message| Failure::new(format!("{message}.")))
+}
+
+impl Search {
+    fn of(args: &Args, edit: &Edit) -> Result<Search, Failure> {
+        Ok(match (args.str("regexp"), args.str("search_string")) {
+            (Some(pattern), _) => Search::Pattern(compiled(&edit.before.own(pattern))?),
+            (None, Some(text)) => Search::Text(edit.before.own(text)),
+            (None, None) => Search::Nothing,
+        })
+    }
+
+    fn fits(&self, line: &str) -> Result<bool, Failure> {
+        match self {
+            Search::Pattern(pattern) => Ok(pattern.is_match(line)?),
+            Search::Text(text) => Ok(line.contains(text.as_str())),
+            Search::Nothing => Ok(false),
+        }
+    }
+}
