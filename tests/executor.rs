@@ -275,7 +275,7 @@ async fn directories_that_do_not_execute_are_passed_over() {
     let target = Arc::new(Target { remote_tmp: noexec.display().to_string(), ..target(&sshd) });
     let pool = pool();
     let answer = pool.run(&target, call("ping", json!({}))).await;
-    let found: Vec<_> = fs::read_dir(noexec.join(".windlass-0")).unwrap().collect();
+    let found: Vec<_> = fs::read_dir(&noexec).unwrap().collect();
     pool.close().await;
     run(Command::new("umount").arg(&noexec));
     answer.unwrap();
@@ -319,7 +319,7 @@ async fn a_full_directory_is_passed_over() {
     let target = Arc::new(Target { remote_tmp: full.display().to_string(), ..target(&sshd) });
     let pool = pool();
     let answer = pool.run(&target, call("ping", json!({}))).await;
-    let left: Vec<_> = fs::read_dir(full.join(".windlass-0")).unwrap().collect();
+    let left: Vec<_> = fs::read_dir(&full).unwrap().collect();
     pool.close().await;
     run(Command::new("umount").arg(&full));
     answer.unwrap();

@@ -40,13 +40,14 @@ right() {
 };
 start() { exec "$d/$n" serve "$w"; };
 places() { for b in "$t" "$HOME/.cache" /var/tmp /tmp "$XDG_RUNTIME_DIR" "/run/user/$u" /dev/shm; do "$1" "$b" && return 0; done; return 1; };
-cached() { usable "$1" && [ -f "$d/$n" ] && [ -x "$d/$n" ] && right "$d/$n"; };
+cached() { [ -d "$1/.windlass-$u" ] && usable "$1" && [ -f "$d/$n" ] && [ -x "$d/$n" ] && right "$d/$n"; };
 fit() {
   usable "$1" || return 1;
   p="$d/.probe-$$-$w";
   if { printf "#%s/bin/sh\nexit 0\n" "$(printf "\041")" >"$p"; } 2>/dev/null && chmod 700 "$p"; then
     "$p" 2>/dev/null && s=0 || s=1; rm -f "$p"; [ $s = 0 ] && return 0; tried="$tried $1 (noexec)";
   else rm -f "$p"; tried="$tried $1 (cannot be written)"; fi;
+  rmdir "$d" 2>/dev/null;
   return 1;
 };
 if places cached; then start; fi;
@@ -54,7 +55,7 @@ tried=;
 places fit || fail "no directory takes and executes the executor; tried:$tried";
 f="$d/.upload-$$-$w";
 printf "\nwindlass-need-%s %s %s\n" "$w" "$m" "$b";
-e=$( { head -c "$z" | gzip -dc >"$f"; } 2>&1 ) || { rm -f "$f"; fail "the executor could not be written to $d: $e"; };
+e=$( { head -c "$z" | gzip -dc >"$f"; } 2>&1 ) || { rm -f "$f"; rmdir "$d" 2>/dev/null; fail "the executor could not be written to $d: $e"; };
 chmod 700 "$f";
 right "$f" || { rm -f "$f"; fail "the executor did not arrive whole in $d"; };
 mv -f "$f" "$d/$n" || fail "the executor could not be renamed in $d";
