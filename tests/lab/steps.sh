@@ -36,7 +36,7 @@ recap() {
 
 hosts_start() {
   "$windlass" lab down || true
-  "$windlass" lab up --nodes 3 --memory 3G --mount "$cache/artifacts:/opt/artifacts" &&
+  "$windlass" lab up --nodes 3 --memory 3G --mount "$cache/artifacts:$cache/artifacts" &&
     "$windlass" lab inventory --format yaml > "$inventory/hosts.yml"
 }
 
