@@ -105,7 +105,7 @@ impl TaskOnHost {
             }
         };
         let ignore = |name: &str| {
-            self.task.keyword(name).is_some_and(|node| context.render(node).is_ok_and(|value| truth(&value)))
+            self.task.keyword(name).is_some_and(|node| crate::vars::render(&context, node).is_ok_and(|value| truth(&value)))
         };
         let ignored =
             (result.failed() && ignore("ignore_errors")) || (result.is_unreachable() && ignore("ignore_unreachable"));
@@ -159,7 +159,7 @@ impl TaskOnHost {
             let ignored = self
                 .task
                 .keyword("ignore_errors")
-                .is_some_and(|node| item_context.render(node).is_ok_and(|value| truth(&value)));
+                .is_some_and(|node| crate::vars::render(&item_context, node).is_ok_and(|value| truth(&value)));
             self.send_result(&result, delegate.as_deref(), Some(label), false, ignored, no_log);
             let lost = result.is_unreachable();
             results.push(result.to_value());
@@ -181,7 +181,7 @@ impl TaskOnHost {
             (None, None) => return Ok(None),
             (Some((lookup, terms)), _) => self.lookup_items(context, lookup, terms)?,
             (None, Some(node)) => {
-                let value = context.render(node)?;
+                let value = crate::vars::render(context, node)?;
                 if value.kind() != minijinja::value::ValueKind::Seq
                     && value.kind() != minijinja::value::ValueKind::Iterable
                 {
@@ -197,7 +197,7 @@ impl TaskOnHost {
         let field = |name: &str| -> Result<Option<Value>, Failure> {
             match control.and_then(|map| map.get(name)) {
                 None => Ok(None),
-                Some(node) => Ok(Some(context.render(node)?)),
+                Some(node) => Ok(Some(crate::vars::render(context, node)?)),
             }
         };
         Ok(Some(Loop {
@@ -212,7 +212,7 @@ impl TaskOnHost {
     }
 
     fn lookup_items(&self, context: &Context, lookup: &str, terms: &Node) -> Result<Vec<Value>, Failure> {
-        let rendered = context.render(terms)?;
+        let rendered = crate::vars::render(context, terms)?;
         let terms: Vec<Value> = match rendered.kind() {
             minijinja::value::ValueKind::Seq => rendered.try_iter().into_iter().flatten().collect(),
             _ => vec![rendered],
@@ -225,8 +225,7 @@ impl TaskOnHost {
             return "(censored due to no_log)".to_owned();
         }
         match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
-            Some(node) => context
-                .render(node)
+            Some(node) => crate::vars::render(context, node)
                 .map(|value| windlass_template::text(&value))
                 .unwrap_or_else(|_| context.render_tolerant(node)),
             None => windlass_template::text(item),
@@ -239,7 +238,7 @@ impl TaskOnHost {
         let around = self.task.frame.chain().map(|frame| &frame.keywords);
         for keywords in std::iter::once(&self.task.keywords).chain(around) {
             for node in keywords.list("notify") {
-                match context.render(&node) {
+                match crate::vars::render(context, &node) {
                     Ok(value) if value.kind() == minijinja::value::ValueKind::Seq => {
                         names.extend(value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)));
                     }

@@ -108,7 +108,7 @@ impl TaskOnHost {
             let node = match name.as_str() {
                 "apply" => node.clone(),
                 _ => {
-                    let value = context.render(node)?;
+                    let value = crate::vars::render(context, node)?;
                     if windlass_template::is_omit(&value) {
                         continue;
                     }

@@ -91,7 +91,7 @@ impl TaskOnHost {
             match task.keyword(name) {
                 None => Ok(None),
                 Some(node) => {
-                    let value = context.render(node)?;
+                    let value = crate::vars::render(context, node)?;
                     Ok(Some(value).filter(|value| !is_omit(value) && !value.is_none()).map(|value| truth(&value)))
                 }
             }
@@ -100,7 +100,7 @@ impl TaskOnHost {
             match task.keyword(name) {
                 None => Ok(None),
                 Some(node) => {
-                    let value = context.render(node)?;
+                    let value = crate::vars::render(context, node)?;
                     if is_omit(&value) || value.is_none() {
                         return Ok(None);
                     }
@@ -162,7 +162,7 @@ impl TaskOnHost {
         let delay = match task.keywords.get("delay") {
             None => 5.0,
             Some(node) => {
-                let value = context.render(node)?;
+                let value = crate::vars::render(context, node)?;
                 value
                     .as_str()
                     .and_then(|text| text.trim().parse().ok())
@@ -263,7 +263,7 @@ impl TaskOnHost {
             args.extend(defaults);
         }
         if let Some(node) = &task.args_template {
-            let value = context.render(node)?;
+            let value = crate::vars::render(context, node)?;
             for key in value.try_iter().into_iter().flatten() {
                 if let (Some(name), Ok(item)) = (key.as_str(), value.get_item(&key)) {
                     args.insert(name.into(), item);
@@ -275,7 +275,7 @@ impl TaskOnHost {
             let value = if is_expression(action, &name) && name.as_ref() != "argument_spec" {
                 Value::from(())
             } else {
-                context.render(node)?
+                crate::vars::render(context, node)?
             };
             if is_omit(&value) {
                 args.shift_remove(&name);
@@ -308,7 +308,7 @@ impl TaskOnHost {
                     if crate::playbook::short_name(name.as_str().unwrap_or_default()) != self.task.short_action() {
                         continue;
                     }
-                    let value = context.render(defaults)?;
+                    let value = crate::vars::render(context, defaults)?;
                     let entries = value
                         .try_iter()
                         .into_iter()
@@ -324,7 +324,7 @@ impl TaskOnHost {
     /// The host the task is done on, if it is another.
     fn delegate(&self, context: &Context) -> Result<Option<String>, Failure> {
         let Some(node) = self.task.keyword("delegate_to") else { return Ok(None) };
-        let value = context.render(node)?;
+        let value = crate::vars::render(context, node)?;
         if is_omit(&value) {
             return Ok(None);
         }
@@ -355,7 +355,7 @@ impl TaskOnHost {
                 // Keywords are the task's own and see its variables; the variables of the connection are the other host's.
                 let rendered = |name: &str| {
                     let node = keyword(name)?;
-                    let value = context.render(&node).ok()?;
+                    let value = crate::vars::render(context, &node).ok()?;
                     if is_omit(&value) {
                         None
                     } else {
@@ -388,7 +388,7 @@ impl TaskOnHost {
         nodes.reverse();
         let mut environment = BTreeMap::new();
         for node in nodes {
-            let value = context.render(node)?;
+            let value = crate::vars::render(context, node)?;
             let maps: Vec<Value> = match value.kind() {
                 minijinja::value::ValueKind::Seq => value.try_iter().into_iter().flatten().collect(),
                 _ => vec![value],
@@ -413,7 +413,7 @@ impl TaskOnHost {
     pub(super) fn no_log(&self, context: &Context) -> Result<bool, Failure> {
         match self.task.keyword("no_log") {
             None => Ok(self.shared.run.settings.no_log),
-            Some(node) => Ok(truth(&context.render(node)?)),
+            Some(node) => Ok(truth(&crate::vars::render(context, node)?)),
         }
     }
 }

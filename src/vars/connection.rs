@@ -147,7 +147,7 @@ impl Resolver<'_> {
             }
         }
         let Some(node) = keyword.and_then(|name| (self.keyword)(name)) else { return Ok(None) };
-        let value = self.context.render(&node)?;
+        let value = render(self.context, &node)?;
         Ok(Some(value).filter(|value| !value.is_none() && !windlass_template::is_omit(value)))
     }
 
@@ -171,5 +171,13 @@ pub(crate) fn number(value: &Value) -> Option<u64> {
         None => {
             u64::try_from(value.clone()).ok().or_else(|| f64::try_from(value.clone()).ok().map(|number| number as u64))
         }
+    }
+}
+
+/// Renders a value that may be `omit` as a whole.
+pub(crate) fn render(context: &Context, node: &Node) -> Result<Value, windlass_template::Error> {
+    match context.render(node) {
+        Err(error) if *error.kind() == windlass_template::ErrorKind::Omitted => Ok(windlass_template::omit()),
+        outcome => outcome,
     }
 }

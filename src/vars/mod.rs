@@ -11,7 +11,7 @@ mod scope;
 mod world;
 
 pub use connection::{ConnectionVariables, connection_variables};
-pub(crate) use connection::{number, truth};
+pub(crate) use connection::{number, render, truth};
 pub use facts::{Facts, clean_facts};
 pub(crate) use magic::absolute;
 pub use scope::TaskScope;
