@@ -224,8 +224,14 @@ impl Cursor {
         }
     }
 
+    /// The innermost level stands before its next item; those around it are inside the item before.
     fn position(&self) -> Position {
-        Position(self.stack.iter().map(|level| (level.ordinal, level.part as u8, level.index as u32)).collect())
+        let innermost = self.stack.len().saturating_sub(1);
+        let place = |(depth, level): (usize, &Level)| {
+            let index = if depth == innermost { level.index } else { level.index.saturating_sub(1) };
+            (level.ordinal, level.part as u8, index as u32)
+        };
+        Position(self.stack.iter().enumerate().map(place).collect())
     }
 }
 
@@ -268,6 +274,23 @@ mod tests {
             }
         }
         (seen, cursor.failed())
+    }
+
+    #[test]
+    fn a_host_inside_an_include_is_behind_one_that_skipped_it() {
+        let filter = TagFilter::new(&["all".to_owned()], &[]);
+        let play = block(vec![task("include"), task("after")], vec![], vec![]);
+        let mut never = |_: &Arc<Task>| false;
+        let mut next = |cursor: &mut Cursor| cursor.peek(&mut Selection { tags: &filter, take_notified: &mut never }).unwrap();
+        let (mut inside, mut past) = (Cursor::new(&play), Cursor::new(&play));
+        for cursor in [&mut inside, &mut past] {
+            next(cursor);
+            cursor.advance(true);
+        }
+        inside.enter(block(vec![task("included")], vec![], vec![]), 0);
+        assert!(next(&mut inside).position < next(&mut past).position);
+        inside.advance(true);
+        assert_eq!(next(&mut inside).position, next(&mut past).position);
     }
 
     #[test]

@@ -50,13 +50,13 @@ adhoc_command() {
 }
 
 adhoc_become() {
-  [ "$("$windlass" adhoc -i "$inventory" all -u ops -b -m command -a 'id -un' | grep -cx root)" = 3 ] &&
-    [ "$("$windlass" adhoc -i "$inventory" all -u opspw -b -e ansible_become_password=windlass -m command -a 'id -un' | grep -cx root)" = 3 ] &&
-    [ "$("$windlass" adhoc -i "$inventory" all -u ops -b --become-user opspw -m command -a 'id -un' | grep -cx opspw)" = 3 ]
+  [ "$("$windlass" adhoc -i "$inventory" all -e ansible_user=ops -b -m command -a 'id -un' | grep -cx root)" = 3 ] &&
+    [ "$("$windlass" adhoc -i "$inventory" all -e ansible_user=opspw -b -e ansible_become_password=windlass -m command -a 'id -un' | grep -cx root)" = 3 ] &&
+    [ "$("$windlass" adhoc -i "$inventory" all -e ansible_user=ops -b --become-user opspw -m command -a 'id -un' | grep -cx opspw)" = 3 ]
 }
 
 wrong_sudo_password() {
-  "$windlass" adhoc -i "$inventory" node1 -u opspw -b -e ansible_become_password=wrong-one -m command -a true > "$log/wrong" 2>&1
+  "$windlass" adhoc -i "$inventory" node1 -e ansible_user=opspw -b -e ansible_become_password=wrong-one -m command -a true > "$log/wrong" 2>&1
   local code=$?
   cat "$log/wrong"
   [ $code = 2 ] || [ $code = 4 ] || return 1
