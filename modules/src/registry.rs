@@ -20,12 +20,16 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::commands::shell::Shell,
     &crate::ping::Ping,
     // Files.
+    &crate::files::assemble::Assemble,
     &crate::files::copy::Copy,
     &crate::files::fetch::Fetch,
     &crate::files::file::File,
+    &crate::files::find::Find,
     &crate::files::slurp::Slurp,
     &crate::files::stat::Stat,
+    &crate::files::temporary::TempFile,
     // Facts.
+    &crate::facts::getent::Getent,
     &crate::facts::package_facts::PackageFacts,
     &crate::facts::service_facts::ServiceFacts,
     &crate::facts::setup::Setup,

@@ -23,6 +23,7 @@ mod storage;
 mod subset;
 mod virtualization;
 
+pub mod getent;
 pub mod package_facts;
 pub mod service_facts;
 pub mod setup;

@@ -1,5 +1,6 @@
 //! Modules that read and write files, and what they share.
 
+pub mod assemble;
 pub mod attributes;
 pub mod backup;
 pub mod checksum;
@@ -8,6 +9,7 @@ pub mod difference;
 pub mod directory;
 pub mod fetch;
 pub mod file;
+pub mod find;
 pub mod glob;
 pub mod info;
 pub mod mode;
@@ -15,5 +17,6 @@ pub mod scratch;
 pub mod slurp;
 pub mod staged;
 pub mod stat;
+pub mod temporary;
 mod times;
 pub mod write;

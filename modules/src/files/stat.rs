@@ -113,7 +113,7 @@ impl Module for Stat {
     }
 }
 
-fn basics(path: &str, found: &Metadata) -> Map {
+pub(super) fn basics(path: &str, found: &Metadata) -> Map {
     let kind = found.file_type();
     let mode = found.mode();
     let mut stat = Map::new();

@@ -1,0 +1,134 @@
+//! `assemble`: one file of the fragments in a directory of the host.
+//!
+//! Fragments of the project are joined by the controller, which sends the result as `copy` does.
+
+use std::path::{Path, PathBuf};
+
+use windlass_python_regex::{Flags, compile};
+
+use super::{
+    attributes::Attributes,
+    checksum::{Hasher, of_bytes},
+    write::{BACKUP, Source, VALIDATE, Wanted},
+};
+use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason, with_attributes};
+
+/// The `assemble` module.
+pub struct Assemble;
+
+static SPEC: Spec = Spec {
+    name: "assemble",
+    summary: "Assemble a file of fragments",
+    description: &["Joins all files of a directory, in the order of their names, into one file."],
+    options: with_attributes![
+        Opt::required("src", Kind::Path, "The directory of the fragments."),
+        Opt::required("dest", Kind::Path, "The file to write."),
+        Opt::new("delimiter", Kind::Str, "A text between the fragments; `\\n` and the like in it are understood."),
+        BACKUP,
+        Opt::new("remote_src", Kind::Bool, "`src` is on the host, not in the project.").default("true"),
+        Opt::new("regexp", Kind::Str, "Take only files whose name this regular expression fits."),
+        Opt::new("ignore_hidden", Kind::Bool, "Leave files out whose name begins with a dot.").default("false"),
+        VALIDATE,
+        Opt::new("decrypt", Kind::Bool, "Decrypt fragments of the project that are in a vault.").default("true"),
+    ],
+    examples: "- name: The configuration from its parts\n  ansible.builtin.assemble:\n    src: /etc/app/conf.d\n    dest: /etc/app/app.conf\n    \
+               regexp: '\\.conf$'\n    validate: app --check %s\n",
+    returns: &[
+        Return { name: "src", kind: "str", when: "success", doc: "The directory." },
+        Return { name: "dest", kind: "str", when: "success", doc: "The file." },
+        Return { name: "checksum", kind: "str", when: "success", doc: "The SHA-1 of the file." },
+        Return { name: "md5sum", kind: "str", when: "success", doc: "The MD5 of the file." },
+        Return { name: "msg", kind: "str", when: "success", doc: "`OK`." },
+        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for Assemble {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let (src, dest) = (args.required("src")?, args.required("dest")?);
+        let bytes = assembled(Path::new(src), args, host)?;
+        let md5 = of_bytes(Hasher::Md5(Default::default()), &bytes);
+        let wanted = Wanted {
+            source_name: src.to_owned(),
+            attributes: Attributes::of(args, host)?,
+            backup: args.bool("backup"),
+            validate: args.str("validate").map(str::to_owned),
+            ..Wanted::new(dest, Source::Bytes(bytes))
+        };
+        let plan = wanted.plan(host)?;
+        Ok(plan.with("src", src).with("dest", dest).with("md5sum", md5).with("msg", "OK"))
+    }
+}
+
+fn assembled(src: &Path, args: &Args, host: &Host) -> Result<Vec<u8>, Failure> {
+    let shown = src.display();
+    if !src.is_dir() {
+        let what = if src.exists() { "is not a directory" } else { "does not exist" };
+        return Err(Failure::new(format!("Source ({shown}) {what}")));
+    }
+    let pattern = args.str("regexp").map(|text| compile(text, Flags::default()));
+    let pattern = pattern.transpose().map_err(|message| Failure::new(format!("Invalid Regexp: {message}.")))?;
+    let delimiter = args.str("delimiter").map(unescaped).filter(|delimiter| !delimiter.is_empty());
+    let unreadable = |path: &Path, error: &std::io::Error| {
+        Failure::new(format!("The fragment {} could not be read: {}.", path.display(), reason(error)))
+    };
+    let entries = std::fs::read_dir(src).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>, _>>());
+    let mut paths = entries.map_err(|error| unreadable(src, &error))?;
+    paths.sort();
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut first = true;
+    for path in paths {
+        host.check_cancelled()?;
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let hidden = args.bool("ignore_hidden") && name.starts_with('.');
+        let chosen = match &pattern {
+            Some(pattern) => pattern.is_match(&name)?,
+            None => true,
+        };
+        if hidden || !chosen || !path.is_file() {
+            continue;
+        }
+        let fragment = std::fs::read(&path).map_err(|error| unreadable(&path, &error))?;
+        if !first {
+            end_line(&mut bytes);
+            if let Some(delimiter) = &delimiter {
+                bytes.extend(delimiter.as_bytes());
+                end_line(&mut bytes);
+            }
+        }
+        bytes.extend(fragment);
+        first = false;
+    }
+    Ok(bytes)
+}
+
+fn end_line(bytes: &mut Vec<u8>) {
+    if bytes.last() != Some(&b'\n') {
+        bytes.push(b'\n');
+    }
+}
+
+/// A text with `\n`, `\t`, `\r` and `\\` understood.
+fn unescaped(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text.chars();
+    while let Some(character) = rest.next() {
+        if character != '\\' {
+            out.push(character);
+            continue;
+        }
+        match rest.next() {
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
+            Some('r') => out.push('\r'),
+            Some('\\') | None => out.push('\\'),
+            Some(other) => out.extend(['\\', other]),
+        }
+    }
+    out
+}

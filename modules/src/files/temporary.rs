@@ -1,0 +1,77 @@
+//! `tempfile`: a file or directory with a name of its own.
+
+use std::{
+    fs::{DirBuilder, File},
+    io::ErrorKind,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use super::scratch::random_name;
+use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason};
+
+/// The `tempfile` module.
+pub struct TempFile;
+
+static SPEC: Spec = Spec {
+    name: "tempfile",
+    summary: "Make a temporary file or directory",
+    description: &[
+        "Makes an empty file or directory that only the user of the task can enter, under a name that nobody else has. It stays until a task \
+         removes it.",
+        "It is skipped in check mode, and every run makes another one.",
+    ],
+    options: &[
+        Opt::new("state", Kind::Str, "What to make.").choices(&["file", "directory"]).default("\"file\""),
+        Opt::new("path", Kind::Path, "The directory to make it in; the host's for temporary files if not given."),
+        Opt::new("prefix", Kind::Str, "How its name begins.").default("\"ansible.\""),
+        Opt::new("suffix", Kind::Str, "How its name ends.").default("\"\""),
+    ],
+    check: Check::None,
+    examples: "- name: A place to build in\n  ansible.builtin.tempfile:\n    state: directory\n    suffix: .build\n  register: place\n",
+    returns: &[Return { name: "path", kind: "str", when: "success", doc: "What was made." }],
+    ..Spec::EMPTY
+};
+
+impl Module for TempFile {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let part = |name: &str| match args.str(name).unwrap_or_default() {
+            text if text.contains('/') => {
+                Err(Failure::new(format!("{name} must be a valid file name component, got '{text}'")))
+            }
+            text => Ok(text.to_owned()),
+        };
+        let (prefix, suffix) = (part("prefix")?, part("suffix")?);
+        let place = args.str("path").map(PathBuf::from);
+        let place = place.or_else(|| host.variable("TMPDIR").map(PathBuf::from).filter(|path| path.is_dir()));
+        let place = place.unwrap_or_else(|| PathBuf::from("/tmp"));
+        let directory = args.str("state") == Some("directory");
+        Ok(Plan::change(move |_, outcome| {
+            let path = make(&place, &prefix, &suffix, directory)?;
+            outcome.set("path", path.display().to_string());
+            Ok(())
+        }))
+    }
+}
+
+fn make(place: &Path, prefix: &str, suffix: &str, directory: bool) -> Result<PathBuf, Failure> {
+    let failed = |error: std::io::Error| Failure::new(format!("Nothing could be made in {}: {}.", place.display(), reason(&error)));
+    loop {
+        let random: String = random_name().map_err(failed)?.chars().take(8).collect();
+        let path = place.join(format!("{prefix}{random}{suffix}"));
+        let made = if directory {
+            DirBuilder::new().mode(0o700).create(&path)
+        } else {
+            File::options().write(true).create_new(true).mode(0o600).open(&path).map(drop)
+        };
+        match made {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
