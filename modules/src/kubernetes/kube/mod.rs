@@ -5,6 +5,7 @@ use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 mod apply;
 mod client;
 mod marks;
+mod nodes;
 mod objects;
 mod wait;
 
@@ -25,10 +26,11 @@ static SPEC: Spec = Spec {
         Opt::new(
             "state",
             Kind::Str,
-            "`present` and `latest` apply; `absent` deletes; `get` and `exists` read; `wait` waits for a condition; `reloaded` replaces.",
+            "`present` and `latest` apply; `absent` deletes; `get` and `exists` read; `wait` waits for a condition; `reloaded` \
+             replaces; `cordoned`, `uncordoned` and `drained` are for a node that is to get no new pods, some again, or none at all.",
         )
         .default("\"present\"")
-        .choices(&["present", "latest", "reloaded", "absent", "get", "exists", "wait"]),
+        .choices(&["present", "latest", "reloaded", "absent", "get", "exists", "wait", "cordoned", "uncordoned", "drained"]),
         Opt::new("src", Kind::List(&Kind::Path), "Files or folders with objects, on the host.").aliases(&["filename", "file", "files"]).default("[]"),
         Opt::new("definition", Kind::Raw, "Objects as text, as a mapping or as a list of mappings.").aliases(&["content"]),
         Opt::new("recursive", Kind::Bool, "Take files in folders below those of `src` too.").default("false"),
@@ -52,7 +54,11 @@ static SPEC: Spec = Spec {
         .aliases(&["condition"])
         .default("\"Ready\""),
         Opt::new("wait", Kind::Bool, "After a deletion, wait until the objects are gone.").default("false"),
-        Opt::new("force", Kind::Bool, "Delete and create what cannot be changed in place.").default("false"),
+        Opt::new("force", Kind::Bool, "Delete and create what cannot be changed in place; `drained`: delete pods that nothing brings back.").default("false"),
+        Opt::new("grace_period", Kind::Int, "`drained`: seconds a pod has to end; each pod's own, if it is not given."),
+        Opt::new("ignore_daemonsets", Kind::Bool, "`drained`: leave pods of DaemonSets, which would come back at once.").default("true"),
+        Opt::new("delete_emptydir_data", Kind::Bool, "`drained`: evict pods whose data on the node goes with them.").default("true"),
+        Opt::new("disable_eviction", Kind::Bool, "`drained`: delete pods, even against a disruption budget.").default("false"),
         Opt::new("server_side", Kind::Bool, "Apply on the server, which tracks the owner of every field.").default("false"),
         Opt::new("timeout", Kind::Int, "Seconds to wait.").default("300"),
         Opt::new("request_timeout", Kind::Int, "Seconds to wait for a single answer of the API server.").default("30"),
@@ -97,6 +103,8 @@ impl Module for Kube {
                 Ok(Plan::unchanged().with("exists", !found.is_empty()).with("resources", found))
             }
             "wait" => wait::plan(client, args, host),
+            "cordoned" | "uncordoned" => nodes::plan_cordon(client, args, state == "cordoned", host),
+            "drained" => nodes::plan_drain(client, args, host),
             "absent" if marked => Err(Failure::new(
                 "Labels, annotations and taints are taken away with state present: give the label no value, or end the taint with `-`.",
             )),

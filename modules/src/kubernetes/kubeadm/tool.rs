@@ -99,10 +99,11 @@ impl Tool {
             let mut failure = output.failure(&shown);
             failure.message = format!(
                 "kubeadm {} failed: {}",
-                words.iter().take(2).cloned().collect::<Vec<_>>().join(" "),
-                reason(&output)
+                words.iter().take(2).filter(|word| !word.starts_with('-')).cloned().collect::<Vec<_>>().join(" "),
+                without_secrets(&reason(&output))
             );
             failure.data.insert("stdout".into(), without_secrets(&output.stdout_text()).into());
+            failure.data.insert("stderr".into(), without_secrets(&output.stderr_text()).into());
             return Err(failure);
         }
         outcome.set("stdout", without_secrets(&output.stdout_text()));

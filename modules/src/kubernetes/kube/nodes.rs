@@ -1,0 +1,103 @@
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{
+    super::deadline::run_within,
+    client::{Client, failure},
+};
+use crate::{Args, Failure, Host, Outcome, Plan};
+
+fn node(client: &Client, args: &Args, host: &Host) -> Result<(String, Value), Failure> {
+    let Some(name) = args.str("name").filter(|name| !name.is_empty()) else {
+        return Err(Failure::new("Say which node is meant, with name."));
+    };
+    let output = client.run(&["get", "node", name, "--ignore-not-found", "-o", "json"], host)?;
+    let node =
+        serde_json::from_slice(&output.stdout).map_err(|_| Failure::new(format!("The cluster has no node {name}.")))?;
+    Ok((name.to_owned(), node))
+}
+
+fn is_cordoned(node: &Value) -> bool {
+    node["spec"]["unschedulable"].as_bool().unwrap_or(false)
+}
+
+/// `cordoned` and `uncordoned`.
+pub(super) fn plan_cordon(client: Client, args: &Args, cordon: bool, host: &Host) -> Result<Plan, Failure> {
+    let (name, node) = node(&client, args, host)?;
+    if is_cordoned(&node) == cordon {
+        return Ok(Plan::unchanged());
+    }
+    Ok(Plan::change(move |host: &Host, _: &mut Outcome| {
+        client.run(&[if cordon { "cordon" } else { "uncordon" }, &name], host).map(|_| ())
+    }))
+}
+
+/// `drained`.
+pub(super) fn plan_drain(client: Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
+    let (name, node) = node(&client, args, host)?;
+    let selector = format!("--field-selector=spec.nodeName={name}");
+    let pods = client.run(&["get", "pods", "--all-namespaces", &selector, "-o", "json"], host)?;
+    let pods = super::objects::of_json(&pods.stdout_text())?;
+    let leaving: Vec<String> =
+        pods.iter().filter(|pod| !stays(pod, args.bool("ignore_daemonsets"))).map(full_name).collect();
+    if is_cordoned(&node) && leaving.is_empty() {
+        return Ok(Plan::unchanged().with("evicted", leaving));
+    }
+    let limit = args.int("timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(300);
+    let mut words = vec!["drain".to_owned(), name.clone(), format!("--timeout={limit}s")];
+    let mut add = |wanted: bool, word: &str| words.extend(wanted.then(|| word.to_owned()));
+    add(args.bool("ignore_daemonsets"), "--ignore-daemonsets");
+    add(args.bool("delete_emptydir_data"), "--delete-emptydir-data");
+    add(args.bool("disable_eviction"), "--disable-eviction");
+    add(args.bool("force"), "--force");
+    if let Some(seconds) = args.int("grace_period") {
+        words.push(format!("--grace-period={seconds}"));
+    }
+    let apply = move |host: &Host, outcome: &mut Outcome| {
+        let shown: Vec<&str> = words.iter().map(String::as_str).collect();
+        // kubectl keeps the time itself; this is for one that hangs.
+        let output = run_within(client.command(&shown, host), host, Duration::from_secs(limit.saturating_add(60)))?;
+        if !output.success() {
+            return Err(failure(&shown, &output));
+        }
+        outcome.set("stdout", output.stdout_text());
+        Ok(())
+    };
+    Ok(Plan::change(apply).with("evicted", leaving))
+}
+
+/// Pods that a drain leaves alone: those of the node itself, those that are done, and, if wanted, those of DaemonSets.
+fn stays(pod: &Value, daemon_sets: bool) -> bool {
+    let metadata = &pod["metadata"];
+    let mirror = !metadata["annotations"]["kubernetes.io/config.mirror"].is_null();
+    let done = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    let owners = metadata["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
+    mirror || done || (daemon_sets && owners.iter().any(|owner| owner["kind"] == "DaemonSet"))
+}
+
+fn full_name(pod: &Value) -> String {
+    let text = |key: &str| pod["metadata"][key].as_str().unwrap_or_default();
+    format!("{}/{}", text("namespace"), text("name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_drain_leaves_what_belongs_to_the_node() {
+        let pod = |kind: &str, annotation: &str, phase: &str| {
+            let mut pod = json!({ "metadata": { "namespace": "a", "name": "b", "ownerReferences": [{ "kind": kind }] }, "status": { "phase": phase } });
+            pod["metadata"]["annotations"][annotation] = json!("x");
+            pod
+        };
+        assert!(stays(&pod("Node", "kubernetes.io/config.mirror", "Running"), false));
+        assert!(stays(&pod("DaemonSet", "y", "Running"), true) && !stays(&pod("DaemonSet", "y", "Running"), false));
+        assert!(stays(&pod("Job", "y", "Succeeded"), true));
+        assert!(!stays(&pod("ReplicaSet", "y", "Running"), true));
+        assert_eq!(full_name(&pod("", "y", "")), "a/b");
+    }
+}
