@@ -11,13 +11,15 @@ use flate2::{Compression, GzBuilder};
 use sha2::Digest as _;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    for path in ["build.rs", "Cargo.toml", "Cargo.lock", "modules", "crates/protocol"] {
+    for path in ["build.rs", "Cargo.toml", "Cargo.lock", "modules/Cargo.toml"] {
         println!("cargo::rerun-if-changed={path}");
     }
     let out = PathBuf::from(variable("OUT_DIR")?);
     let mut list = String::from("&[\n");
     for target in targets()? {
-        let binary = fs::read(build(&target, &out)?)?;
+        let path = build(&target, &out)?;
+        watch_sources(&path.with_extension("d"))?;
+        let binary = fs::read(path)?;
         let architecture = target.split('-').next().unwrap_or_default();
         let compressed = out.join(format!("executor-{architecture}.gz"));
         fs::write(&compressed, compress(&binary)?)?;
@@ -78,6 +80,18 @@ fn build(target: &str, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
         return Err(format!("the executor could not be built for {target}; cargo's messages are above").into());
     }
     Ok(folder.join(target).join(subfolder).join("windlass-executor"))
+}
+
+/// Has this script run again when a file changes that the executor was made of. Cargo lists them as `binary: file file ...`.
+fn watch_sources(list: &Path) -> Result<(), Box<dyn Error>> {
+    let list = fs::read_to_string(list)?;
+    let (_, files) =
+        list.split_once(": ").ok_or("cargo's list of the executor's sources has another form than expected")?;
+    // A space within a name has a backslash before it.
+    for file in files.trim().replace("\\ ", "\0").split(' ') {
+        println!("cargo::rerun-if-changed={}", file.replace('\0', " "));
+    }
+    Ok(())
 }
 
 fn compress(binary: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
