@@ -25,17 +25,30 @@ pub(crate) struct Expression {
     pub(crate) name: Option<String>,
     /// It changes lists or dicts in place.
     pub(crate) mutates: bool,
+    /// The line it is on, counted from 1.
+    line: usize,
 }
 
 impl Expression {
     fn new(parsed: syntax::Expression) -> Result<Expression, Error> {
         let compiled = environment().compile_expression_owned(parsed.code)?;
-        Ok(Expression { compiled, written: parsed.written, name: parsed.name, mutates: parsed.mutates })
+        Ok(Expression {
+            compiled,
+            written: parsed.written,
+            name: parsed.name,
+            mutates: parsed.mutates,
+            line: parsed.line,
+        })
     }
 
     /// Evaluates it over the variables of a root.
     pub(crate) fn evaluate(&self, root: Value) -> Result<Value, Error> {
-        self.compiled.eval(root).map_err(|error| Error::from(error).with_expression(&self.written))
+        self.compiled.eval(root).map_err(|error| self.locate(error.into()))
+    }
+
+    /// Adds to an error which expression failed.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        error.at_line(self.line).with_expression(&self.written)
     }
 }
 

@@ -236,7 +236,7 @@ impl Inner {
                 CompiledPart::Expression(expression) => {
                     let value = self.expression(expression, files)?;
                     if !matches!(mark::mark(&value), Some(mark::Mark::Nothing)) {
-                        mark::check(&value).map_err(|error| error.with_expression(&expression.written))?;
+                        mark::check(&value).map_err(|error| expression.locate(error))?;
                     }
                     value
                 }

@@ -119,6 +119,12 @@ impl Error {
         self.0.line
     }
 
+    /// Puts the line of the template: an expression alone knows no better.
+    pub(crate) fn at_line(mut self, line: usize) -> Error {
+        self.0.line = u32::try_from(line).ok();
+        self
+    }
+
     /// Adds the line of the template, unless one is known.
     pub(crate) fn with_line(mut self, line: Option<usize>) -> Error {
         self.0.line = self.0.line.or_else(|| line.and_then(|line| u32::try_from(line).ok()));

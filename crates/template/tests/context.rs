@@ -261,6 +261,16 @@ fn templates_include_import_and_extend_others() {
     assert!(missing.message().contains("none.j2") && missing.message().contains("templates"), "{missing}");
     assert!(render("x\n\n{% include 'broken.j2' %}").unwrap_err().is_undefined());
     assert_eq!(render("x\n\n{{ nope }}{% if 1 %}{% endif %}").unwrap_err().span().unwrap().to_string(), "main.j2:3:1");
+    for (text, line) in [
+        ("{% if 1 %}\n\n{% endif %}\n{{ nope }}", 4),
+        ("{% for x in [1] -%}\n\n  {%- endfor %}\n{% if nope %}{% endif %}", 4),
+        ("a\nb {{ 1 }}\n{{ nope }}", 3),
+        ("#jinja2: trim_blocks: True\n{{ nope }}", 2),
+        ("{{ 1 +\n }}", 1),
+    ] {
+        let span = render(text).unwrap_err().span().unwrap().to_string();
+        assert_eq!(span, format!("main.j2:{line}:1"), "{text}");
+    }
     std::fs::remove_dir_all(directory).unwrap();
 }
 

@@ -71,6 +71,8 @@ pub(crate) struct Expression {
     pub(crate) name: Option<String>,
     /// Lists and dictionaries are changed in place.
     pub(crate) mutates: bool,
+    /// The line it is on, counted from 1.
+    pub(crate) line: usize,
 }
 
 /// Whether the text can be anything else than literal text, with the usual delimiters.
@@ -127,7 +129,8 @@ fn expression(text: &str, written: &str, tokens: &[token::Token<'_>], dialect: D
     let code = parser.tuple()?;
     parser.end()?;
     let name = parser.single_name();
-    Ok(Expression { code, written: written.trim().to_owned(), name, mutates })
+    let line = line_of(text, tokens.first().map_or(0, |token| token.start));
+    Ok(Expression { code, written: written.trim().to_owned(), name, mutates, line })
 }
 
 /// Whether a method that changes its object is called.
@@ -200,22 +203,32 @@ fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Temp
                 let mut parser = Parser::new(text, &tokens, dialect.nested_templates, mutates);
                 let code = parser.tuple()?;
                 parser.end()?;
-                let _ = write!(source, "{{{{ {code} {}}}}}", newlines(written));
+                let padding = padding(text, written, &source);
+                let _ = write!(source, "{{{{ {padding}{code} }}}}");
             }
             Piece::Block { tokens, written } => {
                 let mut parser = Parser::new(text, &tokens, dialect.nested_templates, mutates);
                 let statement = statement::statement(&mut parser)?;
                 transparent &= !statement.captures;
-                let _ = write!(source, "{{% {} {}%}}", statement.code, newlines(written));
+                let padding = padding(text, written, &source);
+                let _ = write!(source, "{{% {padding}{} %}}", statement.code);
             }
         }
     }
     Ok(Template { source, mutates, transparent })
 }
 
-/// As many newlines as the tag spans, so that the lines of errors stay right.
-fn newlines(written: &str) -> String {
-    written.chars().filter(|character| *character == '\n').collect()
+/// The line an offset is on, counted from 1.
+fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// The newlines to put into a tag so that it is on its line in spite of the newlines that white space control took
+/// away: the lines of errors are right then.
+fn padding(text: &str, written: &str, source: &str) -> String {
+    let offset = written.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+    let leading = written.len() - written.trim_start().len();
+    "\n".repeat(line_of(text, offset + leading).saturating_sub(line_of(source, source.len())))
 }
 
 /// Writes text so that minijinja sees no tag in it, whatever follows.
