@@ -179,7 +179,9 @@ fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, 
             walk_items(&items, purpose, depth, true)
         }
         ObjectRepr::Map => nested(|| {
-            let entries: Vec<(Value, Value)> = object.try_iter_pairs().into_iter().flatten().collect();
+            // What an object lists but does not have is not there.
+            let pairs = object.try_iter_pairs().into_iter().flatten();
+            let entries: Vec<(Value, Value)> = pairs.filter(|(_, value)| !value.is_undefined()).collect();
             walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true)
         }),
         _ if time::is_datetime(value) || time::is_timedelta(value) || is_omit(value) => Ok(None),

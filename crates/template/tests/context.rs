@@ -346,8 +346,29 @@ impl minijinja::value::Object for HostVars {
     }
 
     fn enumerate(self: &Arc<Self>) -> minijinja::value::Enumerator {
-        minijinja::value::Enumerator::Str(&["good", "bad", "itself"])
+        minijinja::value::Enumerator::Str(&["good", "bad", "itself", "listed"])
     }
+}
+
+/// Lists a name it has no value for.
+#[derive(Debug)]
+struct Listing;
+
+impl minijinja::value::Object for Listing {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        (key.as_str() == Some("a")).then(|| Value::from(1))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> minijinja::value::Enumerator {
+        minijinja::value::Enumerator::Str(&["a", "listed"])
+    }
+}
+
+#[test]
+fn what_an_object_lists_without_having_it_is_left_out() {
+    let context = context("n: 1\n").with(extra("host", Value::from_object(Listing)));
+    assert_eq!(context.render_to_string(&text("{{ host | to_json }}")).unwrap(), r#"{"a": 1}"#);
+    assert_eq!(windlass_template::text(&context.render(&text("{{ host }}")).unwrap()), "{'a': 1}");
 }
 
 #[test]
@@ -362,7 +383,7 @@ fn objects_of_the_controller_are_asked_for_one_item_at_a_time() {
     assert_eq!(render("{{ host.invalid is defined or true }}").unwrap_err().kind(), &ErrorKind::Filter);
     assert_eq!(render("{{ ['x'] | map('extract', {'x': host}, 'good') | list }}").unwrap(), Value::from(vec![1]));
     assert!(render("{{ host | to_json }}").is_err());
-    assert_eq!(render("{{ host | length }}").unwrap(), Value::from(3));
+    assert_eq!(render("{{ host | length }}").unwrap(), Value::from(4));
     assert!(render("{{ host.itself.itself.good == 1 }}").unwrap().is_true());
     assert!(render("{{ {'x': host.itself} }}").is_err());
 }
