@@ -12,6 +12,8 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::net::wait_for::WaitFor,
     // Texts.
     &crate::text::blockinfile::BlockInFile,
+    &crate::text::ini_file::IniFile,
+    &crate::text::known_hosts::KnownHosts,
     &crate::text::lineinfile::LineInFile,
     &crate::text::replace::Replace,
     // Commands.

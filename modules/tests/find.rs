@@ -41,7 +41,8 @@ fn found(root: &Path, args: Value) -> Vec<String> {
     assert!(!changed(&result));
     let files = result["files"].as_array().unwrap_or_else(|| panic!("{result}"));
     assert_eq!(result["matched"], files.len());
-    let name = |file: &Value| Path::new(file["path"].as_str().unwrap()).strip_prefix(root).unwrap().display().to_string();
+    let name =
+        |file: &Value| Path::new(file["path"].as_str().unwrap()).strip_prefix(root).unwrap().display().to_string();
     files.iter().map(name).collect()
 }
 
@@ -81,14 +82,21 @@ fn files_by_all_that_can_be_asked() {
 #[test]
 fn what_is_told_of_a_file() {
     let root = place();
-    let result = apply("find", json!({ "path": root.path(), "pattern": "b.txt", "get_checksum": true, "checksum_algo": "md5" }));
+    let result =
+        apply("find", json!({ "path": root.path(), "pattern": "b.txt", "get_checksum": true, "checksum_algo": "md5" }));
     let file = &result["files"][0];
-    assert_eq!((&file["mode"], &file["size"], &file["isreg"], &file["rusr"]), (&json!("0600"), &json!(18), &json!(true), &json!(true)));
+    assert_eq!(
+        (&file["mode"], &file["size"], &file["isreg"], &file["rusr"]),
+        (&json!("0600"), &json!(18), &json!(true), &json!(true))
+    );
     assert_eq!(file["checksum"].as_str().unwrap().len(), 32);
     assert!(file["pw_name"].is_string() && file["mtime"].is_f64() && file.get("exists").is_none());
     assert_eq!((&result["examined"], &result["msg"]), (&json!(5), &json!("All paths examined")));
     let missing = apply("find", json!({ "paths": ["/no/such/place", root.path()] }));
-    assert_eq!((&missing["matched"], &missing["skipped_paths"]["/no/such/place"]), (&json!(2), &json!("'/no/such/place' is not a directory")));
+    assert_eq!(
+        (&missing["matched"], &missing["skipped_paths"]["/no/such/place"]),
+        (&json!(2), &json!("'/no/such/place' is not a directory"))
+    );
     assert!(missing["warnings"][0].as_str().unwrap().contains("/no/such/place"));
     for (args, word) in [
         (json!({ "paths": "/tmp", "age": "old" }), "failed to process age"),

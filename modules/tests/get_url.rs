@@ -89,11 +89,13 @@ fn a_wrong_file_changes_nothing() {
     let (server, directory) = (start(), tempdir().unwrap());
     let dest = directory.path().join("a.txt");
     fs::write(&dest, "old").unwrap();
-    let args = json!({ "url": server.url("/fresh.txt"), "dest": &dest, "checksum": format!("sha256:{}", "0".repeat(64)) });
+    let args =
+        json!({ "url": server.url("/fresh.txt"), "dest": &dest, "checksum": format!("sha256:{}", "0".repeat(64)) });
     let message = fails("get_url", args, directory.path());
     assert!(message.contains("did not match") && message.contains(SHA256), "{message}");
     for (path, word) in [("/broken", "broken"), ("/none", "404"), ("/loop", "redirects without an end")] {
-        let message = fails("get_url", json!({ "url": server.url(path), "dest": &dest, "force": true }), directory.path());
+        let message =
+            fails("get_url", json!({ "url": server.url(path), "dest": &dest, "force": true }), directory.path());
         assert!(message.contains(word), "{path}: {message}");
     }
     assert_eq!(read(&dest), "old");
@@ -162,7 +164,10 @@ fn files_of_the_host() {
     let dest = directory.path().join("dest");
     converges("get_url", json!({ "url": url, "dest": &dest, "tmp_dest": directory.path() }), directory.path());
     assert_eq!(read(&dest), CONTENT);
-    assert!(fails("get_url", json!({ "url": "file:///no/such/file", "dest": &dest }), directory.path()).contains("/no/such/file"));
+    assert!(
+        fails("get_url", json!({ "url": "file:///no/such/file", "dest": &dest }), directory.path())
+            .contains("/no/such/file")
+    );
 }
 
 #[test]

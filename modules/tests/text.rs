@@ -48,7 +48,12 @@ fn lines() {
         ("a\nb\n", json!({ "line": "x", "insertbefore": "^b" }), "a\nx\nb\n", added),
         ("a\nb\n", json!({ "line": "x", "insertbefore": "^none" }), "a\nb\nx\n", added),
         ("a\nb\n", json!({ "line": "x", "insertafter": "^none" }), "a\nb\nx\n", added),
-        ("k = 1\n", json!({ "regexp": r"^(?P<k>\w+) = \d+$", "line": r"\g<k> = 2", "backrefs": true }), "k = 2\n", replaced),
+        (
+            "k = 1\n",
+            json!({ "regexp": r"^(?P<k>\w+) = \d+$", "line": r"\g<k> = 2", "backrefs": true }),
+            "k = 2\n",
+            replaced,
+        ),
         ("k = 1\n", json!({ "regexp": r"^(k) = .*", "line": r"\1 = 2", "backrefs": true }), "k = 2\n", replaced),
         ("k = 1\n", json!({ "regexp": "^none", "line": "x", "backrefs": true }), "k = 1\n", ""),
         ("a\\1\n", json!({ "regexp": "^b", "line": r"b\1" }), "a\\1\nb\\1\n", added),
@@ -57,7 +62,11 @@ fn lines() {
         ("a.\nab\n", json!({ "state": "absent", "search_string": "a." }), "ab\n", "1 line(s) removed"),
         ("a\n", json!({ "state": "absent", "line": "b" }), "a\n", ""),
     ] {
-        assert_eq!(edit("lineinfile", before, args.clone()), (after.to_owned(), msg.to_owned()), "{before:?} with {args}");
+        assert_eq!(
+            edit("lineinfile", before, args.clone()),
+            (after.to_owned(), msg.to_owned()),
+            "{before:?} with {args}"
+        );
     }
 }
 
@@ -78,7 +87,12 @@ fn blocks() {
         ("a\nb\n".to_owned(), json!({ "block": "x\ny", "insertafter": "^a" }), format!("a\n{block}b\n"), inserted),
         ("a\nb\n".to_owned(), json!({ "block": "x\ny", "insertbefore": "^b" }), format!("a\n{block}b\n"), inserted),
         ("a\nb\n".to_owned(), json!({ "block": "x\ny", "insertafter": "^none" }), format!("a\nb\n{block}"), inserted),
-        ("a\nb\nc\n".to_owned(), json!({ "block": "x\ny", "insertafter": "(?m)^a\nb$" }), format!("a\nb\n{block}c\n"), inserted),
+        (
+            "a\nb\nc\n".to_owned(),
+            json!({ "block": "x\ny", "insertafter": "(?m)^a\nb$" }),
+            format!("a\nb\n{block}c\n"),
+            inserted,
+        ),
         (
             "a\nb\n".to_owned(),
             json!({ "block": "x\ny", "insertafter": "^a", "prepend_newline": true, "append_newline": true }),
@@ -103,7 +117,12 @@ fn replacements() {
         ("a b a\n", json!({ "regexp": "a" }), " b \n", "2 replacements made"),
         ("a\nb\n", json!({ "regexp": "^(.)$", "replace": r"[\1]" }), "[a]\n[b]\n", "2 replacements made"),
         ("a\n", json!({ "regexp": "none", "replace": "x" }), "a\n", ""),
-        ("1 0 2 0 3\n", json!({ "after": "1", "before": "3", "regexp": "0", "replace": "-" }), "1 - 2 - 3\n", "2 replacements made"),
+        (
+            "1 0 2 0 3\n",
+            json!({ "after": "1", "before": "3", "regexp": "0", "replace": "-" }),
+            "1 - 2 - 3\n",
+            "2 replacements made",
+        ),
         ("0 1 0\n", json!({ "after": "1", "regexp": "0", "replace": "-" }), "0 1 -\n", "1 replacements made"),
         ("0\n1 0\n", json!({ "before": "1", "regexp": "0", "replace": "-" }), "-\n1 0\n", "1 replacements made"),
         (
@@ -131,14 +150,21 @@ fn replacements() {
 fn files_are_made_if_that_is_asked_for() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("some/where/file");
-    let result = converges("lineinfile", with_path(json!({ "line": "a", "create": true, "mode": "0600" }), &path), directory.path());
+    let result = converges(
+        "lineinfile",
+        with_path(json!({ "line": "a", "create": true, "mode": "0600" }), &path),
+        directory.path(),
+    );
     assert_eq!(result["msg"], "line added and ownership, perms or SE linux context changed");
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let other = directory.path().join("else/where");
     let result = converges("blockinfile", with_path(json!({ "block": "a", "create": true }), &other), directory.path());
     assert_eq!(result["msg"], "File created");
     let gone = directory.path().join("gone");
-    assert_eq!(apply("lineinfile", with_path(json!({ "line": "a", "state": "absent" }), &gone))["msg"], "file not present");
+    assert_eq!(
+        apply("lineinfile", with_path(json!({ "line": "a", "state": "absent" }), &gone))["msg"],
+        "file not present"
+    );
     let absent = json!({ "state": "absent", "create": true });
     assert!(!changed(&converges("blockinfile", with_path(absent, &gone), directory.path())));
 }
@@ -155,7 +181,9 @@ fn backups_validation_and_permissions() {
     };
     let message = fails("lineinfile", line(json!({ "validate": "grep -q none %s" })), directory.path());
     assert!(message.contains("failed to validate: rc:1"), "{message}");
-    assert!(fails("lineinfile", line(json!({ "validate": "true" })), directory.path()).contains("validate must contain %s"));
+    assert!(
+        fails("lineinfile", line(json!({ "validate": "true" })), directory.path()).contains("validate must contain %s")
+    );
     let result = converges("lineinfile", line(json!({ "validate": "grep -q b %s", "backup": true })), directory.path());
     assert_eq!(fs::read_to_string(result["backup"].as_str().unwrap()).unwrap(), "a\n");
     let result = converges("lineinfile", line(json!({ "mode": "0600" })), directory.path());
@@ -184,7 +212,11 @@ fn links_and_bytes_are_kept() {
     let (path, link) = (directory.path().join("file"), directory.path().join("link"));
     fs::write(&path, b"caf\xe9\n").unwrap();
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    converges("lineinfile", with_path(json!({ "regexp": "^caf", "insertafter": "^caf", "line": "über" }), &link), directory.path());
+    converges(
+        "lineinfile",
+        with_path(json!({ "regexp": "^caf", "insertafter": "^caf", "line": "über" }), &link),
+        directory.path(),
+    );
     assert!(link.is_symlink());
     assert_eq!(fs::read(&path).unwrap(), "über\n".as_bytes());
     fs::write(&path, b"caf\xe9\nx\n").unwrap();
@@ -206,9 +238,17 @@ fn inputs_that_cannot_work() {
         ("lineinfile", with_path(json!({ "line": "a", "backrefs": true }), &path), "regexp is required with backrefs"),
         ("lineinfile", with_path(json!({ "line": "a", "regexp": "(" }), &path), "regular expression"),
         ("lineinfile", with_path(json!({ "line": r"\2", "regexp": "(a)", "backrefs": true }), &path), "no group 2"),
-        ("lineinfile", with_path(json!({ "line": "a", "regexp": "a", "search_string": "a" }), &path), "mutually exclusive"),
+        (
+            "lineinfile",
+            with_path(json!({ "line": "a", "regexp": "a", "search_string": "a" }), &path),
+            "mutually exclusive",
+        ),
         ("blockinfile", with_path(json!({ "block": "a" }), &gone), "does not exist"),
-        ("blockinfile", with_path(json!({ "block": "a", "insertbefore": "a", "insertafter": "b" }), &path), "mutually exclusive"),
+        (
+            "blockinfile",
+            with_path(json!({ "block": "a", "insertbefore": "a", "insertafter": "b" }), &path),
+            "mutually exclusive",
+        ),
         ("replace", with_path(json!({ "regexp": "a" }), &gone), "does not exist"),
         ("replace", with_path(json!({ "regexp": "a", "replace": r"\1" }), &path), "no group 1"),
         ("replace", with_path(json!({ "regexp": "a", "encoding": "utf-7" }), &path), "utf-7"),

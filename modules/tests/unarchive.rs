@@ -115,9 +115,13 @@ fn a_tar_archive_with_all_kinds_of_members() {
     let place = place(&usual());
     let result = converges("unarchive", place.args(json!({ "list_files": true })), &place.dest);
     assert_eq!(result["handler"], "TarArchive");
-    assert_eq!(result["files"], json!(["tool/", "tool/bin/", "tool/bin/run", "tool/README.md", "tool/run", "tool/again"]));
+    assert_eq!(
+        result["files"],
+        json!(["tool/", "tool/bin/", "tool/bin/run", "tool/README.md", "tool/run", "tool/again"])
+    );
     assert_eq!(place.read("tool/run"), "#!/bin/sh\n");
-    let (file, again) = (place.dest.join("tool/bin/run").metadata().unwrap(), place.dest.join("tool/again").metadata().unwrap());
+    let (file, again) =
+        (place.dest.join("tool/bin/run").metadata().unwrap(), place.dest.join("tool/again").metadata().unwrap());
     assert_eq!((file.ino(), file.mtime()), (again.ino(), TIME as i64));
     assert_eq!(mode(&place.dest.join("tool/bin/run")), 0o640);
     assert_eq!(place.dest.join("tool").metadata().unwrap().mtime(), TIME as i64);
@@ -201,14 +205,19 @@ fn zip_archives() {
     let result = converges("unarchive", place.args(json!({})), &place.dest);
     assert_eq!(result["handler"], "ZipArchive");
     assert_eq!((place.read("tool/link").as_str(), mode(&place.dest.join("tool/run"))), ("#!/bin/sh\n", 0o750));
-    let flat = converges("unarchive", place.args(json!({ "extra_opts": ["-j"], "include": ["tool/run"] })), &place.dest);
+    let flat =
+        converges("unarchive", place.args(json!({ "extra_opts": ["-j"], "include": ["tool/run"] })), &place.dest);
     assert!(changed(&flat) && place.has("run") && !place.has("link"));
 }
 
 #[test]
 fn parts_of_an_archive() {
     let place = place(&usual());
-    converges("unarchive", place.args(json!({ "extra_opts": ["--strip-components=2"], "exclude": ["*.md"] })), &place.dest);
+    converges(
+        "unarchive",
+        place.args(json!({ "extra_opts": ["--strip-components=2"], "exclude": ["*.md"] })),
+        &place.dest,
+    );
     assert!(place.has("bin/run") && place.has("again") && !place.has("README.md") && !place.has("tool"));
     let include = place.args(json!({ "include": ["./tool/README.md"] }));
     converges("unarchive", include, &place.dest);
@@ -330,7 +339,10 @@ impl Sink for Sends {
 #[test]
 fn archives_of_the_controller() {
     let place = place(b"");
-    let content: Content = serde_json::from_value(json!({ "name": "x.tar", "size": usual().len(), "sha1": "", "mode": 420, "delivery": "on_demand" })).unwrap();
+    let content: Content = serde_json::from_value(
+        json!({ "name": "x.tar", "size": usual().len(), "sha1": "", "mode": 420, "delivery": "on_demand" }),
+    )
+    .unwrap();
     let host = Host::new(Arc::new(Sends(usual())), false, false).with_contents(vec![content]);
     let args = json!({ "src": "x.tar", "dest": place.dest, "_content": 0 });
     let result = run(registry::find("unarchive").unwrap(), &args, &host);

@@ -13,7 +13,9 @@ use tempfile::tempdir;
 
 fn start() -> Server {
     Server::start(|asked| match asked.path.as_str() {
-        "/json" => Answer::of(200, r#"{"a": [1, "x"]}"#).with("Content-Type", "application/json").with("X-Two-Words", "here"),
+        "/json" => {
+            Answer::of(200, r#"{"a": [1, "x"]}"#).with("Content-Type", "application/json").with("X-Two-Words", "here")
+        }
         "/problem" => Answer::of(409, r#"{"why": "busy"}"#).with("Content-Type", "application/problem+json"),
         "/cookies" => Answer::of(200, "").with("Set-Cookie", "a=1; Path=/").with("Set-Cookie", "b=2"),
         "/moved" => Answer::of(302, "").with("Location", "/json"),
@@ -22,7 +24,9 @@ fn start() -> Server {
         "/secret" => Answer::of(401, "out").with("WWW-Authenticate", "Basic realm=\"x\""),
         "/file" if asked.headers.contains_key("if-modified-since") => Answer::of(304, ""),
         "/file" => Answer::of(200, "file").with("Content-Disposition", "attachment; filename=named"),
-        "/echo" => Answer::of(200, asked.body.clone()).with("X-Type", asked.header("content-type")).with("X-Method", &asked.method),
+        "/echo" => Answer::of(200, asked.body.clone())
+            .with("X-Type", asked.header("content-type"))
+            .with("X-Method", &asked.method),
         _ => Answer::of(404, "not here"),
     })
 }
@@ -46,14 +50,20 @@ fn statuses() {
     let server = start();
     let result = apply("uri", json!({ "url": server.url("/none"), "return_content": true }));
     assert_eq!(result["msg"], "Status code was 404 and not [200]: HTTP Error 404: Not Found");
-    assert_eq!((&result["failed"], &result["status"], &result["content"]), (&json!(true), &json!(404), &json!("not here")));
+    assert_eq!(
+        (&result["failed"], &result["status"], &result["content"]),
+        (&json!(true), &json!(404), &json!("not here"))
+    );
     let result = apply("uri", json!({ "url": server.url("/problem") }));
     assert_eq!((&result["failed"], &result["json"]["why"]), (&json!(true), &json!("busy")));
     let result = apply("uri", json!({ "url": server.url("/none"), "status_code": "200, 404" }));
     assert_eq!((result.get("failed"), &result["status"]), (None, &json!(404)));
     let result = apply("uri", json!({ "url": "http://127.0.0.1:1/" }));
     assert_eq!((&result["failed"], &result["status"]), (&json!(true), &json!(-1)));
-    assert!(result["msg"].as_str().unwrap().starts_with("Status code was -1 and not [200]: Request failed"), "{result}");
+    assert!(
+        result["msg"].as_str().unwrap().starts_with("Status code was -1 and not [200]: Request failed"),
+        "{result}"
+    );
     let result = apply("uri", json!({ "url": "http://127.0.0.1:1/", "status_code": [-1, 200] }));
     assert_eq!(result.get("failed"), None);
 }
@@ -70,13 +80,23 @@ fn bodies() {
         assert_eq!(result["x_method"], "POST", "{result}");
         (result["content"].as_str().unwrap().to_owned(), result["x_type"].as_str().unwrap().to_owned())
     };
-    assert_eq!(send(json!({ "body": { "a": 1 }, "body_format": "json" })), (r#"{"a":1}"#.into(), "application/json".into()));
+    assert_eq!(
+        send(json!({ "body": { "a": 1 }, "body_format": "json" })),
+        (r#"{"a":1}"#.into(), "application/json".into())
+    );
     assert_eq!(send(json!({ "body": "{\"a\": 1}", "body_format": "json" })).0, r#"{"a": 1}"#);
     let form = send(json!({ "body": { "a": "b c" }, "body_format": "form-urlencoded" }));
     assert_eq!(form, ("a=b+c".into(), "application/x-www-form-urlencoded".into()));
     assert_eq!(send(json!({ "body": "plain" })), ("plain".into(), String::new()));
-    assert_eq!(send(json!({ "body": "x", "headers": { "content-type": "text/x" }, "body_format": "json" })).1, "text/x");
-    assert!(send(json!({ "body": { "a": "1" }, "body_format": "form-multipart" })).1.starts_with("multipart/form-data; boundary="));
+    assert_eq!(
+        send(json!({ "body": "x", "headers": { "content-type": "text/x" }, "body_format": "json" })).1,
+        "text/x"
+    );
+    assert!(
+        send(json!({ "body": { "a": "1" }, "body_format": "form-multipart" }))
+            .1
+            .starts_with("multipart/form-data; boundary=")
+    );
     let directory = tempdir().unwrap();
     let path = directory.path().join("body");
     fs::write(&path, "from a file").unwrap();
@@ -93,7 +113,10 @@ fn redirects() {
         apply("uri", args)
     };
     let followed = ask("/moved", "GET", "safe");
-    assert_eq!((&followed["status"], &followed["redirected"], &followed["url"]), (&json!(200), &json!(true), &json!(server.url("/json"))));
+    assert_eq!(
+        (&followed["status"], &followed["redirected"], &followed["url"]),
+        (&json!(200), &json!(true), &json!(server.url("/json")))
+    );
     let stayed = ask("/moved", "GET", "none");
     assert_eq!((&stayed["status"], &stayed["location"]), (&json!(302), &json!(server.url("/json"))));
     assert_eq!(ask("/moved", "POST", "safe")["status"], 302);

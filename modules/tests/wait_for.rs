@@ -48,8 +48,12 @@ fn what_a_port_sends() {
             let _ = stream.write_all(b"OpenSSH_9.7\r\n");
         }
     });
-    let result = apply("wait_for", json!({ "port": port, "search_regex": r"^SSH-(\S+?)-(?P<name>Open\w+)_", "timeout": 10 }));
-    assert_eq!((&result["match_groups"], &result["match_groupdict"]), (&json!(["2.0", "OpenSSH"]), &json!({ "name": "OpenSSH" })));
+    let result =
+        apply("wait_for", json!({ "port": port, "search_regex": r"^SSH-(\S+?)-(?P<name>Open\w+)_", "timeout": 10 }));
+    assert_eq!(
+        (&result["match_groups"], &result["match_groupdict"]),
+        (&json!(["2.0", "OpenSSH"]), &json!({ "name": "OpenSSH" }))
+    );
     let text = message(json!({ "port": port, "search_regex": "dropbear", "timeout": 1 }));
     assert_eq!(text, format!("Timeout when waiting for search string dropbear in 127.0.0.1:{port}"));
 }
@@ -59,7 +63,8 @@ fn connections_that_end() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let drained = |more: Value| {
-        let mut args = json!({ "port": port, "state": "drained", "timeout": 1, "active_connection_states": ["ESTABLISHED"] });
+        let mut args =
+            json!({ "port": port, "state": "drained", "timeout": 1, "active_connection_states": ["ESTABLISHED"] });
         args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         args
     };
@@ -76,7 +81,10 @@ fn connections_that_end() {
 fn files() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("log");
-    assert_eq!(message(json!({ "path": path, "timeout": 1 })), format!("Timeout when waiting for file {}", path.display()));
+    assert_eq!(
+        message(json!({ "path": path, "timeout": 1 })),
+        format!("Timeout when waiting for file {}", path.display())
+    );
     let later = path.clone();
     let writer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));

@@ -12,7 +12,12 @@ use super::{
 use crate::{Failure, Host, process::reason};
 
 /// In what a member differs from what is on the host, in words; `None` if in nothing.
-pub(super) fn difference(member: &Member, content: &mut dyn Read, task: &Task, host: &Host) -> Result<Option<&'static str>, Failure> {
+pub(super) fn difference(
+    member: &Member,
+    content: &mut dyn Read,
+    task: &Task,
+    host: &Host,
+) -> Result<Option<&'static str>, Failure> {
     let path = task.dest.join(&member.path);
     let Ok(found) = path.symlink_metadata() else { return Ok(Some("missing")) };
     if task.extra.keep_old && !found.is_dir() {
@@ -35,9 +40,13 @@ pub(super) fn difference(member: &Member, content: &mut dyn Read, task: &Task, h
             _ => Some("not a link to the same file"),
         },
         MemberKind::File(_) if !found.is_file() => other_kind,
-        MemberKind::File(_) if task.keep_newer && member.modified.is_some_and(|modified| found.mtime() > modified) => None,
+        MemberKind::File(_) if task.keep_newer && member.modified.is_some_and(|modified| found.mtime() > modified) => {
+            None
+        }
         MemberKind::File(size) if *size != found.len() => Some("of another size"),
-        MemberKind::File(_) if !task.extra.touch && member.modified.is_some_and(|modified| found.mtime() != modified) => {
+        MemberKind::File(_)
+            if !task.extra.touch && member.modified.is_some_and(|modified| found.mtime() != modified) =>
+        {
             Some("of another time")
         }
         MemberKind::File(_) => match attributes(member, &found, task) {
@@ -59,7 +68,8 @@ fn attributes(member: &Member, found: &Metadata, task: &Task) -> Option<&'static
 }
 
 fn same_content(content: &mut dyn Read, path: &Path, host: &Host) -> Result<bool, Failure> {
-    let unreadable = |error: &io::Error| Failure::new(format!("{} could not be compared: {}.", path.display(), reason(error)));
+    let unreadable =
+        |error: &io::Error| Failure::new(format!("{} could not be compared: {}.", path.display(), reason(error)));
     let mut file = File::open(path).map_err(|error| unreadable(&error))?;
     let (mut ours, mut theirs) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     loop {

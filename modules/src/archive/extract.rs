@@ -41,7 +41,8 @@ impl<'a> Extraction<'a> {
     pub(super) fn place(&mut self, member: Member, content: &mut dyn Read) -> Result<(), Failure> {
         self.host.check_cancelled()?;
         let path = self.task.dest.join(&member.path);
-        let failed = |error: io::Error| Failure::new(format!("{} could not be unpacked: {}.", path.display(), reason(&error)));
+        let failed =
+            |error: io::Error| Failure::new(format!("{} could not be unpacked: {}.", path.display(), reason(&error)));
         self.make_parents(&member.path, &path)?;
         match &member.kind {
             MemberKind::Directory => {
@@ -87,7 +88,9 @@ impl<'a> Extraction<'a> {
         }
         // One wait for the disk instead of one for each file.
         let synced = File::open(&self.real_dest).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
-        synced.map_err(|error| Failure::new(format!("{} could not be written: {}.", self.real_dest.display(), reason(&error))))
+        synced.map_err(|error| {
+            Failure::new(format!("{} could not be written: {}.", self.real_dest.display(), reason(&error)))
+        })
     }
 
     fn make_parents(&self, inside: &Path, path: &Path) -> Result<(), Failure> {
@@ -120,7 +123,10 @@ impl<'a> Extraction<'a> {
         if real.starts_with(&self.real_dest) {
             return Ok(());
         }
-        Err(Failure::new(format!("The archive would write {} through a link of its own, out of the destination.", path.display())))
+        Err(Failure::new(format!(
+            "The archive would write {} through a link of its own, out of the destination.",
+            path.display()
+        )))
     }
 
     fn make_directory(&self, path: &Path) -> io::Result<()> {

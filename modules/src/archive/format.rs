@@ -75,7 +75,8 @@ fn is_tar(start: &[u8]) -> bool {
     let stored = header.get(148..156).unwrap_or_default();
     let stored = String::from_utf8_lossy(stored);
     let stored = u32::from_str_radix(stored.trim_matches(['\0', ' ']), 8);
-    let sum: u32 = header.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) }).sum();
+    let sum: u32 =
+        header.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) }).sum();
     stored == Ok(sum)
 }
 

@@ -52,7 +52,10 @@ pub(super) fn below(name: &Path, strip: usize) -> Result<Option<PathBuf>, Failur
         match part {
             b"." => {}
             b".." => {
-                return Err(Failure::new(format!("The archive has the path {}, which would leave the destination.", name.display())));
+                return Err(Failure::new(format!(
+                    "The archive has the path {}, which would leave the destination.",
+                    name.display()
+                )));
             }
             part => path.push(path_of(part)),
         }
@@ -129,8 +132,12 @@ mod tests {
 
     #[test]
     fn links_stay_below() {
-        let check = |member: &str, target: &str, dest: &str| check_link(Path::new(member), Path::new(target), Path::new(dest)).is_ok();
-        assert!(check("a/b", "../c", "/d") && check("a", "b", "/d") && check("a", "/d/b", "/d") && check("a", "/etc", "/"));
+        let check = |member: &str, target: &str, dest: &str| {
+            check_link(Path::new(member), Path::new(target), Path::new(dest)).is_ok()
+        };
+        assert!(
+            check("a/b", "../c", "/d") && check("a", "b", "/d") && check("a", "/d/b", "/d") && check("a", "/etc", "/")
+        );
         assert!(!check("a/b", "../../c", "/d") && !check("a", "/etc", "/d") && !check("a", "/d/../etc", "/d"));
         assert!(check("a", "../b", "/"));
     }

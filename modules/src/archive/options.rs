@@ -34,13 +34,16 @@ impl Extra {
                 None => (word, None),
             };
             let mut value = || {
-                given.or_else(|| words.next()).ok_or_else(|| Failure::new(format!("The option {name} in extra_opts needs a value.")))
+                given
+                    .or_else(|| words.next())
+                    .ok_or_else(|| Failure::new(format!("The option {name} in extra_opts needs a value.")))
             };
             match name {
                 "--strip-components" | "--strip" | "--strip-path" => {
                     let text = value()?;
-                    extra.strip =
-                        text.parse().map_err(|_| Failure::new(format!("{name} in extra_opts needs a number, not '{text}'.")))?;
+                    extra.strip = text
+                        .parse()
+                        .map_err(|_| Failure::new(format!("{name} in extra_opts needs a number, not '{text}'.")))?;
                 }
                 "--exclude" => extra.exclude.push(value()?.to_owned()),
                 "--same-owner" => extra.same_owner = Some(true),
@@ -55,9 +58,16 @@ impl Extra {
                 "-j" if zip => extra.flat = true,
                 "-o" | "-q" | "-qq" if zip => {}
                 // What is done anyway.
-                "--overwrite" | "--show-transformed-names" | "--wildcards" | "--no-overwrite-dir" | "-v" | "--verbose" => {}
+                "--overwrite"
+                | "--show-transformed-names"
+                | "--wildcards"
+                | "--no-overwrite-dir"
+                | "-v"
+                | "--verbose" => {}
                 other => {
-                    return Err(Failure::new(format!("extra_opts has {other}, which is not supported. Supported are {SUPPORTED}.")));
+                    return Err(Failure::new(format!(
+                        "extra_opts has {other}, which is not supported. Supported are {SUPPORTED}."
+                    )));
                 }
             }
         }

@@ -13,7 +13,9 @@ pub(super) struct Selection {
 
 impl Selection {
     pub(super) fn new(include: Vec<String>, exclude: Vec<String>) -> Selection {
-        let trim = |names: Vec<String>| names.into_iter().map(|name| name.trim_end_matches('/').to_owned()).collect::<Vec<_>>();
+        let trim = |names: Vec<String>| {
+            names.into_iter().map(|name| name.trim_end_matches('/').to_owned()).collect::<Vec<_>>()
+        };
         let include = trim(include);
         Selection { missing: RefCell::new(include.clone()), include, exclude: trim(exclude) }
     }

@@ -14,7 +14,8 @@ use crate::Failure;
 
 /// Visits the members of a tar archive in their order.
 pub(super) fn walk(path: &Path, packing: Packing, task: &Task, visit: Visit<'_>) -> Result<(), Failure> {
-    let broken = |error: std::io::Error| Failure::new(format!("The archive {} cannot be read: {error}.", path.display()));
+    let broken =
+        |error: std::io::Error| Failure::new(format!("The archive {} cannot be read: {error}.", path.display()));
     let mut archive = Archive::new(open(path, packing).map_err(broken)?);
     let mut accounts = Accounts::default();
     for entry in archive.entries().map_err(broken)? {
@@ -27,14 +28,18 @@ pub(super) fn walk(path: &Path, packing: Packing, task: &Task, visit: Visit<'_>)
         let Some(path) = below(&original, task.extra.strip)? else { continue };
         let header = entry.header().clone();
         let kind = match header.entry_type() {
-            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse if name.ends_with('/') => MemberKind::Directory,
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse if name.ends_with('/') => {
+                MemberKind::Directory
+            }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => MemberKind::File(entry.size()),
             EntryType::Directory => MemberKind::Directory,
             EntryType::Symlink => MemberKind::Symlink(link(entry.link_name_bytes().as_deref(), &name)?),
             EntryType::Link => {
                 let target = link(entry.link_name_bytes().as_deref(), &name)?;
                 let target = below(&target, task.extra.strip)?;
-                MemberKind::HardLink(target.ok_or_else(|| Failure::new(format!("The archive has the link {name} to nothing.")))?)
+                MemberKind::HardLink(
+                    target.ok_or_else(|| Failure::new(format!("The archive has the link {name} to nothing.")))?,
+                )
             }
             // Notes for archivers, not members.
             EntryType::XGlobalHeader => continue,

@@ -96,7 +96,12 @@ pub(super) struct Task {
 
 impl Task {
     /// The account a member belongs to, if that is to be kept.
-    pub(super) fn owner_from(&self, name: Option<&str>, number: Option<u64>, find: impl FnOnce(&str) -> Option<u32>) -> Option<u32> {
+    pub(super) fn owner_from(
+        &self,
+        name: Option<&str>,
+        number: Option<u64>,
+        find: impl FnOnce(&str) -> Option<u32>,
+    ) -> Option<u32> {
         if !self.extra.same_owner.unwrap_or(self.is_root) {
             return None;
         }
@@ -255,7 +260,9 @@ fn archive(args: &Args, src: &str, host: &Host) -> Result<Archive, Failure> {
 }
 
 fn spool(reader: &mut dyn Read, path: &Path, src: &str, host: &Host) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::new(format!("The archive {src} could not be brought onto the host: {}.", reason(&error)));
+    let failed = |error: io::Error| {
+        Failure::new(format!("The archive {src} could not be brought onto the host: {}.", reason(&error)))
+    };
     let mut file = File::create_new(path).map_err(failed)?;
     loop {
         host.check_cancelled()?;
@@ -280,7 +287,9 @@ fn compare(task: &Task, path: &Path, format: Format, host: &Host) -> Result<Find
         findings.files.push(format!("{}{slash}", member.path.display()));
         let what = match &member.kind {
             // The file it is a name of is about to be another one.
-            MemberKind::HardLink(target) if findings.different.contains_key(target) => Some("not a link to the same file"),
+            MemberKind::HardLink(target) if findings.different.contains_key(target) => {
+                Some("not a link to the same file")
+            }
             _ => difference(&member, content, task, host)?,
         };
         match what {

@@ -28,7 +28,8 @@ pub(super) fn walk(path: &Path, task: &Task, visit: Visit<'_>) -> Result<(), Fai
         if !task.selection.takes(&name) {
             continue;
         }
-        let inside = if task.extra.flat { name.trim_end_matches('/').rsplit('/').next().unwrap_or_default() } else { &name };
+        let inside =
+            if task.extra.flat { name.trim_end_matches('/').rsplit('/').next().unwrap_or_default() } else { &name };
         let Some(path) = below(&path_of(inside.as_bytes()), task.extra.strip)? else { continue };
         let directory = name.ends_with('/');
         if task.extra.flat && directory {
@@ -43,7 +44,11 @@ pub(super) fn walk(path: &Path, task: &Task, visit: Visit<'_>) -> Result<(), Fai
             }
             0 | 0o100_000 | 0o040_000 if directory => MemberKind::Directory,
             0 | 0o100_000 => MemberKind::File(entry.size()),
-            _ => return Err(Failure::new(format!("The archive has {name}, which is neither a file nor a directory nor a link."))),
+            _ => {
+                return Err(Failure::new(format!(
+                    "The archive has {name}, which is neither a file nor a directory nor a link."
+                )));
+            }
         };
         // Without a system of its own the archive knows no permissions worth keeping.
         let mode = mode.map(|mode| mode & 0o777).filter(|mode| *mode != 0);

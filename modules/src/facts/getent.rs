@@ -17,8 +17,16 @@ static SPEC: Spec = Spec {
     options: &[
         Opt::required("database", Kind::Str, "The database, such as `passwd`, `group`, `hosts` or `services`."),
         Opt::new("key", Kind::Str, "The entry to look up; all if not given."),
-        Opt::new("service", Kind::Str, "The service to ask, such as `files`, instead of those the host is configured for."),
-        Opt::new("split", Kind::Str, "What separates the fields; for users and groups it is a colon, otherwise spaces."),
+        Opt::new(
+            "service",
+            Kind::Str,
+            "The service to ask, such as `files`, instead of those the host is configured for.",
+        ),
+        Opt::new(
+            "split",
+            Kind::Str,
+            "What separates the fields; for users and groups it is a colon, otherwise spaces.",
+        ),
         Opt::new("fail_key", Kind::Bool, "Fail if there is no such entry.").default("true"),
     ],
     examples: "- name: Is there such a user?\n  ansible.builtin.getent:\n    database: passwd\n    key: app\n    fail_key: false\n",

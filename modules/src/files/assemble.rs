@@ -77,7 +77,8 @@ fn assembled(src: &Path, args: &Args, host: &Host) -> Result<Vec<u8>, Failure> {
     let unreadable = |path: &Path, error: &std::io::Error| {
         Failure::new(format!("The fragment {} could not be read: {}.", path.display(), reason(error)))
     };
-    let entries = std::fs::read_dir(src).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>, _>>());
+    let entries = std::fs::read_dir(src)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>, _>>());
     let mut paths = entries.map_err(|error| unreadable(src, &error))?;
     paths.sort();
     let mut bytes: Vec<u8> = Vec::new();

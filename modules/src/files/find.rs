@@ -33,16 +33,33 @@ static SPEC: Spec = Spec {
     ],
     options: &[
         Opt::required("paths", Kind::List(&Kind::Path), "The directories to look in.").aliases(&["name", "path"]),
-        Opt::new("patterns", Kind::List(&Kind::Str), "Patterns of which the name must fit one; wildcards, or with `use_regex` regular expressions.")
-            .aliases(&["pattern"])
-            .default("[]"),
+        Opt::new(
+            "patterns",
+            Kind::List(&Kind::Str),
+            "Patterns of which the name must fit one; wildcards, or with `use_regex` regular expressions.",
+        )
+        .aliases(&["pattern"])
+        .default("[]"),
         Opt::new("excludes", Kind::List(&Kind::Str), "Patterns of which the name must fit none.").aliases(&["exclude"]),
         Opt::new("contains", Kind::Str, "A regular expression that must fit the beginning of a line of the file."),
-        Opt::new("read_whole_file", Kind::Bool, "`contains` may fit anywhere in the file, over several lines too.").default("false"),
-        Opt::new("file_type", Kind::Str, "What to look for.").choices(&["any", "directory", "file", "link"]).default("\"file\""),
-        Opt::new("age", Kind::Str, "At least so old, or with a minus at most; in seconds, or with `m`, `h`, `d` or `w` at the end."),
-        Opt::new("age_stamp", Kind::Str, "Which time `age` is about.").choices(&["atime", "ctime", "mtime"]).default("\"mtime\""),
-        Opt::new("size", Kind::Str, "At least so large, or with a minus at most; in bytes, or with `k`, `m`, `g` or `t` at the end."),
+        Opt::new("read_whole_file", Kind::Bool, "`contains` may fit anywhere in the file, over several lines too.")
+            .default("false"),
+        Opt::new("file_type", Kind::Str, "What to look for.")
+            .choices(&["any", "directory", "file", "link"])
+            .default("\"file\""),
+        Opt::new(
+            "age",
+            Kind::Str,
+            "At least so old, or with a minus at most; in seconds, or with `m`, `h`, `d` or `w` at the end.",
+        ),
+        Opt::new("age_stamp", Kind::Str, "Which time `age` is about.")
+            .choices(&["atime", "ctime", "mtime"])
+            .default("\"mtime\""),
+        Opt::new(
+            "size",
+            Kind::Str,
+            "At least so large, or with a minus at most; in bytes, or with `k`, `m`, `g` or `t` at the end.",
+        ),
         Opt::new("recurse", Kind::Bool, "Look in directories below, too.").default("false"),
         Opt::new("hidden", Kind::Bool, "Names that begin with a dot count, too.").default("false"),
         Opt::new("follow", Kind::Bool, "Look in directories that are linked, too.").default("false"),
@@ -51,17 +68,24 @@ static SPEC: Spec = Spec {
             .aliases(&["checksum", "checksum_algo"])
             .choices(ALGORITHMS)
             .default("\"sha1\""),
-        Opt::new("use_regex", Kind::Bool, "Patterns are regular expressions that fit from the beginning of the name.").default("false"),
+        Opt::new("use_regex", Kind::Bool, "Patterns are regular expressions that fit from the beginning of the name.")
+            .default("false"),
         Opt::new("depth", Kind::Int, "How many levels to go down at most."),
         Opt::new("mode", Kind::Raw, "Permission bits, as a text, octal or symbolic."),
-        Opt::new("exact_mode", Kind::Bool, "All bits must be those of `mode`; otherwise one of them is enough.").default("true"),
+        Opt::new("exact_mode", Kind::Bool, "All bits must be those of `mode`; otherwise one of them is enough.")
+            .default("true"),
         Opt::new("encoding", Kind::Str, "Accepted; texts are read as they are."),
         Opt::new("limit", Kind::Int, "Stop after so many."),
     ],
     examples: "- name: Old logs\n  ansible.builtin.find:\n    paths: /var/log/app\n    patterns: ['*.log', '*.gz']\n    age: 4w\n    \
                recurse: true\n  register: old_logs\n",
     returns: &[
-        Return { name: "files", kind: "list", when: "success", doc: "What was found: path, permissions, owner, size, times and so on." },
+        Return {
+            name: "files",
+            kind: "list",
+            when: "success",
+            doc: "What was found: path, permissions, owner, size, times and so on.",
+        },
         Return { name: "matched", kind: "int", when: "success", doc: "How many there are." },
         Return { name: "examined", kind: "int", when: "success", doc: "How many were looked at." },
         Return { name: "skipped_paths", kind: "dict", when: "success", doc: "What could not be looked at, and why." },
@@ -76,7 +100,14 @@ impl Module for Find {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let mut search = Search { wanted: Wanted::of(args)?, host, found: Vec::new(), skipped: Map::new(), examined: 0, names: Names::default() };
+        let mut search = Search {
+            wanted: Wanted::of(args)?,
+            host,
+            found: Vec::new(),
+            skipped: Map::new(),
+            examined: 0,
+            names: Names::default(),
+        };
         let mut warnings = Vec::new();
         for path in args.list("paths") {
             if search.is_full() {
@@ -158,7 +189,11 @@ impl Wanted {
             None => None,
             Some(Value::String(text)) if text.is_empty() => None,
             Some(value @ Value::String(_)) => Some(Mode::parse(value)?.bits(0, false)?),
-            Some(_) => return Err(Failure::new("argument 'mode' is not a string and conversion is not allowed: put it in quotes")),
+            Some(_) => {
+                return Err(Failure::new(
+                    "argument 'mode' is not a string and conversion is not allowed: put it in quotes",
+                ));
+            }
         };
         let quantity = |name: &str, units: &[(char, i64)]| match args.str(name) {
             None => Ok(None),
@@ -282,7 +317,9 @@ impl Search<'_> {
                 self.skipped.insert(directory.display().to_string(), reason(&error).into());
                 return Ok(());
             }
-            Err(error) => return Err(Failure::new(format!("{} could not be listed: {}.", directory.display(), reason(&error)))),
+            Err(error) => {
+                return Err(Failure::new(format!("{} could not be listed: {}.", directory.display(), reason(&error))));
+            }
         };
         names.sort();
         self.examined += names.len();
@@ -373,7 +410,10 @@ mod tests {
     #[test]
     fn quantities() {
         let units = [('s', 1), ('m', 60)];
-        assert_eq!((quantity("-2M", &units), quantity("7", &units), quantity("7s", &units)), (Some(-120), Some(7), Some(7)));
+        assert_eq!(
+            (quantity("-2M", &units), quantity("7", &units), quantity("7s", &units)),
+            (Some(-120), Some(7), Some(7))
+        );
         assert_eq!((quantity("x", &units), quantity("m", &units), quantity("1.5m", &units)), (None, None, None));
     }
 }

@@ -59,7 +59,9 @@ impl Module for TempFile {
 }
 
 fn make(place: &Path, prefix: &str, suffix: &str, directory: bool) -> Result<PathBuf, Failure> {
-    let failed = |error: std::io::Error| Failure::new(format!("Nothing could be made in {}: {}.", place.display(), reason(&error)));
+    let failed = |error: std::io::Error| {
+        Failure::new(format!("Nothing could be made in {}: {}.", place.display(), reason(&error)))
+    };
     loop {
         let random: String = random_name().map_err(failed)?.chars().take(8).collect();
         let path = place.join(format!("{prefix}{random}{suffix}"));

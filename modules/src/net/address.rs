@@ -18,7 +18,9 @@ impl Address {
     pub(super) fn parse(url: &str) -> Option<Address> {
         let (scheme, rest) = url.trim().split_once("://").or_else(|| {
             // `file:/path` is a usual way to write it.
-            url.trim().split_once(':').filter(|(scheme, rest)| scheme.eq_ignore_ascii_case("file") && rest.starts_with('/'))
+            url.trim()
+                .split_once(':')
+                .filter(|(scheme, rest)| scheme.eq_ignore_ascii_case("file") && rest.starts_with('/'))
         })?;
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());

@@ -27,7 +27,8 @@ pub(super) fn authorities(ca_path: Option<&str>, host: &Host) -> Result<RootCert
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error))))
+    std::fs::read(path)
+        .map_err(|error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error))))
 }
 
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, Failure> {
@@ -48,8 +49,8 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
         return Ok(vec![path.to_owned()]);
     }
     let entries = std::fs::read_dir(path);
-    let entries =
-        entries.map_err(|error| Failure::new(format!("{} could not be listed: {}.", path.display(), reason(&error))))?;
+    let entries = entries
+        .map_err(|error| Failure::new(format!("{} could not be listed: {}.", path.display(), reason(&error))))?;
     Ok(entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_file()).collect())
 }
 

@@ -96,11 +96,14 @@ impl Client {
     /// A client as the arguments say.
     pub(super) fn of(args: &Args, host: &Host) -> Result<Client, Failure> {
         if args.bool("use_gssapi") {
-            return Err(Failure::new("use_gssapi is not supported: log in by url_username and url_password or by client_cert."));
+            return Err(Failure::new(
+                "use_gssapi is not supported: log in by url_username and url_password or by client_cert.",
+            ));
         }
         let seconds = args.int("timeout").unwrap_or(10).max(1);
         let verify = args.maybe_bool("validate_certs").unwrap_or(true);
-        let credentials = args.str("url_username").map(|user| (user.to_owned(), args.str("url_password").unwrap_or("").to_owned()));
+        let credentials =
+            args.str("url_username").map(|user| (user.to_owned(), args.str("url_password").unwrap_or("").to_owned()));
         Ok(Client {
             agent_name: args.str("http_agent").unwrap_or("ansible-httpget").to_owned(),
             timeout: Duration::from_secs(seconds.unsigned_abs()),
@@ -125,7 +128,8 @@ impl Client {
 
     /// Sends a request and follows where it leads. The error is a sentence without its end.
     pub(super) fn send(&self, request: &Request, host: &Host) -> Result<Response, String> {
-        let mut address = Address::parse(&request.url).ok_or_else(|| format!("unknown url type: '{}'", masked(&request.url)))?;
+        let mut address =
+            Address::parse(&request.url).ok_or_else(|| format!("unknown url type: '{}'", masked(&request.url)))?;
         match address.scheme.as_str() {
             "file" => return local_file(&address),
             "http" | "https" => {}
@@ -138,7 +142,8 @@ impl Client {
         for _ in 0..=MAX_REDIRECTS {
             let ours = origin.1 == address.authority && (origin.0 == address.scheme || address.scheme == "https");
             let mut response = self.once(&request, &address, authorization.as_deref().filter(|_| ours), host)?;
-            let asked = response.header("www-authenticate").is_some_and(|value| value.to_ascii_lowercase().contains("basic"));
+            let asked =
+                response.header("www-authenticate").is_some_and(|value| value.to_ascii_lowercase().contains("basic"));
             if let Some((user, password)) = &login
                 && response.status == 401
                 && asked
@@ -179,9 +184,8 @@ impl Client {
         let given = request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         match login {
             Some((user, password)) if self.force_basic_auth => Some(credentials::basic(user, password)),
-            None if self.use_netrc && !given => {
-                credentials::from_netrc(address.host(), host).map(|(user, password)| credentials::basic(&user, &password))
-            }
+            None if self.use_netrc && !given => credentials::from_netrc(address.host(), host)
+                .map(|(user, password)| credentials::basic(&user, &password)),
             _ => None,
         }
     }
@@ -218,7 +222,8 @@ impl Client {
             None => agent.run(builder.body(()).map_err(unsendable)?),
             Some(Payload::Bytes(bytes)) => agent.run(builder.body(bytes).map_err(unsendable)?),
             Some(Payload::File(path)) => {
-                let file = File::open(path).map_err(|error| format!("{} could not be read: {}", path.display(), reason(&error)))?;
+                let file = File::open(path)
+                    .map_err(|error| format!("{} could not be read: {}", path.display(), reason(&error)))?;
                 agent.run(builder.body(file).map_err(unsendable)?)
             }
         };
@@ -324,9 +329,15 @@ fn local_file(address: &Address) -> Result<Response, String> {
 fn explain(error: Error, address: &Address, timeout: Duration) -> String {
     let server = &address.authority;
     match error {
-        Error::HostNotFound => format!("Request failed: the name {} of the server is not known: no address was found for it", address.host()),
+        Error::HostNotFound => format!(
+            "Request failed: the name {} of the server is not known: no address was found for it",
+            address.host()
+        ),
         Error::Timeout(what) => {
-            format!("Connection failure: {server} did not answer within {} seconds (timed out at: {what})", timeout.as_secs())
+            format!(
+                "Connection failure: {server} did not answer within {} seconds (timed out at: {what})",
+                timeout.as_secs()
+            )
         }
         Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
             format!("Connection failure: {server} did not answer within {} seconds (timed out)", timeout.as_secs())
@@ -349,7 +360,10 @@ mod tests {
         let request = Request { method: method.into(), follow, ..Request::default() };
         let headers = vec![("location".into(), "/".into())];
         let body = Box::new(io::empty());
-        redirect(&request, &Response { status, message: String::new(), headers, cookies: Vec::new(), url: String::new(), body })
+        redirect(
+            &request,
+            &Response { status, message: String::new(), headers, cookies: Vec::new(), url: String::new(), body },
+        )
     }
 
     #[test]

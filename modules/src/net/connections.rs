@@ -65,7 +65,10 @@ mod tests {
         assert_eq!((connection.remote.to_string().as_str(), connection.state.as_str()), ("10.0.0.2", "01"));
         let mapped = "1: 0000000000000000FFFF00000100007F:1F90 00000000000000000000000001000000:C350 06";
         let connection = parse(mapped).unwrap();
-        assert_eq!((connection.local.to_string().as_str(), connection.remote.to_string().as_str()), ("127.0.0.1", "::1"));
+        assert_eq!(
+            (connection.local.to_string().as_str(), connection.remote.to_string().as_str()),
+            ("127.0.0.1", "::1")
+        );
         assert_eq!(parse("  sl  local_address rem_address   st"), None);
     }
 }

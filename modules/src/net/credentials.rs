@@ -16,7 +16,8 @@ pub(super) fn from_netrc(machine: &str, host: &Host) -> Option<(String, String)>
 }
 
 fn in_netrc(text: &str, machine: &str) -> Option<(String, String)> {
-    let mut words = text.lines().map(|line| line.split(" #").next().unwrap_or_default()).flat_map(str::split_whitespace);
+    let mut words =
+        text.lines().map(|line| line.split(" #").next().unwrap_or_default()).flat_map(str::split_whitespace);
     let (mut login, mut password, mut ours) = (None, None, false);
     while let Some(word) = words.next() {
         match word {

@@ -14,7 +14,10 @@ pub(super) struct Body {
 pub(super) fn body(value: &Value, format: &str) -> Result<Body, Failure> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let simple = |bytes: String, content_type: &str| {
-        Ok(Body { bytes: bytes.into_bytes(), content_type: Some(content_type.to_owned()).filter(|name| !name.is_empty()) })
+        Ok(Body {
+            bytes: bytes.into_bytes(),
+            content_type: Some(content_type.to_owned()).filter(|name| !name.is_empty()),
+        })
     };
     match format {
         "json" => simple(text(value), "application/json"),
@@ -78,18 +81,23 @@ fn quoted(text: &str) -> String {
 
 /// A form whose fields may be files: `{filename, content, mime_type}`.
 fn multipart(value: &Value) -> Result<Body, Failure> {
-    let fields = value.as_object().ok_or_else(|| Failure::new("failed to parse body as form-multipart: it must be a mapping"))?;
-    let boundary = random_name().map_err(|error| Failure::new(format!("There are no random numbers: {}.", reason(&error))))?;
+    let fields = value
+        .as_object()
+        .ok_or_else(|| Failure::new("failed to parse body as form-multipart: it must be a mapping"))?;
+    let boundary =
+        random_name().map_err(|error| Failure::new(format!("There are no random numbers: {}.", reason(&error))))?;
     let mut bytes = Vec::new();
     for (name, field) in fields {
-        bytes.extend(format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"", escaped(name)).into_bytes());
+        bytes
+            .extend(format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"", escaped(name)).into_bytes());
         let option = |key: &str| field.get(key).and_then(Value::as_str);
         if field.is_object() {
             let path = option("filename");
             let content = match (option("content"), path) {
                 (Some(content), _) => content.as_bytes().to_vec(),
-                (None, Some(path)) => std::fs::read(path)
-                    .map_err(|error| Failure::new(format!("Unable to open file {path} of the body: {}.", reason(&error))))?,
+                (None, Some(path)) => std::fs::read(path).map_err(|error| {
+                    Failure::new(format!("Unable to open file {path} of the body: {}.", reason(&error)))
+                })?,
                 (None, None) => {
                     return Err(Failure::new(format!(
                         "failed to parse body as form-multipart: the field {name} needs content or filename"
@@ -126,7 +134,10 @@ mod tests {
     #[test]
     fn forms() {
         let form = |value: Value| String::from_utf8(body(&value, "form-urlencoded").unwrap().bytes).unwrap();
-        assert_eq!(form(json!({ "a b": "c&d", "n": 1, "l": ["x", "y"], "t": true, "none": null })), "a+b=c%26d&n=1&l=x&l=y&t=True");
+        assert_eq!(
+            form(json!({ "a b": "c&d", "n": 1, "l": ["x", "y"], "t": true, "none": null })),
+            "a+b=c%26d&n=1&l=x&l=y&t=True"
+        );
         assert_eq!(form(json!([["a", "1"], ["a", "2"]])), "a=1&a=2");
         assert_eq!(form(json!("as=it&is")), "as=it&is");
         assert!(body(&json!([1]), "form-urlencoded").is_err());
@@ -134,9 +145,12 @@ mod tests {
 
     #[test]
     fn files_in_forms() {
-        let made = body(&json!({ "a": "1", "f": { "filename": "/x/y.txt", "content": "text" } }), "form-multipart").unwrap();
+        let made =
+            body(&json!({ "a": "1", "f": { "filename": "/x/y.txt", "content": "text" } }), "form-multipart").unwrap();
         let text = String::from_utf8(made.bytes).unwrap();
-        assert!(text.contains("name=\"a\"\r\n\r\n1\r\n") && text.contains("filename=\"y.txt\"") && text.ends_with("--\r\n"));
+        assert!(
+            text.contains("name=\"a\"\r\n\r\n1\r\n") && text.contains("filename=\"y.txt\"") && text.ends_with("--\r\n")
+        );
         assert!(body(&json!({ "f": {} }), "form-multipart").is_err());
     }
 }

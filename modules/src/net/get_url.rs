@@ -130,7 +130,9 @@ impl Module for GetUrl {
         plan(args, url, dest.clone(), host)
             .map(|plan| match args.list("ciphers").is_empty() {
                 true => plan,
-                false => plan.with_warning("The option ciphers has no effect: only the modern ciphers of TLS 1.2 and 1.3 are used."),
+                false => plan.with_warning(
+                    "The option ciphers has no effect: only the modern ciphers of TLS 1.2 and 1.3 are used.",
+                ),
             })
             .map_err(|failure| complete(failure, url, &dest))
     }
@@ -145,7 +147,8 @@ fn complete(mut failure: Failure, url: &str, dest: &Path) -> Failure {
 
 fn plan(args: &Args, url: &str, dest: PathBuf, host: &Host) -> Result<Plan, Failure> {
     let mut client = Client::of(args, host)?;
-    let mut request = Request { method: "GET".into(), url: url.into(), headers: headers_of(args), ..Request::default() };
+    let mut request =
+        Request { method: "GET".into(), url: url.into(), headers: headers_of(args), ..Request::default() };
     let expected = expected(args, url, &client, &request, host)?;
     let attributes = Attributes::of(args, host)?;
     let in_directory = dest.is_dir();
@@ -172,7 +175,8 @@ fn plan(args: &Args, url: &str, dest: PathBuf, host: &Host) -> Result<Plan, Fail
     }
     let tmp_dest = args.str("tmp_dest").map(PathBuf::from);
     if let Some(directory) = tmp_dest.as_ref().filter(|directory| !directory.is_dir()) {
-        let what = if directory.exists() { "is a file but should be a directory." } else { "directory does not exist." };
+        let what =
+            if directory.exists() { "is a file but should be a directory." } else { "directory does not exist." };
         return Err(Failure::new(format!("{} {what}", directory.display())));
     }
     let warnings = attributes.warnings();
@@ -185,7 +189,10 @@ fn plan(args: &Args, url: &str, dest: PathBuf, host: &Host) -> Result<Plan, Fail
 /// The `headers` of the task.
 pub(super) fn headers_of(args: &Args) -> Vec<(String, String)> {
     let Some(headers) = args.value("headers").and_then(|headers| headers.as_object()) else { return Vec::new() };
-    headers.iter().map(|(name, value)| (name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))).collect()
+    headers
+        .iter()
+        .map(|(name, value)| (name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+        .collect()
 }
 
 /// The header by which a server sends nothing if it has nothing newer.
@@ -195,7 +202,13 @@ pub(super) fn modified_since(path: &Path) -> Option<(String, String)> {
     Some(("If-Modified-Since".into(), moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()))
 }
 
-fn expected(args: &Args, url: &str, client: &Client, request: &Request, host: &Host) -> Result<Option<Expected>, Failure> {
+fn expected(
+    args: &Args,
+    url: &str,
+    client: &Client,
+    request: &Request,
+    host: &Host,
+) -> Result<Option<Expected>, Failure> {
     let text = args.str("checksum").unwrap_or_default();
     if text.is_empty() {
         return Ok(None);
@@ -209,7 +222,8 @@ fn expected(args: &Args, url: &str, client: &Client, request: &Request, host: &H
             ALGORITHMS.join(", ")
         )));
     }
-    let is_url = ["http:", "https:", "ftp:", "file:"].iter().any(|scheme| digest.to_ascii_lowercase().starts_with(scheme));
+    let is_url =
+        ["http:", "https:", "ftp:", "file:"].iter().any(|scheme| digest.to_ascii_lowercase().starts_with(scheme));
     let digest = if is_url { fetch_digest(digest, url, client, request, host)? } else { digest.to_owned() };
     let digest: String = digest.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     if digest.is_empty() || !digest.chars().all(|c| c.is_ascii_hexdigit()) {
@@ -235,7 +249,8 @@ fn fetch_digest(from: &str, url: &str, client: &Client, request: &Request, host:
 /// Sends a request whose answer must be a file, or that there is nothing newer.
 fn send(client: &Client, request: &Request, host: &Host) -> Result<Response, Failure> {
     let started = Instant::now();
-    let elapsed = |failure: Failure| failure.with("elapsed", started.elapsed().as_secs()).with("url", masked(&request.url));
+    let elapsed =
+        |failure: Failure| failure.with("elapsed", started.elapsed().as_secs()).with("url", masked(&request.url));
     let response = client.send(request, host).map_err(|message| elapsed(Failure::new(format!("{message}."))))?;
     match response.status {
         200 | 304 => Ok(response),
@@ -316,7 +331,9 @@ impl Download {
         let response = match send(&self.client, &request, host) {
             Ok(response) => response,
             // Some servers only know GET.
-            Err(failure) if matches!(failure.data.get("status_code").and_then(|code| code.as_u64()), Some(403 | 405 | 501)) => {
+            Err(failure)
+                if matches!(failure.data.get("status_code").and_then(|code| code.as_u64()), Some(403 | 405 | 501)) =>
+            {
                 let plan = Plan::change(|_, _| Ok(())).with_all(self.basics()).with("msg", failure.message);
                 return Ok(plan);
             }
@@ -326,12 +343,16 @@ impl Download {
         if path.is_file() {
             let same_file = response.url.starts_with("file:") && {
                 let mut body = response.body;
-                let sum = checksum::of_reader(Hasher::sha1(), &mut *body, host).map_err(|error| broken(&request.url, &error))?;
+                let sum = checksum::of_reader(Hasher::sha1(), &mut *body, host)
+                    .map_err(|error| broken(&request.url, &error))?;
                 sum == checksum::of_file(Hasher::sha1(), &path, host)?
             };
             if response.status == 304 || same_file {
                 let plan = as_asked(&path, self.attributes.clone())?.with_all(self.basics());
-                return Ok(plan.with("dest", path.display().to_string()).with("msg", response.message).with("status_code", response.status));
+                return Ok(plan
+                    .with("dest", path.display().to_string())
+                    .with("msg", response.message)
+                    .with("status_code", response.status));
             }
         }
         let plan = Plan::change(|_, _| Ok(())).with_all(self.basics()).with("dest", path.display().to_string());

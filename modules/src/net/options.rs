@@ -39,4 +39,5 @@ pub(super) const CIPHERS: Opt = Opt::new(
 pub(super) const USE_NETRC: Opt =
     Opt::new("use_netrc", Kind::Bool, "Take user and password from `~/.netrc` if the task names none.").default("true");
 pub(super) const HEADERS: Opt = Opt::new("headers", Kind::Dict, "Further headers of the request.");
-pub(super) const TIMEOUT_DOC: &str = "How many seconds the server may be silent, at the connection and at any time after.";
+pub(super) const TIMEOUT_DOC: &str =
+    "How many seconds the server may be silent, at the connection and at any time after.";

@@ -21,7 +21,9 @@ pub(super) fn of(address: &Address, host: &Host) -> Result<Option<Proxy>, String
     }
     match Proxy::new(&proxy) {
         Ok(proxy) => Ok(Some(proxy)),
-        Err(_) => Err(format!("The proxy {} of the environment is not a URL of a proxy", super::address::masked(&proxy))),
+        Err(_) => {
+            Err(format!("The proxy {} of the environment is not a URL of a proxy", super::address::masked(&proxy)))
+        }
     }
 }
 

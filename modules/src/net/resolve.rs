@@ -66,7 +66,10 @@ fn from_name_services(name: &str, deadline: Duration) -> io::Result<Vec<IpAddr>>
         if started.elapsed() > deadline {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("the address of {name} was not found in time")));
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("the address of {name} was not found in time"),
+            ));
         }
         std::thread::sleep(Duration::from_millis(2));
     }

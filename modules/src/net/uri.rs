@@ -219,7 +219,10 @@ impl Task {
         if is_json || self.return_content || !success {
             let mut content = Vec::new();
             let read = (&mut response.body).take(MAX_CONTENT).read_to_end(&mut content);
-            read.map_err(|error| Failure::new(format!("HTTP Error while fetching {shown}: {}", reason(&error))).with("url", shown.clone()))?;
+            read.map_err(|error| {
+                Failure::new(format!("HTTP Error while fetching {shown}: {}", reason(&error)))
+                    .with("url", shown.clone())
+            })?;
             bytes = Some(content);
         }
         if let Some(dest) = &self.dest {
@@ -236,14 +239,23 @@ impl Task {
         }
         data.insert("elapsed".into(), started.elapsed().as_secs().into());
         let content = bytes.map(|bytes| text_of(bytes, response.header("content-type").unwrap_or_default()));
-        if let Some(read) = content.as_deref().filter(|_| is_json).and_then(|text| serde_json::from_str::<Value>(text).ok()) {
+        if let Some(read) =
+            content.as_deref().filter(|_| is_json).and_then(|text| serde_json::from_str::<Value>(text).ok())
+        {
             data.insert("json".into(), read);
         }
         self.judge(i64::from(response.status), &response.message, data, content, outcome)
     }
 
     /// Makes the result a success or a failure.
-    fn judge(&self, status: i64, message: &str, mut data: Map, content: Option<String>, outcome: &mut Outcome) -> Result<(), Failure> {
+    fn judge(
+        &self,
+        status: i64,
+        message: &str,
+        mut data: Map,
+        content: Option<String>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
         data.insert("status".into(), status.into());
         if self.return_content {
             data.insert("content".into(), content.clone().unwrap_or_default().into());
@@ -314,7 +326,8 @@ fn is_json(content_type: &str) -> bool {
 /// The body as a text, in the encoding it is in.
 fn text_of(bytes: Vec<u8>, content_type: &str) -> String {
     let content_type = content_type.to_ascii_lowercase();
-    let latin = ["iso-8859-1", "latin-1", "latin1"].iter().any(|name| content_type.contains(&format!("charset={name}")));
+    let latin =
+        ["iso-8859-1", "latin-1", "latin1"].iter().any(|name| content_type.contains(&format!("charset={name}")));
     if latin {
         return bytes.into_iter().map(char::from).collect();
     }
@@ -327,7 +340,11 @@ mod tests {
 
     #[test]
     fn content_types() {
-        assert!(is_json("application/json; charset=utf-8") && is_json("application/problem+json") && is_json("text/javascript"));
+        assert!(
+            is_json("application/json; charset=utf-8")
+                && is_json("application/problem+json")
+                && is_json("text/javascript")
+        );
         assert!(!is_json("text/html") && !is_json("") && !is_json("application/jsonlines"));
         assert_eq!(text_of(vec![0xe9], "text/plain; charset=ISO-8859-1"), "é");
     }

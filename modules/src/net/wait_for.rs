@@ -15,7 +15,10 @@ use super::{
     connections::{self, STATES},
     resolve::addresses,
 };
-use crate::{Args, Check, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, files::info::describe, process::reason, text::Text};
+use crate::{
+    Args, Check, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, files::info::describe, process::reason,
+    text::Text,
+};
 
 /// The `wait_for` module.
 pub struct WaitFor;
@@ -158,7 +161,8 @@ impl<'a> Wait<'a> {
                 Err(message) => return refuse(format!("Invalid regular expression: {message}.")),
             },
         };
-        let seconds = |name: &str| Duration::from_secs(u64::try_from(args.int(name).unwrap_or_default()).unwrap_or_default());
+        let seconds =
+            |name: &str| Duration::from_secs(u64::try_from(args.int(name).unwrap_or_default()).unwrap_or_default());
         Ok(Wait {
             host: args.required("host")?,
             timeout: seconds("timeout"),
@@ -241,7 +245,8 @@ impl<'a> Wait<'a> {
     }
 
     fn connect(&self, port: u16, end: Instant) -> Option<TcpStream> {
-        let limit = || self.connect_timeout.min(end.saturating_duration_since(Instant::now())).max(Duration::from_millis(1));
+        let limit =
+            || self.connect_timeout.min(end.saturating_duration_since(Instant::now())).max(Duration::from_millis(1));
         let found = addresses(self.host, limit()).ok()?;
         found.into_iter().find_map(|address| TcpStream::connect_timeout(&SocketAddr::new(address, port), limit()).ok())
     }
@@ -285,7 +290,8 @@ fn listen(mut stream: TcpStream, pattern: &Pattern, end: Instant, host: &Host) -
                     return Ok(Some(groups));
                 }
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
             Err(_) => return Ok(None),
         }
     }

@@ -21,12 +21,22 @@ static SPEC: Spec = Spec {
     ],
     options: with_attributes![
         Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "destfile", "name"]),
-        Opt::new("state", Kind::Str, "Whether the block shall be there.").choices(&["absent", "present"]).default("\"present\""),
+        Opt::new("state", Kind::Str, "Whether the block shall be there.")
+            .choices(&["absent", "present"])
+            .default("\"present\""),
         Opt::new("marker", Kind::Str, "The marker lines; `{mark}` in it becomes `marker_begin` and `marker_end`.")
             .default("\"# {mark} ANSIBLE MANAGED BLOCK\""),
         Opt::new("block", Kind::Str, "The lines.").aliases(&["content"]).default("\"\""),
-        Opt::new("insertafter", Kind::Str, "A new block goes after the last line that fits this pattern, or to the end (`EOF`)."),
-        Opt::new("insertbefore", Kind::Str, "A new block goes before the last line that fits this pattern, or to the beginning (`BOF`)."),
+        Opt::new(
+            "insertafter",
+            Kind::Str,
+            "A new block goes after the last line that fits this pattern, or to the end (`EOF`)."
+        ),
+        Opt::new(
+            "insertbefore",
+            Kind::Str,
+            "A new block goes before the last line that fits this pattern, or to the beginning (`BOF`)."
+        ),
         Opt::new("create", Kind::Bool, "Make the file if it is not there.").default("false"),
         BACKUP,
         VALIDATE,

@@ -32,7 +32,9 @@ impl Text {
     pub(crate) fn of(bytes: Vec<u8>) -> Text {
         match String::from_utf8(bytes) {
             Ok(text) => Text { text, bytewise: false },
-            Err(error) => Text { text: error.as_bytes().iter().map(|byte| char::from(*byte)).collect(), bytewise: true },
+            Err(error) => {
+                Text { text: error.as_bytes().iter().map(|byte| char::from(*byte)).collect(), bytewise: true }
+            }
         }
     }
 
@@ -62,6 +64,8 @@ pub(super) struct Edit {
     /// The result's key for the backup, and whether it is there without one.
     backup_key: &'static str,
     always_backup_key: bool,
+    /// What a link points to is changed, instead of the link being replaced.
+    follow: bool,
     pub(super) exists: bool,
     pub(super) before: Text,
 }
@@ -69,13 +73,18 @@ pub(super) struct Edit {
 impl Edit {
     /// Reads the file of the option `path`.
     pub(super) fn of(args: &Args, host: &Host) -> Result<Edit, Failure> {
-        let path = PathBuf::from(args.required("path")?);
+        Edit::at(args.required("path")?.into(), args, host)
+    }
+
+    /// Reads the file of this path.
+    pub(super) fn at(path: PathBuf, args: &Args, host: &Host) -> Result<Edit, Failure> {
         if path.is_dir() {
             return Err(Failure::new(format!("Path {} is a directory !", path.display())).with("rc", 256));
         }
         let exists = path.exists();
         let bytes = if exists { fs::read(&path) } else { Ok(Vec::new()) };
-        let bytes = bytes.map_err(|error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error))))?;
+        let bytes = bytes
+            .map_err(|error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error))))?;
         let command = args.str("validate").map(str::to_owned);
         if let Some(command) = command.as_deref().filter(|command| !command.contains("%s")) {
             return Err(Failure::new(format!("validate must contain %s: {command}")));
@@ -86,6 +95,7 @@ impl Edit {
             validate: command,
             backup_key: "backup_file",
             always_backup_key: false,
+            follow: true,
             before: Text::of(bytes),
             exists,
             path,
@@ -95,6 +105,11 @@ impl Edit {
     /// The backup's name is in this key of every result.
     pub(super) fn with_backup_key(self, key: &'static str) -> Edit {
         Edit { backup_key: key, always_backup_key: true, ..self }
+    }
+
+    /// Whether what a link points to is changed, or the link replaced.
+    pub(super) fn with_follow(self, follow: bool) -> Edit {
+        Edit { follow, ..self }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -107,6 +122,11 @@ impl Edit {
             return Ok(());
         }
         Err(Failure::new(format!("{what} {} does not exist !", self.path.display())).with("rc", 257))
+    }
+
+    /// The plan that gives the file this text, with a message that says nothing of owner and permissions.
+    pub(super) fn plan_quietly(self, after: &str, msg: &str, host: &Host) -> Result<Plan, Failure> {
+        Ok(self.plan(after, msg, host)?.with("msg", msg))
     }
 
     /// The plan that gives the file this text, and the message of what is done to it.
@@ -155,14 +175,21 @@ impl Edit {
         let mut copy = None;
         if let Some(bytes) = bytes {
             // What a link points to is replaced, not the link.
-            let real = if self.exists { self.path.canonicalize().unwrap_or_else(|_| self.path.clone()) } else { self.path.clone() };
+            let real = if self.exists && self.follow {
+                self.path.canonicalize().unwrap_or_else(|_| self.path.clone())
+            } else {
+                self.path.clone()
+            };
             if let Some(parent) = real.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists()) {
-                fs::create_dir_all(parent)
-                    .map_err(|error| Failure::new(format!("Error creating {}: {}.", parent.display(), reason(&error))))?;
+                fs::create_dir_all(parent).map_err(|error| {
+                    Failure::new(format!("Error creating {}: {}.", parent.display(), reason(&error)))
+                })?;
             }
             let mut staged = Staged::beside(&real, &self.attributes)?;
             let written = staged.file().write_all(bytes);
-            written.map_err(|error| Failure::new(format!("{} could not be written: {}.", real.display(), reason(&error))))?;
+            written.map_err(|error| {
+                Failure::new(format!("{} could not be written: {}.", real.display(), reason(&error)))
+            })?;
             validate(self.validate.as_deref(), staged.path(), host)?;
             if self.backup {
                 copy = backup::make(&real)?;

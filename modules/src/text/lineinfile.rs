@@ -23,22 +23,48 @@ static SPEC: Spec = Spec {
     ],
     options: with_attributes![
         Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "destfile", "name"]),
-        Opt::new("state", Kind::Str, "Whether the line shall be there.").choices(&["absent", "present"]).default("\"present\""),
-        Opt::new("regexp", Kind::Str, "What to look for in each line. It should fit `line` too, or every run may add one.")
-            .aliases(&["regex"]),
+        Opt::new("state", Kind::Str, "Whether the line shall be there.")
+            .choices(&["absent", "present"])
+            .default("\"present\""),
+        Opt::new(
+            "regexp",
+            Kind::Str,
+            "What to look for in each line. It should fit `line` too, or every run may add one."
+        )
+        .aliases(&["regex"]),
         Opt::new("search_string", Kind::Str, "A text to look for in each line, as it is."),
-        Opt::new("line", Kind::Str, "The line. With `backrefs` it may refer to groups of `regexp`, as in `\\1` and `\\g<name>`.")
-            .aliases(&["value"]),
-        Opt::new("backrefs", Kind::Bool, "Fill groups of `regexp` into `line`. If nothing fits, the file stays as it is.")
-            .default("false"),
-        Opt::new("insertafter", Kind::Str, "A new line goes after the last line that fits this pattern, or to the end (`EOF`)."),
-        Opt::new("insertbefore", Kind::Str, "A new line goes before the last line that fits this pattern, or to the beginning (`BOF`)."),
+        Opt::new(
+            "line",
+            Kind::Str,
+            "The line. With `backrefs` it may refer to groups of `regexp`, as in `\\1` and `\\g<name>`."
+        )
+        .aliases(&["value"]),
+        Opt::new(
+            "backrefs",
+            Kind::Bool,
+            "Fill groups of `regexp` into `line`. If nothing fits, the file stays as it is."
+        )
+        .default("false"),
+        Opt::new(
+            "insertafter",
+            Kind::Str,
+            "A new line goes after the last line that fits this pattern, or to the end (`EOF`)."
+        ),
+        Opt::new(
+            "insertbefore",
+            Kind::Str,
+            "A new line goes before the last line that fits this pattern, or to the beginning (`BOF`)."
+        ),
         Opt::new("create", Kind::Bool, "Make the file if it is not there.").default("false"),
         BACKUP,
         Opt::new("firstmatch", Kind::Bool, "Take the first line that fits instead of the last.").default("false"),
         VALIDATE,
     ],
-    mutually_exclusive: &[&["insertbefore", "insertafter"], &["regexp", "search_string"], &["backrefs", "search_string"]],
+    mutually_exclusive: &[
+        &["insertbefore", "insertafter"],
+        &["regexp", "search_string"],
+        &["backrefs", "search_string"],
+    ],
     examples: "- name: Nobody logs in as root\n  ansible.builtin.lineinfile:\n    path: /etc/ssh/sshd_config\n    \
                regexp: '^#?PermitRootLogin '\n    line: PermitRootLogin no\n    validate: /usr/sbin/sshd -t -f %s\n\n\
                - name: A module is loaded at boot\n  ansible.builtin.lineinfile:\n    path: /etc/modules-load.d/net.conf\n    \
@@ -149,7 +175,13 @@ fn replace(lines: &mut [String], index: usize, new: String) -> &'static str {
 }
 
 /// No line fits: the same line may be there nevertheless, otherwise it is added.
-fn unmatched(lines: &mut Vec<String>, line: &str, edit: &Edit, args: &Args, first: bool) -> Result<&'static str, Failure> {
+fn unmatched(
+    lines: &mut Vec<String>,
+    line: &str,
+    edit: &Edit,
+    args: &Args,
+    first: bool,
+) -> Result<&'static str, Failure> {
     let (after, before) = (args.str("insertafter"), args.str("insertbefore"));
     let anchor = match (after, before) {
         (Some("BOF" | "EOF"), _) | (None, Some("BOF") | None) => None,

@@ -2,6 +2,8 @@
 
 pub mod blockinfile;
 mod edit;
+pub mod ini_file;
+pub mod known_hosts;
 pub mod lineinfile;
 pub mod replace;
 

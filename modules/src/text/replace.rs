@@ -23,12 +23,18 @@ static SPEC: Spec = Spec {
     options: with_attributes![
         Opt::required("path", Kind::Path, "The file.").aliases(&["dest", "destfile", "name"]),
         Opt::required("regexp", Kind::Str, "What to replace."),
-        Opt::new("replace", Kind::Str, "What to put in its place; `\\1` and `\\g<name>` are groups of the match.").default("\"\""),
-        Opt::new("after", Kind::Str, "Replace only behind the first match of this pattern; in it `.` fits a newline too."),
+        Opt::new("replace", Kind::Str, "What to put in its place; `\\1` and `\\g<name>` are groups of the match.")
+            .default("\"\""),
+        Opt::new(
+            "after",
+            Kind::Str,
+            "Replace only behind the first match of this pattern; in it `.` fits a newline too."
+        ),
         Opt::new("before", Kind::Str, "Replace only before a match of this pattern; in it `.` fits a newline too."),
         BACKUP,
         VALIDATE,
-        Opt::new("encoding", Kind::Str, "How characters are written in the file: `utf-8`, `ascii` or `latin-1`.").default("\"utf-8\""),
+        Opt::new("encoding", Kind::Str, "How characters are written in the file: `utf-8`, `ascii` or `latin-1`.")
+            .default("\"utf-8\""),
     ],
     examples: "- name: Names of the old domain\n  ansible.builtin.replace:\n    path: /etc/hosts\n    \
                regexp: '(\\s+)([a-z0-9-]+)\\.old\\.example(\\s|$)'\n    replace: '\\1\\2.new.example\\3'\n\n\
@@ -51,7 +57,9 @@ impl Module for Replace {
         let encoding = args.str("encoding").unwrap_or("utf-8");
         let known = encoding.to_ascii_lowercase().replace(['-', '_'], "");
         if !matches!(known.as_str(), "utf8" | "ascii" | "usascii" | "latin1" | "iso88591") {
-            return Err(Failure::new(format!("The encoding {encoding} is not supported; utf-8, ascii and latin-1 are.")));
+            return Err(Failure::new(format!(
+                "The encoding {encoding} is not supported; utf-8, ascii and latin-1 are."
+            )));
         }
         let edit = Edit::of(args, host)?;
         edit.need(false, "Path")?;
@@ -68,7 +76,8 @@ impl Module for Replace {
         let sentence = |message: String| Failure::new(format!("{message}."));
         let pattern = compile(&edit.before.own(args.required("regexp")?), flags).map_err(sentence)?;
         let template = Template::parse(&edit.before.own(args.str("replace").unwrap_or_default()), &pattern);
-        let template = template.map_err(|message| Failure::new(format!("Unable to process replace due to error: {message}.")))?;
+        let template =
+            template.map_err(|message| Failure::new(format!("Unable to process replace due to error: {message}.")))?;
         let (new, count) = pattern.replace(section, &template, usize::MAX).map_err(sentence)?;
         let msg = if new == section { String::new() } else { format!("{count} replacements made") };
         let after = [text.get(..start).unwrap_or_default(), &new, text.get(end..).unwrap_or_default()].concat();
