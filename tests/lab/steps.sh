@@ -88,7 +88,7 @@ changed_host_key() {
 }
 
 killed_half_way() {
-  play > "$log/killed.log" 2>&1 &
+  "$windlass" playbook -i "$inventory" playbooks/cluster.yml > "$log/killed.log" 2>&1 &
   local pid=$!
   # Somewhere inside the preparation: binaries are being unpacked, services are being written.
   for _ in $(seq 120); do
@@ -101,7 +101,7 @@ killed_half_way() {
   for node in node1 node2 node3; do eventually 30 no_executor $node || return 1; done
 }
 
-no_executor() { ! on "$1" 'pgrep -f "executor[-]"' >/dev/null; }
+no_executor() { ! on "$1" 'pgrep -f "executor[-].* serve"' >/dev/null; }
 
 first_run() {
   WINDLASS_STATISTICS=$log/first.statistics play > "$log/first.log" 2>&1 || return 1
