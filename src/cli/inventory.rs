@@ -10,7 +10,7 @@ use windlass_inventory::export::{self, Variables};
 /// Show the hosts, groups and variables of an inventory.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("action").required(true).args(["list", "host", "graph"])))]
-pub struct InventoryArguments {
+pub(super) struct InventoryArguments {
     /// All hosts and groups, as an inventory script would print them
     #[arg(long)]
     list: bool,
@@ -39,7 +39,7 @@ pub struct InventoryArguments {
 
 /// Why the inventory could not be shown.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(super) enum Error {
     /// The inventory does not answer.
     #[error(transparent)]
     Inventory(#[from] windlass_inventory::Error),
@@ -57,7 +57,7 @@ pub enum Error {
 }
 
 /// Shows an inventory on `output`, or in the file that the arguments name.
-pub fn run(arguments: &InventoryArguments, inventory: &Inventory, output: &mut dyn Write) -> Result<(), Error> {
+pub(super) fn run(arguments: &InventoryArguments, inventory: &Inventory, output: &mut dyn Write) -> Result<(), Error> {
     let text = show(arguments, inventory)?;
     match &arguments.output {
         Some(path) => std::fs::write(path, text).map_err(|source| Error::File { path: path.clone(), source }),

@@ -14,7 +14,7 @@ use windlass_lab::{Error, Format, Lab, Mount, Network, NodeStatus, Options, defa
 ///
 /// The lab is kept in /var/lib/windlass-lab or in $WINDLASS_LAB_DIR, the system it boots in /var/cache/windlass or $WINDLASS_CACHE.
 #[derive(Debug, Args)]
-pub struct LabArguments {
+pub(super) struct LabArguments {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -102,7 +102,7 @@ impl UpArguments {
 ///
 /// # Errors
 /// Whatever the lab cannot do, as a sentence.
-pub fn run(arguments: LabArguments) -> Result<(), Error> {
+pub(super) fn run(arguments: LabArguments) -> Result<(), Error> {
     let directory = default_directory();
     match arguments.verb {
         Verb::Up(arguments) => {

@@ -9,17 +9,17 @@ use super::{Event, Output, ResultEvent, Stats, Status};
 
 /// What is shown.
 #[derive(Debug, Clone)]
-pub struct Options {
+struct Options {
     /// `-v`.
-    pub verbosity: u8,
+    verbosity: u8,
     /// Skipped hosts are shown.
-    pub skipped: bool,
+    skipped: bool,
     /// Hosts that went well are shown.
-    pub ok: bool,
+    ok: bool,
     /// Lines around a change.
-    pub diff_context: usize,
+    diff_context: usize,
     /// Output of running commands is shown as it comes.
-    pub live: bool,
+    live: bool,
 }
 
 /// Prints as Ansible's default callback does.

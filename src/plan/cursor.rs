@@ -281,7 +281,8 @@ mod tests {
         let filter = TagFilter::new(&["all".to_owned()], &[]);
         let play = block(vec![task("include"), task("after")], vec![], vec![]);
         let mut never = |_: &Arc<Task>| false;
-        let mut next = |cursor: &mut Cursor| cursor.peek(&mut Selection { tags: &filter, take_notified: &mut never }).unwrap();
+        let mut next =
+            |cursor: &mut Cursor| cursor.peek(&mut Selection { tags: &filter, take_notified: &mut never }).unwrap();
         let (mut inside, mut past) = (Cursor::new(&play), Cursor::new(&play));
         for cursor in [&mut inside, &mut past] {
             next(cursor);

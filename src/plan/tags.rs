@@ -26,7 +26,7 @@ impl TagFilter {
             || own.iter().any(|tag| only(tag))
             || (only("tagged") && !tags.is_empty() && !has("never"));
         let skipped = own.iter().any(|tag| skip(tag))
-            || (skip("all") && !(has("always") && !skip("always")))
+            || (skip("all") && (!has("always") || skip("always")))
             || (skip("tagged") && !tags.is_empty());
         run && !skipped
     }

@@ -354,10 +354,9 @@ impl Loader {
     /// The one key of a task that is no keyword.
     fn the_action(&self, mut actions: Vec<(String, Node)>, on: On, entry: &Node) -> Result<(String, Node)> {
         let known = |name: &str| crate::action::is_known(name);
-        if actions.len() > 1 && actions.iter().filter(|(name, _)| known(name)).count() == 1 {
-            if let Some((name, node)) = actions.iter().find(|(name, _)| !known(name)) {
-                return Err(unknown(name, on, node));
-            }
+        let one_known = actions.len() > 1 && actions.iter().filter(|(name, _)| known(name)).count() == 1;
+        if let Some((name, node)) = actions.iter().find(|(name, _)| one_known && !known(name)) {
+            return Err(unknown(name, on, node));
         }
         if actions.len() > 1 {
             let names: Vec<_> = actions.iter().map(|(name, _)| name.as_str()).collect();

@@ -105,7 +105,9 @@ impl TaskOnHost {
             }
         };
         let ignore = |name: &str| {
-            self.task.keyword(name).is_some_and(|node| crate::vars::render(&context, node).is_ok_and(|value| truth(&value)))
+            self.task
+                .keyword(name)
+                .is_some_and(|node| crate::vars::render(&context, node).is_ok_and(|value| truth(&value)))
         };
         let ignored =
             (result.failed() && ignore("ignore_errors")) || (result.is_unreachable() && ignore("ignore_unreachable"));

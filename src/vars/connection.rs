@@ -20,7 +20,7 @@ pub struct ConnectionVariables {
 }
 
 /// Finds the keyword of a task or what is around it.
-pub type KeywordOf<'a> = &'a dyn Fn(&str) -> Option<Node>;
+pub(super) type KeywordOf<'a> = &'a dyn Fn(&str) -> Option<Node>;
 
 /// Resolves everything about the connection of one task on one host. Variables beat keywords, keywords beat the command line,
 /// the command line beats ansible.cfg.

@@ -47,7 +47,7 @@ pub(super) const NAMES: &[&str] = &[
 ];
 
 /// The release of ansible-core whose behaviour this follows; playbooks check it.
-pub const ANSIBLE_VERSION: (u32, u32, u32) = (2, 19, 14);
+pub(crate) const ANSIBLE_VERSION: (u32, u32, u32) = (2, 19, 14);
 
 /// The value of a magic variable.
 pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {

@@ -14,7 +14,9 @@ pub enum Error {
     #[error("the connection broke: {0}")]
     Io(#[from] io::Error),
     /// The length of a frame is over the limit: the stream is corrupt or hostile.
-    #[error("a frame of {length} bytes is over the limit of {limit}; something other than the executor wrote to the stream")]
+    #[error(
+        "a frame of {length} bytes is over the limit of {limit}; something other than the executor wrote to the stream"
+    )]
     TooLarge {
         /// The length the frame announces.
         length: usize,

@@ -4,7 +4,11 @@ use serde::{Deserialize, Serialize};
 
 /// What the controller sends. `V` is the value type of the sender: the controller has its own, the executor reads plain JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case", bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize"))]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize")
+)]
 pub enum ToExecutor<V> {
     /// Run a module. The frame's blob holds the contents of [`Request::contents`] that travel along, one after the other.
     Run(Request<V>),
@@ -109,7 +113,11 @@ pub enum Delivery {
 
 /// What the executor sends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case", bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize"))]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize")
+)]
 pub enum Reply<V> {
     /// The first frame of a session.
     Hello(Hello),

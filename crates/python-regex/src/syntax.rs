@@ -99,8 +99,8 @@ impl Translator<'_> {
         let closed = self.rest.clone().nth(inside.chars().count()) == Some('}');
         let bounds: Vec<&str> = inside.split(',').collect();
         let numeric = bounds.iter().all(|bound| bound.bytes().all(|digit| digit.is_ascii_digit()));
-        let repeats = closed && numeric && matches!(bounds.as_slice(), [count] if !count.is_empty())
-            || closed && numeric && bounds.len() == 2;
+        let bounded = bounds.len() == 2 || matches!(bounds.as_slice(), [count] if !count.is_empty());
+        let repeats = closed && numeric && bounded;
         if !repeats {
             self.out.push_str("\\{");
             return;
@@ -109,7 +109,7 @@ impl Translator<'_> {
             self.rest.next();
         }
         match inside.strip_prefix(',') {
-            Some(most) if most.is_empty() => self.out.push('*'),
+            Some("") => self.out.push('*'),
             Some(most) => self.out.push_str(&format!("{{0,{most}}}")),
             None => self.out.push_str(&format!("{{{inside}}}")),
         }

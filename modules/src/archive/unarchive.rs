@@ -182,7 +182,7 @@ fn plan(args: &Args, src: &str, dest: &str, host: &Host) -> Result<Plan, Failure
     };
     let format = Format::of(archive.path())?.ok_or_else(unknown)?;
     let path = std::path::absolute(dest).unwrap_or_else(|_| PathBuf::from(dest));
-    if !path.is_dir() && !(host.check() && path.symlink_metadata().is_err()) {
+    if !path.is_dir() && (!host.check() || path.symlink_metadata().is_ok()) {
         return Err(Failure::new(format!("Destination '{dest}' is not a directory")).with("handler", format.handler()));
     }
     let extra = Extra::parse(&args.list("extra_opts"), format == Format::Zip)?;

@@ -1,7 +1,6 @@
 //! Starting another user's executor: the dialogue with `sudo`, `su` or `doas` until the executor greets.
 
 use std::{
-    ffi::OsString,
     fs::File,
     io::{Read, Write},
     os::{
@@ -56,9 +55,9 @@ pub(super) fn start(who: &Become, word: &str) -> Result<Parts, Refusal> {
 
 /// How this very process was called, with another word.
 fn own_command(path: &Path, word: &str, new_word: &str) -> Vec<String> {
-    let arguments = std::env::args_os().skip(1).map(|argument| {
-        if argument == OsString::from(word) { new_word.to_owned() } else { argument.to_string_lossy().into_owned() }
-    });
+    let arguments = std::env::args_os()
+        .skip(1)
+        .map(|argument| if argument == *word { new_word.to_owned() } else { argument.to_string_lossy().into_owned() });
     std::iter::once(path.to_string_lossy().into_owned()).chain(arguments).collect()
 }
 

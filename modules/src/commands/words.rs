@@ -36,7 +36,9 @@ pub fn split(text: &str) -> Result<Vec<String>, Failure> {
             '\\' => match characters.next() {
                 Some(escaped) => word.get_or_insert_default().push(escaped),
                 None => {
-                    return Err(Failure::new(format!("The command ends with a backslash that escapes nothing: {text}")));
+                    return Err(Failure::new(format!(
+                        "The command ends with a backslash that escapes nothing: {text}"
+                    )));
                 }
             },
             other => word.get_or_insert_default().push(other),

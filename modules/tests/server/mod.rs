@@ -78,9 +78,8 @@ fn serve(mut stream: TcpStream, handler: &impl Fn(&Asked) -> Answer, log: &Mutex
     let mut line = String::new();
     reader.read_line(&mut line)?;
     let mut words = line.split_whitespace();
-    let mut asked = Asked::default();
-    asked.method = words.next().unwrap_or_default().into();
-    asked.path = words.next().unwrap_or_default().into();
+    let mut next = || words.next().unwrap_or_default().into();
+    let mut asked = Asked { method: next(), path: next(), ..Asked::default() };
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
