@@ -271,7 +271,7 @@ impl TaskOnHost {
             }
         }
         for (key, node) in task.args.iter() {
-            let name: Arc<str> = key.to_text().into();
+            let name: Arc<str> = context.render_to_string(&key.as_node())?.into();
             let value = if is_expression(action, &name) && name.as_ref() != "argument_spec" {
                 Value::from(())
             } else {

@@ -162,7 +162,8 @@ comes_back() {
 
 full_disk() {
   on node2 'mkdir -p /mnt/small && mount -t tmpfs -o size=64k tmpfs /mnt/small' || return 1
-  "$windlass" adhoc -i "$inventory" node2 -m copy -a "content='$(head -c 200000 /dev/zero | tr '\0' x)' dest=/mnt/small/big" > "$log/full" 2>&1
+  head -c 1000000 /dev/zero > "$log/big"
+  "$windlass" adhoc -i "$inventory" node2 -m copy -a "src=$log/big dest=/mnt/small/big" > "$log/full" 2>&1
   local code=$?
   cut -c1-400 "$log/full"
   local left; left=$(on node2 'ls -A /mnt/small; umount /mnt/small')

@@ -64,7 +64,7 @@ impl Key {
         }
         words.extend(line.get(start..).filter(|word| !word.is_empty()));
         let known_word = |word: &&str| ["ssh-", "ecdsa-", "sk-"].iter().any(|prefix| word.starts_with(prefix));
-        let at = words.iter().take(2).position(|word| known_word(&word))?;
+        let at = words.iter().take(2).position(known_word)?;
         Some(Key {
             options: if at == 0 { String::new() } else { words.first()?.to_string() },
             kind: words.get(at)?.to_string(),
