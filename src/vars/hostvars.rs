@@ -50,8 +50,10 @@ impl Object for OneHost {
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(
-            self.world.host_context(&self.name).names().iter().map(|name| Value::from(&**name)).collect(),
-        )
+        // What contains all hosts again, and what has no value outside a play, is not part of a host.
+        let context = self.world.host_context(&self.name);
+        let listed =
+            |name: &&Arc<str>| !matches!(&***name, "hostvars" | "vars") && !matches!(context.variable(name), Ok(None));
+        Enumerator::Values(context.names().iter().filter(listed).map(|name| Value::from(&**name)).collect())
     }
 }
