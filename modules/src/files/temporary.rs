@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::scratch::random_name;
+use super::{info::describe, scratch::random_name};
 use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason};
 
 /// The `tempfile` module.
@@ -53,6 +53,7 @@ impl Module for TempFile {
         Ok(Plan::change(move |_, outcome| {
             let path = make(&place, &prefix, &suffix, directory)?;
             outcome.set("path", path.display().to_string());
+            outcome.data.extend(describe(&path));
             Ok(())
         }))
     }

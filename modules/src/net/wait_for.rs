@@ -91,8 +91,8 @@ impl Module for WaitFor {
         data.insert("match_groupdict".into(), groups.named.into());
         data.insert("elapsed".into(), seconds().into());
         if let Some(path) = args.str("path") {
-            let about = describe(Path::new(path)).into_iter().filter(|(key, _)| key != "state");
-            data.extend(about);
+            // As ever where a result has a path, `state` is then what is there.
+            data.extend(describe(Path::new(path)));
         }
         Ok(Plan::unchanged().with_all(data))
     }

@@ -7,10 +7,11 @@ use std::{
 };
 
 use crate::{
-    Args, Diff, Failure, Host, Plan,
+    Args, Diff, Failure, Host, Map, Plan,
     files::{
         attributes::{Attributes, diff_of},
         backup,
+        info::describe,
         mode::masked,
         staged::{FRESH_FILE, Staged},
         write::validate,
@@ -66,6 +67,8 @@ pub(super) struct Edit {
     always_backup_key: bool,
     /// What a link points to is changed, instead of the link being replaced.
     follow: bool,
+    /// The result tells owner, permissions and so on.
+    described: bool,
     pub(super) exists: bool,
     pub(super) before: Text,
 }
@@ -96,6 +99,7 @@ impl Edit {
             backup_key: "backup_file",
             always_backup_key: false,
             follow: true,
+            described: false,
             before: Text::of(bytes),
             exists,
             path,
@@ -110,6 +114,11 @@ impl Edit {
     /// Whether what a link points to is changed, or the link replaced.
     pub(super) fn with_follow(self, follow: bool) -> Edit {
         Edit { follow, ..self }
+    }
+
+    /// With owner, permissions and so on in the result.
+    pub(super) fn described(self) -> Edit {
+        Edit { described: true, ..self }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -145,18 +154,22 @@ impl Edit {
         });
         let warnings = self.attributes.warnings();
         let (key, always) = (self.backup_key, self.always_backup_key);
+        let about = if self.described && self.exists { describe(&self.path) } else { Map::new() };
         let mut plan = if rewrite || !changes.is_empty() {
             let bytes = rewrite.then(|| self.before.bytes(after));
             Plan::change(move |host, outcome| {
                 if let Some(copy) = self.write(bytes.as_deref(), host)? {
                     outcome.set(self.backup_key, copy.display().to_string());
                 }
+                if self.described {
+                    outcome.data.extend(describe(&self.path));
+                }
                 Ok(())
             })
         } else {
             Plan::unchanged()
         };
-        plan = plan.with("msg", message);
+        plan = plan.with_all(about).with("msg", message);
         if always {
             plan = plan.with(key, "");
         }

@@ -71,7 +71,7 @@ impl Module for IniFile {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let edit = Edit::of(args, host)?.with_follow(args.bool("follow"));
+        let edit = Edit::of(args, host)?.with_follow(args.bool("follow")).described();
         edit.need(args.bool("create"), "Destination")?;
         let values = match args.str("value") {
             Some(value) => vec![value.to_owned()],

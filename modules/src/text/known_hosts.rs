@@ -4,10 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 
 use super::edit::{Edit, lines_with_ends};
-use crate::{
-    Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
-    files::{glob::matches, info::describe},
-};
+use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, files::glob::matches};
 
 /// The `known_hosts` module.
 pub struct KnownHosts;
@@ -77,9 +74,9 @@ impl Module for KnownHosts {
             (true, Some(entry)) => with(lines, entry, &name, args.bool("hash_host"))?,
             (false, entry) => without(lines, entry.as_ref(), &name),
         };
-        let exists = edit.exists;
-        let plan = if !exists && after.is_empty() { Plan::unchanged() } else { edit.plan_quietly(&after, "OK", host)? };
-        let plan = plan.with_all(if exists { describe(path.as_ref()) } else { crate::Map::new() });
+        let nothing = !edit.exists && after.is_empty();
+        let mut plan = if nothing { Plan::unchanged() } else { edit.described().plan_quietly(&after, "OK", host)? };
+        plan.outcome.data.shift_remove("msg");
         Ok(plan
             .with("name", args.required("name")?)
             .with("key", args.value("key").cloned().unwrap_or_default())
