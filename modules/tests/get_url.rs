@@ -10,6 +10,7 @@ use cases::{apply, changed, converges, fails, predict};
 use serde_json::{Value, json};
 use server::{Answer, Asked, Server};
 use tempfile::tempdir;
+use windlass_modules::{Host, registry, run};
 
 const CONTENT: &str = "the content\n";
 const SHA256: &str = "3ef9550502e554fbe76d38efa3b857394d56618fa8fcc8b4a2686c2df2cb5019";
@@ -93,7 +94,9 @@ fn a_wrong_file_changes_nothing() {
         json!({ "url": server.url("/fresh.txt"), "dest": &dest, "checksum": format!("sha256:{}", "0".repeat(64)) });
     let message = fails("get_url", args, directory.path());
     assert!(message.contains("did not match") && message.contains(SHA256), "{message}");
-    for (path, word) in [("/broken", "broken"), ("/none", "404"), ("/loop", "redirects without an end")] {
+    for (path, word) in
+        [("/broken", "broke the connection off"), ("/none", "404"), ("/loop", "redirects without an end")]
+    {
         let message =
             fails("get_url", json!({ "url": server.url(path), "dest": &dest, "force": true }), directory.path());
         assert!(message.contains(word), "{path}: {message}");
@@ -153,6 +156,31 @@ fn logins_and_headers() {
     assert!(message.contains("401"), "{message}");
     apply("get_url", json!({ "url": server.url("/echo"), "dest": &dest, "headers": { "X-Flavour": "mint" } }));
     assert_eq!(read(&dest), "mint");
+}
+
+#[test]
+fn proxies_of_the_environment() {
+    let (proxy, directory) = (start(), tempdir().unwrap());
+    let fetch = |environment: Value, url: &str, use_proxy: bool| {
+        let host = Host::alone(false, false).with_environment(serde_json::from_value(environment).unwrap());
+        let args = json!({ "url": url, "dest": directory.path().join("x"), "use_proxy": use_proxy });
+        run(registry::find("get_url").unwrap(), &args, &host)
+    };
+    let through = json!({ "http_proxy": proxy.url("").replace("//", "//me:pass@"), "no_proxy": "other.invalid" });
+    let result = fetch(through.clone(), "http://server.invalid/fresh.txt", true);
+    // The server here does not know whole URLs, but says what it was asked.
+    assert_eq!(result["status_code"], 404, "{result}");
+    let asked = proxy.asked().remove(0);
+    assert_eq!((asked.path.as_str(), asked.header("host")), ("http://server.invalid/fresh.txt", "server.invalid"));
+    assert_eq!(asked.header("proxy-authorization"), "Basic bWU6cGFzcw==");
+    for (url, use_proxy) in [("http://other.invalid/x", true), ("http://server.invalid/x", false)] {
+        let result = fetch(through.clone(), url, use_proxy);
+        assert!(result["msg"].as_str().unwrap().contains("is not known"), "{result}");
+    }
+    let broken = json!({ "https_proxy": "http://127.0.0.1:1" });
+    let message = fetch(broken, "https://server.invalid/x", true)["msg"].as_str().unwrap().to_owned();
+    assert!(message.contains("by the proxy 127.0.0.1:1"), "{message}");
+    assert!(proxy.asked().is_empty());
 }
 
 #[test]

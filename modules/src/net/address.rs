@@ -49,6 +49,13 @@ impl Address {
         self.authority.split(':').next().unwrap_or_default()
     }
 
+    /// The port, if need be the usual one.
+    pub(super) fn port(&self) -> u16 {
+        let usual = if self.scheme == "https" { 443 } else { 80 };
+        let tail = self.authority.rsplit_once(']').map_or(self.authority.as_str(), |(_, tail)| tail);
+        tail.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(usual)
+    }
+
     /// The path without the query, decoded.
     pub(super) fn file_path(&self) -> String {
         decode(self.path.split('?').next().unwrap_or_default())
@@ -144,7 +151,9 @@ mod tests {
         assert_eq!(address.credentials, Some(("me".into(), "p@ss".into())));
         assert_eq!((address.host(), address.file_name()), ("example.com", "b%20c.tgz"));
         assert_eq!(address.url(), "https://example.com:8443/a/b%20c.tgz?x=1");
-        assert_eq!(Address::parse("http://[::1]:80").unwrap().host(), "::1");
+        let six = Address::parse("http://[::1]:81").unwrap();
+        assert_eq!((six.host(), six.port()), ("::1", 81));
+        assert_eq!((Address::parse("https://[::1]").unwrap().port(), address.port()), (443, 8443));
         assert_eq!(Address::parse("http://h/").unwrap().file_name(), "index.html");
         assert_eq!(Address::parse("file:/tmp/a%20b").unwrap().file_path(), "/tmp/a b");
         assert_eq!(Address::parse("file:///tmp/a").unwrap().file_path(), "/tmp/a");

@@ -13,12 +13,14 @@ use ureq::{
     config::Config,
     http,
     tls::{ClientCert, RootCerts, TlsConfig},
-    unversioned::transport::DefaultConnector,
+    unversioned::transport::{Connector, DefaultConnector},
 };
 
 use super::{
     address::{Address, masked},
-    certificates, credentials, proxy,
+    certificates, credentials,
+    forward::Forwarding,
+    proxy::{self, Way},
     resolve::HostNames,
 };
 use crate::{Args, Failure, Host, process::reason};
@@ -199,9 +201,25 @@ impl Client {
     ) -> Result<Response, String> {
         host.check_cancelled().map_err(|failure| failure.message)?;
         let url = address.url();
-        let proxy = if self.use_proxy { proxy::of(address, host)? } else { None };
-        let agent = Agent::with_parts(self.configuration(proxy), DefaultConnector::default(), HostNames);
+        let unsendable = |error: http::Error| format!("The request for {url} cannot be sent: {error}");
+        let way = if self.use_proxy { proxy::way_to(address, host)? } else { Way::Direct };
+        let through = way.proxy();
         let mut builder = http::Request::builder().method(request.method.as_str()).uri(url.as_str());
+        let mut tunnel = None;
+        let (mut names, mut forwarding) = (HostNames { instead: None }, Forwarding { server: None });
+        match way {
+            Way::Direct => {}
+            Way::Tunnel(proxy) => tunnel = Some(proxy),
+            Way::Forward(proxy) => {
+                names.instead = Some((proxy.host().to_owned(), proxy.port()));
+                forwarding.server = Some(format!("{}://{}", address.scheme, address.authority));
+                if let Some((user, password)) = &proxy.credentials {
+                    builder = builder.header("Proxy-Authorization", credentials::basic(user, password));
+                }
+            }
+        }
+        let connector = DefaultConnector::default().chain(forwarding);
+        let agent = Agent::with_parts(self.configuration(tunnel), connector, names);
         let mut defaults = vec![("User-Agent", self.agent_name.as_str()), ("Accept-Encoding", "identity")];
         if self.no_cache {
             defaults.push(("Cache-Control", "no-cache"));
@@ -217,7 +235,6 @@ impl Client {
         for (name, value) in &request.headers {
             builder = builder.header(name, value);
         }
-        let unsendable = |error: http::Error| format!("The request for {url} cannot be sent: {error}");
         let answer = match &request.body {
             None => agent.run(builder.body(()).map_err(unsendable)?),
             Some(Payload::Bytes(bytes)) => agent.run(builder.body(bytes).map_err(unsendable)?),
@@ -227,8 +244,8 @@ impl Client {
                 agent.run(builder.body(file).map_err(unsendable)?)
             }
         };
-        let answer = answer.map_err(|error| explain(error, address, self.timeout))?;
-        Ok(response(answer, url, self.decompress))
+        let answer = answer.map_err(|error| explain(error, address, through.as_deref(), self.timeout))?;
+        Ok(response(answer, url, self.decompress, self.timeout))
     }
 
     fn configuration(&self, proxy: Option<Proxy>) -> Config {
@@ -253,7 +270,7 @@ impl Client {
     }
 }
 
-fn response(answer: http::Response<Body>, url: String, decompress: bool) -> Response {
+fn response(answer: http::Response<Body>, url: String, decompress: bool, timeout: Duration) -> Response {
     let mut headers: Vec<(String, String)> = Vec::new();
     let mut cookies = Vec::new();
     for (name, value) in answer.headers() {
@@ -279,9 +296,32 @@ fn response(answer: http::Response<Body>, url: String, decompress: bool) -> Resp
         format!("HTTP Error {}: {}", status.as_u16(), status.canonical_reason().unwrap_or("Unknown"))
     };
     let packed = decompress && find("content-encoding").is_some_and(|encoding| encoding.eq_ignore_ascii_case("gzip"));
-    let body = answer.into_body().into_reader();
+    let body = Patient { body: answer.into_body().into_reader(), timeout };
     let body: Box<dyn Read> = if packed { Box::new(MultiGzDecoder::new(body)) } else { Box::new(body) };
     Response { status: status.as_u16(), message, headers, cookies, url, body }
+}
+
+/// A body whose errors say what happened.
+struct Patient<R> {
+    body: R,
+    timeout: Duration,
+}
+
+impl<R: Read> Read for Patient<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.body.read(buffer).map_err(|error| {
+            let silent = error.kind() == io::ErrorKind::TimedOut
+                || error.get_ref().is_some_and(|inner| matches!(inner.downcast_ref(), Some(Error::Timeout(_))));
+            if silent {
+                let text = format!("the server was silent for {} seconds", self.timeout.as_secs());
+                return io::Error::new(io::ErrorKind::TimedOut, text);
+            }
+            if error.kind() == io::ErrorKind::UnexpectedEof {
+                return io::Error::new(error.kind(), "the server broke the connection off before it had sent all");
+            }
+            error
+        })
+    }
 }
 
 /// The method of the request that follows a redirect, if it is followed.
@@ -326,13 +366,15 @@ fn local_file(address: &Address) -> Result<Response, String> {
 }
 
 /// What went wrong, and with whom.
-fn explain(error: Error, address: &Address, timeout: Duration) -> String {
-    let server = &address.authority;
+fn explain(error: Error, address: &Address, proxy: Option<&str>, timeout: Duration) -> String {
+    let server = &match proxy {
+        Some(proxy) => format!("{} (by the proxy {proxy})", address.authority),
+        None => address.authority.clone(),
+    };
     match error {
-        Error::HostNotFound => format!(
-            "Request failed: the name {} of the server is not known: no address was found for it",
-            address.host()
-        ),
+        Error::HostNotFound => {
+            format!("Request failed: the name of the server {server} is not known: no address was found for it")
+        }
         Error::Timeout(what) => {
             format!(
                 "Connection failure: {server} did not answer within {} seconds (timed out at: {what})",

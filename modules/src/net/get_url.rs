@@ -410,11 +410,11 @@ impl Download {
             None => staged.fill_hashed(&mut *response.body, hashers, host),
             Some(directory) => by_way_of(directory, &mut *response.body, hashers, &mut staged, host),
         };
+        outcome.set("elapsed", started.elapsed().as_secs());
         let (sums, _) = fetched.map_err(|failure| Failure {
             message: format!("The download of {} failed. {}", masked(&self.request.url), failure.message),
             ..failure
         })?;
-        outcome.set("elapsed", started.elapsed().as_secs());
         outcome.set("src", staged.path().display().to_string());
         let sum = |index: usize| sums.get(index).map(String::as_str).unwrap_or_default();
         outcome.set("checksum_src", sum(0));

@@ -7,6 +7,7 @@ mod connections;
 mod credentials;
 mod digest_file;
 mod form;
+mod forward;
 pub mod get_url;
 mod options;
 mod proxy;

@@ -5,8 +5,29 @@ use ureq::Proxy;
 use super::address::Address;
 use crate::Host;
 
-/// The proxy for a URL: the task's or the host's `http_proxy`, `https_proxy` or `all_proxy`, unless `no_proxy` names the server.
-pub(super) fn of(address: &Address, host: &Host) -> Result<Option<Proxy>, String> {
+/// How a server is reached.
+pub(super) enum Way {
+    /// By a connection to it.
+    Direct,
+    /// By a connection that a proxy makes and does not look into.
+    Tunnel(Proxy),
+    /// By a proxy that is asked for the whole URL, which is usual where nothing is encrypted.
+    Forward(Address),
+}
+
+impl Way {
+    /// The proxy, for messages.
+    pub(super) fn proxy(&self) -> Option<String> {
+        match self {
+            Way::Direct => None,
+            Way::Tunnel(proxy) => Some(format!("{}:{}", proxy.host(), proxy.port())),
+            Way::Forward(proxy) => Some(proxy.authority.clone()),
+        }
+    }
+}
+
+/// The way to a URL: by the task's or the host's `http_proxy`, `https_proxy` or `all_proxy`, unless `no_proxy` names the server.
+pub(super) fn way_to(address: &Address, host: &Host) -> Result<Way, String> {
     // Upper-case HTTP_PROXY is what a CGI program gets from its client's header, so there it is not believed.
     let variable = |name: &str| {
         let upper = name.to_ascii_uppercase();
@@ -14,17 +35,20 @@ pub(super) fn of(address: &Address, host: &Host) -> Result<Option<Proxy>, String
         host.variable(name).or_else(|| if cgi { None } else { host.variable(&upper) }).filter(|value| !value.is_empty())
     };
     let Some(proxy) = variable(&format!("{}_proxy", address.scheme)).or_else(|| variable("all_proxy")) else {
-        return Ok(None);
+        return Ok(Way::Direct);
     };
     if variable("no_proxy").is_some_and(|list| exempt(&list, address)) {
-        return Ok(None);
+        return Ok(Way::Direct);
     }
-    match Proxy::new(&proxy) {
-        Ok(proxy) => Ok(Some(proxy)),
-        Err(_) => {
-            Err(format!("The proxy {} of the environment is not a URL of a proxy", super::address::masked(&proxy)))
-        }
+    let url = if proxy.contains("://") { proxy } else { format!("http://{proxy}") };
+    let bad =
+        || format!("The proxy {} of the environment is not the URL of an HTTP proxy", super::address::masked(&url));
+    let parsed =
+        Address::parse(&url).filter(|proxy| matches!(proxy.scheme.as_str(), "http" | "https")).ok_or_else(bad)?;
+    if address.scheme == "http" && parsed.scheme == "http" {
+        return Ok(Way::Forward(parsed));
     }
+    Proxy::new(&url).map(Way::Tunnel).map_err(|_| bad())
 }
 
 /// Whether a list such as `localhost,.example.com,10.0.0.1` has the server: by name, by the end of its name, or with its port.

@@ -88,12 +88,21 @@ fn from_name_services(name: &str, deadline: Duration) -> io::Result<Vec<IpAddr>>
 
 /// The lookup as the HTTP client wants it.
 #[derive(Debug)]
-pub(super) struct HostNames;
+pub(super) struct HostNames {
+    /// The proxy to connect to, whatever the server is.
+    pub(super) instead: Option<(String, u16)>,
+}
 
 impl Resolver for HostNames {
     fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let name = uri.host().ok_or_else(|| ureq::Error::BadUri(uri.to_string()))?;
-        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+        let (name, port) = match &self.instead {
+            Some((name, port)) => (name.as_str(), *port),
+            None => {
+                let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+                let name = uri.host().ok_or_else(|| ureq::Error::BadUri(uri.to_string()))?;
+                (name, uri.port_u16().unwrap_or(usual))
+            }
+        };
         let found = addresses(name, *timeout.after)?;
         let mut result = self.empty();
         let sockets = found.into_iter().map(|address| SocketAddr::new(address, port)).collect::<Vec<_>>();
