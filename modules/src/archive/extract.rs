@@ -185,7 +185,7 @@ impl<'a> Extraction<'a> {
 
     fn time(&self, member: &Member) -> Option<FileTimes> {
         let seconds = member.modified.filter(|_| !self.task.extra.touch)?;
-        let since = Duration::from_secs(seconds.unsigned_abs());
+        let since = Duration::new(seconds.unsigned_abs(), member.nanoseconds);
         let time = if seconds < 0 { SystemTime::UNIX_EPOCH - since } else { SystemTime::UNIX_EPOCH + since };
         Some(FileTimes::new().set_modified(time).set_accessed(time))
     }

@@ -16,6 +16,8 @@ pub(super) struct Member {
     pub(super) mode: Option<u32>,
     /// Its time in seconds, if the archive knows it.
     pub(super) modified: Option<i64>,
+    /// The rest of its time in nanoseconds. It is set, but not compared: not every filesystem keeps it.
+    pub(super) nanoseconds: u32,
     pub(super) owner: Option<u32>,
     pub(super) group: Option<u32>,
 }

@@ -25,6 +25,11 @@ pub(super) fn walk(path: &Path, packing: Packing, task: &Task, visit: Visit<'_>)
         if !task.selection.takes(&name) {
             continue;
         }
+        if is_sparse_note(&mut entry) {
+            return Err(Failure::new(format!(
+                "The archive has {name} as a file with holes in the pax format, which is not supported. Pack it without --sparse, or with --format=gnu."
+            )));
+        }
         let Some(path) = below(&original, task.extra.strip)? else { continue };
         let header = entry.header().clone();
         let kind = match header.entry_type() {
@@ -55,17 +60,36 @@ pub(super) fn walk(path: &Path, packing: Packing, task: &Task, visit: Visit<'_>)
         };
         let owner = task.owner_from(header.username().ok().flatten(), header.uid().ok(), |name| accounts.user(name));
         let group = task.owner_from(header.groupname().ok().flatten(), header.gid().ok(), |name| accounts.group(name));
+        let usual = header.mtime().ok().and_then(|seconds| i64::try_from(seconds).ok());
+        let exact = exact_time(&mut entry);
         let member = Member {
             path,
             kind,
             mode: header.mode().ok().map(|mode| task.permissions(mode & 0o7777)),
-            modified: header.mtime().ok().and_then(|seconds| i64::try_from(seconds).ok()),
+            modified: exact.map(|(seconds, _)| seconds).or(usual),
+            nanoseconds: exact.map_or(0, |(_, nanoseconds)| nanoseconds),
             owner,
             group,
         };
         visit(member, &mut entry as &mut dyn Read)?;
     }
     Ok(())
+}
+
+/// Whether the notes of a newer archive say that the data is not the content itself, but its parts between holes.
+fn is_sparse_note<R: Read>(entry: &mut tar::Entry<'_, R>) -> bool {
+    let Ok(Some(notes)) = entry.pax_extensions() else { return false };
+    notes.filter_map(Result::ok).any(|note| note.key_bytes().starts_with(b"GNU.sparse."))
+}
+
+/// The time in the notes of newer archives, as seconds and nanoseconds.
+fn exact_time<R: Read>(entry: &mut tar::Entry<'_, R>) -> Option<(i64, u32)> {
+    let notes = entry.pax_extensions().ok()??;
+    let note = notes.filter_map(Result::ok).find(|note| note.key_bytes() == b"mtime")?;
+    let (seconds, fraction) = note.value().ok()?.split_once('.').unwrap_or((note.value().ok()?, ""));
+    let seconds: i64 = seconds.parse().ok().filter(|seconds| *seconds >= 0)?;
+    let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+    Some((seconds, digits.parse().ok()?))
 }
 
 fn link(bytes: Option<&[u8]>, name: &str) -> Result<PathBuf, Failure> {

@@ -52,7 +52,7 @@ pub(super) fn walk(path: &Path, task: &Task, visit: Visit<'_>) -> Result<(), Fai
         };
         // Without a system of its own the archive knows no permissions worth keeping.
         let mode = mode.map(|mode| mode & 0o777).filter(|mode| *mode != 0);
-        let member = Member { path, kind, mode, modified: modified(&entry), owner: None, group: None };
+        let member = Member { path, kind, mode, modified: modified(&entry), nanoseconds: 0, owner: None, group: None };
         visit(member, &mut entry as &mut dyn Read)?;
     }
     Ok(())
