@@ -1,0 +1,99 @@
+//! Playbooks whose output and exit code were recorded from ansible-core (`tests/playbooks/record`), run and compared line by line.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails by panicking, and says what differs")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use regex::Regex;
+use similar::TextDiff;
+
+/// Runs every case, or those named in `PLAYBOOK_CASES`.
+#[test]
+fn playbooks_print_what_ansible_prints() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/playbooks");
+    let wanted = std::env::var("PLAYBOOK_CASES").unwrap_or_default();
+    let mut cases: Vec<PathBuf> = fs::read_dir(root)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("expected.txt").is_file())
+        .filter(|path| wanted.is_empty() || wanted.split_whitespace().any(|name| path.ends_with(name)))
+        .collect();
+    cases.sort();
+    let next = AtomicUsize::new(0);
+    let differing = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Some(difference) = difference(case) {
+                        differing.lock().unwrap().push((case.file_name().unwrap().to_owned(), difference));
+                    }
+                }
+            });
+        }
+    });
+    let differing = differing.into_inner().unwrap();
+    for (case, difference) in &differing {
+        eprintln!("==== {}\n{difference}", case.display());
+    }
+    assert!(differing.is_empty(), "{} of {} playbooks print something else", differing.len(), cases.len());
+}
+
+/// What a case prints differently, if anything.
+fn difference(case: &Path) -> Option<String> {
+    let expected = fs::read_to_string(case.join("expected.txt")).unwrap();
+    let runs = fs::read_to_string(case.join("runs")).unwrap_or_else(|_| "-i inventory playbook.yml\n".to_owned());
+    let scratch = tempfile::tempdir().unwrap();
+    let mut printed = String::new();
+    for arguments in runs.lines() {
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .arg("playbook")
+            .args(shell_words::split(arguments).unwrap())
+            .current_dir(case)
+            .env_remove("ANSIBLE_CONFIG")
+            .env("SCRATCH", scratch.path())
+            .env("ANSIBLE_FORKS", "1")
+            .env("NO_COLOR", "1")
+            .output()
+            .unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let code = output.status.code().map_or_else(|| output.status.to_string(), |code| code.to_string());
+        printed.push_str(&format!("$ {arguments}\n{}\n[exit {code}]\n", stdout.trim_end_matches('\n')));
+    }
+    let printed = normalised(&printed, case, scratch.path());
+    let printed = own_words(&printed, &expected);
+    if printed == expected {
+        return None;
+    }
+    Some(TextDiff::from_lines(&expected, &printed).unified_diff().header("ansible", "windlass").context_radius(3).to_string())
+}
+
+/// Paths, times and blanks at the ends of lines are not compared.
+fn normalised(text: &str, case: &Path, scratch: &Path) -> String {
+    let mut text = text.replace(&case.display().to_string(), "CASE").replace(&scratch.display().to_string(), "SCRATCH");
+    for (pattern, replacement) in [
+        (r#""(start|end)": "[^"]*""#, r#""$1": "TIME""#),
+        (r#""delta": "[^"]*""#, r#""delta": "TIME""#),
+        (r"(?m)[ \t]+$", ""),
+    ] {
+        text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
+    }
+    text
+}
+
+/// The recording leaves out Ansible's sentences about its own errors; ours stand in the same places.
+fn own_words(printed: &str, expected: &str) -> String {
+    let message = Regex::new(r#""msg": "(?:[^"\\]|\\.)*""#).unwrap();
+    let mut expected = expected.lines();
+    let mut text = String::new();
+    for line in printed.lines() {
+        let hidden = expected.next().is_some_and(|expected| expected.contains(r#""msg": "...""#));
+        if hidden { text.push_str(&message.replace_all(line, r#""msg": "...""#)) } else { text.push_str(line) }
+        text.push('\n');
+    }
+    text
+}
