@@ -1,7 +1,13 @@
 //! Playbooks whose output and exit code were recorded from ansible-core (`tests/playbooks/record`), run and compared line by line.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails by panicking, and says what differs")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what differs"
+)]
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -69,10 +75,16 @@ fn difference(case: &Path) -> Option<String> {
     if printed == expected {
         return None;
     }
-    Some(TextDiff::from_lines(&expected, &printed).unified_diff().header("ansible", "windlass").context_radius(3).to_string())
+    Some(
+        TextDiff::from_lines(&expected, &printed)
+            .unified_diff()
+            .header("ansible", "windlass")
+            .context_radius(3)
+            .to_string(),
+    )
 }
 
-/// Paths, times and blanks at the ends of lines are not compared.
+/// What `record` leaves out is left out here too: paths, times, the words about what went wrong, banners shown once for each host.
 fn normalised(text: &str, case: &Path, scratch: &Path) -> String {
     let mut text = text.replace(&case.display().to_string(), "CASE").replace(&scratch.display().to_string(), "SCRATCH");
     for (pattern, replacement) in [
@@ -82,17 +94,42 @@ fn normalised(text: &str, case: &Path, scratch: &Path) -> String {
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
     }
-    text
+    let mut kept = String::new();
+    let mut is_hidden = false;
+    let mut banner = "";
+    let mut blank = 0;
+    for line in text.lines() {
+        let is_error = line.starts_with("[ERROR]: ");
+        is_hidden = is_error || (is_hidden && !line.starts_with("fatal: ") && !line.starts_with("failed: "));
+        if is_hidden && !is_error {
+            continue;
+        }
+        if line.is_empty() {
+            blank += 1;
+            continue;
+        }
+        let is_banner =
+            ["TASK ", "RUNNING HANDLER ", "NO MORE HOSTS LEFT "].iter().any(|start| line.starts_with(start));
+        if is_banner && line == banner {
+            blank = 0;
+            continue;
+        }
+        banner = if is_banner { line } else { "" };
+        kept.push_str(&"\n".repeat(std::mem::take(&mut blank)));
+        kept.push_str(if is_error { "[ERROR]" } else { line });
+        kept.push('\n');
+    }
+    kept
 }
 
 /// The recording leaves out Ansible's sentences about its own errors; ours stand in the same places.
 fn own_words(printed: &str, expected: &str) -> String {
-    let message = Regex::new(r#""msg": "(?:[^"\\]|\\.)*""#).unwrap();
-    let mut expected = expected.lines();
+    let message = Regex::new(r#""(msg|reason)": "(?:[^"\\]|\\.)*""#).unwrap();
+    let without: HashSet<&str> = expected.lines().filter(|line| line.contains(r#"": "...""#)).collect();
     let mut text = String::new();
     for line in printed.lines() {
-        let hidden = expected.next().is_some_and(|expected| expected.contains(r#""msg": "...""#));
-        if hidden { text.push_str(&message.replace_all(line, r#""msg": "...""#)) } else { text.push_str(line) }
+        let hidden = message.replace_all(line, r#""$1": "...""#);
+        text.push_str(if without.contains(&*hidden) { &hidden } else { line });
         text.push('\n');
     }
     text

@@ -21,11 +21,26 @@ pub enum Failure {
     Unreachable(String),
     /// The task failed; a sentence.
     Failed(String),
+    /// A template of the task cannot be evaluated.
+    Evaluation(Box<windlass_template::Error>),
+}
+
+impl Failure {
+    /// The result it stands for.
+    pub fn into_result(self) -> TaskResult {
+        match self {
+            Failure::Unreachable(message) => {
+                TaskResult::new().with("changed", false).with("unreachable", true).with("msg", message)
+            }
+            Failure::Failed(message) => TaskResult::failure(message),
+            Failure::Evaluation(error) => TaskResult::failure(error.to_string()).with_report(error.report()),
+        }
+    }
 }
 
 impl From<windlass_template::Error> for Failure {
     fn from(error: windlass_template::Error) -> Failure {
-        Failure::Failed(error.to_string())
+        Failure::Evaluation(Box::new(error))
     }
 }
 

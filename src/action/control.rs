@@ -26,7 +26,7 @@ pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure
         };
         result.set(&name, value);
     } else {
-        result.set("msg", context.arg("msg").cloned().unwrap_or_else(|| Value::from("Hello world!")));
+        result.set("msg", context.args.get("msg").cloned().unwrap_or_else(|| Value::from("Hello world!")));
     }
     result.set("changed", false);
     result.set("failed", false);
@@ -65,6 +65,9 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
                 .unwrap_or_else(|| Value::from("Assertion failed"));
             let assertion = condition.scalar_text().unwrap_or_default();
             let mut result = TaskResult::new().with("changed", false).with("failed", true);
+            if !quiet {
+                result.set("_ansible_verbose_always", true);
+            }
             result.set("evaluated_to", false);
             result.set("assertion", assertion);
             result.set("msg", message);

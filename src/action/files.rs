@@ -31,7 +31,8 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
             }
             _ => windlass_template::text(&content),
         };
-        return copy_content(context, args, Content::of_bytes("the task's content", text.into_bytes())).await;
+        let dest = context.text("dest").unwrap_or_default();
+        return copy_content(context, args, Content::of_bytes(&dest, text.into_bytes())).await;
     }
     let Some(src) = context.text("src").filter(|src| !src.is_empty()) else {
         return Err("src (or content) is required".into());

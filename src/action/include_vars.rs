@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_template::Value;
-use windlass_yaml::Mapping;
+use windlass_yaml::{Mapping, Node, Span};
 
 use super::{ActionContext, Failure};
 use crate::strategy::TaskResult;
@@ -19,13 +19,22 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             vec![context.find("vars", name.trim())?]
         }
     };
+    let mut read = Mapping::new();
     for file in &files {
-        let _: Arc<Mapping> = context.files.variables(file)?;
+        let found: Arc<Mapping> = context.files.variables(file)?;
+        for (key, node) in found.iter() {
+            read.insert(key.clone(), node.clone());
+        }
     }
+    let shown = windlass_template::from_json(&Node::map(read, Span::none()).to_json());
     let listed: Value = files.iter().map(|file| Value::from(file.display().to_string())).collect();
     let mut result = TaskResult::ok(false).with("ansible_included_var_files", listed);
-    if let Some(name) = context.text("name") {
-        result.set("_include_vars_name", name);
+    match context.text("name") {
+        Some(name) => {
+            result.set("ansible_facts", Value::from_pairs([(Value::from(name.as_str()), shown)]));
+            result.set("_include_vars_name", name);
+        }
+        None => result.set("ansible_facts", shown),
     }
     Ok(result)
 }
@@ -54,6 +63,15 @@ fn files_of_dir(context: &ActionContext, dir: &str) -> Result<Vec<PathBuf>, Fail
         None => None,
         Some(pattern) => Some(fancy_regex_of(&pattern)?),
     };
+    let ignores_extensions = context.flag("ignore_unknown_extensions").unwrap_or(false);
+    if let Some(other) = files.iter().filter(|_| !ignores_extensions && matching.is_none()).find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let extension = path.extension().unwrap_or_default().to_string_lossy();
+        !ignored.iter().any(|ignored| *ignored == name) && !extensions.iter().any(|known| *known == extension)
+    }) {
+        let extensions = extensions.join(", ");
+        return Err(format!("{} does not have a valid extension: {extensions}", other.display()).into());
+    }
     files.retain(|path| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned()).unwrap_or_default();

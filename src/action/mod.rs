@@ -57,6 +57,13 @@ pub fn runs_once(action: &str) -> bool {
     matches!(action, "add_host" | "pause")
 }
 
+/// Actions that wait for nothing.
+pub fn is_immediate(action: &str) -> bool {
+    let here =
+        ["add_host", "assert", "debug", "fail", "group_by", "include_vars", "set_fact", "validate_argument_spec"];
+    here.contains(&action)
+}
+
 /// Runs the action of a task for one item on one host.
 pub fn run(context: &ActionContext) -> ActionFuture<'_> {
     match ACTIONS.iter().find(|(name, _)| *name == context.action) {

@@ -103,7 +103,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
                 return Ok(0);
             }
             run.run(vec![play]).await?;
-            Ok(run.finish().exit_code())
+            Ok(run.summary().exit_code)
         }
         .await;
         session.end().await;

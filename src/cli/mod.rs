@@ -77,13 +77,8 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no errors; everything else is a bad command line, which has Ansible's code.
-            let code = if error.use_stderr() { 5 } else { 0 };
             let _ = error.print();
-            return if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-                ExitCode::from(5)
-            } else {
-                ExitCode::from(code)
-            };
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
     let outcome = match cli.verb {

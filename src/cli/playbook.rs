@@ -87,12 +87,19 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         }
     }
     settings.playbook_dir =
-        arguments.playbooks.first().and_then(|path| path.parent()).map(Path::to_path_buf).unwrap_or_default();
+        crate::vars::absolute(arguments.playbooks.first().and_then(|path| path.parent()).unwrap_or(Path::new("")));
     let vault = arguments.vault.secrets(&settings)?;
     let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
     let extra_vars = arguments.run.extra_vars(&files)?;
     let secrets = Secrets::default();
     let printer = Printer::new(settings.color, secrets.clone());
+    if settings.verbosity > 0 {
+        let line = match &settings.config_file {
+            Some(file) => format!("Using {} as config file", file.display()),
+            None => "No config file found; using defaults".to_owned(),
+        };
+        printer.line(&line, Color::Blue);
+    }
     for warning in &config.warnings {
         printer.error_line(&format!("[WARNING]: {warning}"), Color::BrightPurple);
     }
@@ -127,14 +134,13 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &Printer) -> R
     for (path, plays) in loaded {
         let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });
         run.run(plays).await?;
-        if run.failed() {
-            break;
+        let summary = run.summary();
+        let _ = shared.events.send(Event::Recap(summary.stats));
+        if summary.exit_code != 0 {
+            return Ok(summary.exit_code);
         }
     }
-    let summary = run.finish();
-    let code = summary.exit_code();
-    let _ = shared.events.send(Event::Recap(summary.stats));
-    Ok(code)
+    Ok(0)
 }
 
 /// `--list-hosts`, `--list-tasks`, `--list-tags`, `--syntax-check`.
@@ -150,7 +156,12 @@ fn list(
     if arguments.syntax_check {
         return Ok(());
     }
-    let filter = TagFilter::new(&shared.run.settings.tags, &shared.run.settings.skip_tags);
+    let mut tags = shared.run.settings.tags.clone();
+    if arguments.list_tags && tags.iter().any(|tag| tag == "all") {
+        // All tags there are include those of tasks that never run unasked.
+        tags.push("never".to_owned());
+    }
+    let filter = TagFilter::new(&tags, &shared.run.settings.skip_tags);
     for (index, play) in plays.iter().enumerate() {
         let hosts = crate::playbook::pattern_text(&play.hosts);
         printer.line(

@@ -1,5 +1,7 @@
 //! The default callback: what `ansible-playbook` prints.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::diff::unified;
@@ -29,6 +31,7 @@ pub struct DefaultOutput {
     options: Options,
     /// The task's banner, until something of the task is shown.
     banner: Option<String>,
+    warned: HashSet<String>,
 }
 
 impl DefaultOutput {
@@ -41,7 +44,7 @@ impl DefaultOutput {
             diff_context: settings.diff_context,
             live,
         };
-        DefaultOutput { printer, options, banner: None }
+        DefaultOutput { printer, options, banner: None, warned: HashSet::new() }
     }
 
     fn say(&mut self, text: &str, color: Color) {
@@ -74,6 +77,12 @@ impl DefaultOutput {
         {
             self.printer.error_line(&format!("[WARNING]: {warning}"), Color::BrightPurple);
         }
+        // What every host would say again is said once.
+        if let Some(report) = &event.report
+            && self.warned.insert(report.clone())
+        {
+            self.say(&format!("[ERROR]: {}\n", report.trim_end()), Color::Red);
+        }
         if event.looped {
             return self.summary(event, &result);
         }
@@ -86,7 +95,7 @@ impl DefaultOutput {
                     return;
                 }
                 let mut line = format!("{word}: [{}]{item}", event.host);
-                if self.is_shown(event, &result) {
+                if self.is_shown(&result) {
                     line.push_str(&format!(" => {}", self.dump(&result, event)));
                 }
                 self.say(&line, color);
@@ -147,36 +156,38 @@ impl DefaultOutput {
         }
     }
 
-    fn is_shown(&self, event: &ResultEvent, result: &Value) -> bool {
-        let always = event.action == "debug" || result.get("_ansible_verbose_always").is_some();
-        self.options.verbosity > 0 || always
+    fn is_shown(&self, result: &Value) -> bool {
+        self.options.verbosity > 0 || always_shown(result)
     }
 
     /// A result as JSON, without what is shown otherwise.
     fn dump(&self, result: &Value, event: &ResultEvent) -> String {
+        let pretty = self.options.verbosity > 2 || always_shown(result);
         let mut map = result.as_object().cloned().unwrap_or_default();
-        map.retain(|key, _| !key.starts_with("_ansible") && key != "warnings" && key != "deprecations");
+        map.retain(|key, _| !key.starts_with('_') && !HIDDEN.contains(&key.as_str()));
         if self.options.verbosity < 3 {
-            map.remove("invocation");
+            map.retain(|key, _| !matches!(key.as_str(), "invocation" | "diff"));
         }
-        map.remove("diff");
-        map.remove("failed");
-        // Text that is also given as lines is not repeated.
-        for (text, lines) in [("stdout", "stdout_lines"), ("stderr", "stderr_lines")] {
-            if map.contains_key(text) && map.contains_key(lines) && self.options.verbosity < 1 {
-                let _ = map.remove(lines);
-            }
-        }
-        if event.action == "debug" && !matches!(event.status, Status::Failed { .. }) {
-            map.retain(|key, _| key != "changed" && key != "failed");
-        }
-        if event.item.is_some() && event.action == "debug" {
-            map.retain(|key, _| key != "item" && key != "ansible_loop_var");
+        if event.action == "debug" {
+            // A message stands alone; of a variable only its own key is left.
+            let message = map.contains_key("msg");
+            map.retain(|key, _| if message { key == "msg" } else { !HIDDEN_IN_DEBUG.contains(&key.as_str()) });
         }
         let value = Value::Object(map);
-        let pretty = event.action == "debug" && !matches!(event.status, Status::Failed { .. });
         if pretty { nice_json(&value) } else { python_json(&value) }
     }
+}
+
+/// Keys of results that are shown in other ways.
+const HIDDEN: &[&str] = &["failed", "skipped", "warnings", "deprecations"];
+
+/// Keys that `debug` does not repeat when it shows a variable.
+const HIDDEN_IN_DEBUG: &[&str] =
+    &["changed", "invocation", "skip_reason", "ansible_loop_var", "ansible_index_var", "ansible_loop"];
+
+/// Whether a result is shown without `-v` too.
+fn always_shown(result: &Value) -> bool {
+    result.get("_ansible_verbose_always").is_some()
 }
 
 /// A title with stars to the width of 79, at least three.
@@ -216,8 +227,16 @@ impl Output for DefaultOutput {
             Event::Result(result) => self.result(result),
             Event::Retry { host, task, left, result } => {
                 let mut line = format!("FAILED - RETRYING: [{host}]: {task} ({left} retries left).");
-                if self.options.verbosity > 2 {
-                    line.push_str(&format!("Result was: {}", python_json(&result.to_json())));
+                let result = result.to_json();
+                if self.options.verbosity > 1 || always_shown(&result) {
+                    let shown: serde_json::Map<String, Value> = result
+                        .as_object()
+                        .into_iter()
+                        .flatten()
+                        .filter(|(key, _)| !key.starts_with('_') && !HIDDEN.contains(&key.as_str()))
+                        .map(|(key, value)| (key.clone(), value.clone()))
+                        .collect();
+                    line.push_str(&format!("Result was: {}", nice_json(&Value::Object(shown))));
                 }
                 self.say(&line, Color::Plain);
             }
@@ -232,7 +251,12 @@ impl Output for DefaultOutput {
                     }
                 }
             }
-            Event::Warning(sentence) => self.printer.error_line(&format!("[WARNING]: {sentence}"), Color::BrightPurple),
+            Event::Warning(sentence) => {
+                // Every host may have the same to say.
+                if self.warned.insert(sentence.clone()) {
+                    self.printer.error_line(&format!("[WARNING]: {sentence}"), Color::BrightPurple);
+                }
+            }
             Event::Notice(text) => self.say(text, Color::Plain),
             Event::Recap(hosts) => {
                 self.printer.line(&banner("PLAY RECAP"), Color::Plain);

@@ -48,16 +48,10 @@ fn one(diff: &Value, context: usize) -> String {
     let shown = changes
         .unified_diff()
         .context_radius(context)
-        .missing_newline_hint(false)
+        .missing_newline_hint(true)
         .header(&header("before_header", "before"), &header("after_header", "after"))
         .to_string();
-    // The last line of a text may lack its newline; the sign that says so is Ansible's.
-    for (index, line) in shown.split_inclusive('\n').enumerate() {
-        text.push_str(line);
-        if !line.ends_with('\n') && index > 0 {
-            text.push_str("\n\\ No newline at end of file\n");
-        }
-    }
+    text.push_str(&shown);
     text.push('\n');
     text
 }

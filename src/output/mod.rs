@@ -54,6 +54,8 @@ pub struct ResultEvent {
     pub action: String,
     /// Whether differences are to be shown.
     pub diff: bool,
+    /// What went wrong and where, of a failure.
+    pub report: Option<String>,
 }
 
 /// Something that happens in a run.

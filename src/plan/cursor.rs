@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::tags::TagFilter;
-use crate::playbook::{Block, Item, Role, Task};
+use crate::playbook::{Block, Item, Task};
 
 /// Where a cursor stands, comparable between hosts of one play: the host with the least position is furthest behind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position(Vec<(u32, u8, u32)>);
+pub struct Position(Vec<(u8, u32)>);
 
 /// What a host does next.
 #[derive(Debug, Clone)]
@@ -43,10 +43,10 @@ struct Level {
     index: usize,
     /// Something failed here and has not been rescued.
     failed: bool,
-    /// Which of several includes at one place this is.
-    ordinal: u32,
     /// Handlers run only if notified.
     handlers: bool,
+    /// These are handlers that run in any case.
+    notified: bool,
     /// A task of the role has run.
     ran: bool,
 }
@@ -73,7 +73,7 @@ impl Cursor {
     /// A host at the start of a play.
     pub fn new(play: &Arc<Block>) -> Cursor {
         let mut cursor = Cursor { stack: Vec::new(), completed_roles: HashSet::new(), failed: false, rescued: 0 };
-        cursor.push(Arc::clone(play), 0, false);
+        cursor.push(Arc::clone(play), false);
         cursor
     }
 
@@ -87,18 +87,34 @@ impl Cursor {
         self.rescued
     }
 
-    fn push(&mut self, block: Arc<Block>, ordinal: u32, handlers: bool) {
-        self.stack.push(Level { block, part: Part::Body, index: 0, failed: false, ordinal, handlers, ran: false });
+    fn push(&mut self, block: Arc<Block>, handlers: bool) {
+        self.stack.push(Level {
+            block,
+            part: Part::Body,
+            index: 0,
+            failed: false,
+            handlers,
+            notified: false,
+            ran: false,
+        });
     }
 
-    /// Continues with the items of an include that has just run; `ordinal` tells several includes of one task apart.
-    pub fn enter(&mut self, block: Arc<Block>, ordinal: u32) {
-        self.push(block, ordinal, false);
+    /// Continues with the items of an include that has just run.
+    pub fn enter(&mut self, block: Arc<Block>) {
+        self.push(block, false);
+    }
+
+    /// Continues with the tasks of a handler that is an include: they all run.
+    pub fn enter_handler(&mut self, block: Arc<Block>) {
+        self.push(block, false);
+        if let Some(level) = self.stack.last_mut() {
+            level.notified = true;
+        }
     }
 
     /// Continues with the handlers that have been notified.
     pub fn enter_handlers(&mut self, handlers: Arc<Block>) {
-        self.push(handlers, 0, true);
+        self.push(handlers, true);
     }
 
     /// The next task, without going past it.
@@ -113,15 +129,23 @@ impl Cursor {
             match item {
                 Item::Block(block) => {
                     level.index += 1;
-                    let again = block.role.as_ref().is_some_and(|role| self.has_completed(role));
+                    let again = block
+                        .role
+                        .as_ref()
+                        .is_some_and(|role| !role.allow_duplicates && self.completed_roles.contains(&role.identity));
                     if !again {
-                        let handlers = self.stack.last().is_some_and(|level| level.handlers);
-                        self.push(block, 0, handlers);
+                        let (handlers, notified) = (level.handlers, level.notified);
+                        self.push(block, handlers);
+                        if let Some(level) = self.stack.last_mut() {
+                            level.notified = notified;
+                        }
                     }
                 }
                 Item::Task(task) => {
                     let selected = if level.handlers && task.handler {
                         (selection.take_notified)(&task)
+                    } else if level.notified {
+                        true
                     } else {
                         selection.tags.selects(&task.tags)
                     };
@@ -135,14 +159,16 @@ impl Cursor {
     }
 
     /// Goes past the task that [`Cursor::peek`] gave.
-    pub fn advance(&mut self, ran: bool) {
+    pub fn advance(&mut self) {
         if let Some(level) = self.stack.last_mut() {
             level.index += 1;
         }
-        if ran {
-            for level in &mut self.stack {
-                level.ran = true;
-            }
+    }
+
+    /// The task was not skipped: the roles around it count as having run.
+    pub fn ran(&mut self) {
+        for level in &mut self.stack {
+            level.ran = true;
         }
     }
 
@@ -172,6 +198,16 @@ impl Cursor {
         }
     }
 
+    /// Whether the host has failed already, and now runs its rescue or what always runs.
+    pub fn is_failing(&self) -> bool {
+        self.failed || self.stack.iter().any(|level| level.failed)
+    }
+
+    /// Whether handlers are running.
+    pub fn is_in_handlers(&self) -> bool {
+        self.stack.iter().any(|level| level.handlers)
+    }
+
     /// Whether a failure now would be rescued.
     pub fn would_rescue(&self) -> bool {
         self.stack.iter().any(|level| level.part == Part::Body && !level.block.rescue.is_empty())
@@ -192,10 +228,6 @@ impl Cursor {
                 return;
             }
         }
-    }
-
-    fn has_completed(&self, role: &Role) -> bool {
-        !role.allow_duplicates && self.completed_roles.contains(&role.identity)
     }
 
     /// The innermost level has no further item.
@@ -224,14 +256,14 @@ impl Cursor {
         }
     }
 
-    /// The innermost level stands before its next item; those around it are inside the item before.
+    /// A level around the innermost one is already past the item that the levels inside of it stand for.
     fn position(&self) -> Position {
-        let innermost = self.stack.len().saturating_sub(1);
-        let place = |(depth, level): (usize, &Level)| {
-            let index = if depth == innermost { level.index } else { level.index.saturating_sub(1) };
-            (level.ordinal, level.part as u8, index as u32)
+        let inner = self.stack.len().saturating_sub(1);
+        let entry = |(depth, level): (usize, &Level)| {
+            let index = if depth < inner { level.index.saturating_sub(1) } else { level.index };
+            (level.part as u8, index as u32)
         };
-        Position(self.stack.iter().enumerate().map(place).collect())
+        Position(self.stack.iter().enumerate().map(entry).collect())
     }
 }
 
@@ -268,7 +300,8 @@ mod tests {
             let mut never = |_: &Arc<Task>| false;
             let Some(step) = cursor.peek(&mut Selection { tags: &filter, take_notified: &mut never }) else { break };
             seen.push(step.task.action.clone());
-            cursor.advance(true);
+            cursor.advance();
+            cursor.ran();
             if step.task.action.starts_with("bad") {
                 cursor.fail();
             }
@@ -286,11 +319,11 @@ mod tests {
         let (mut inside, mut past) = (Cursor::new(&play), Cursor::new(&play));
         for cursor in [&mut inside, &mut past] {
             next(cursor);
-            cursor.advance(true);
+            cursor.advance();
         }
-        inside.enter(block(vec![task("included")], vec![], vec![]), 0);
+        inside.enter(block(vec![task("included")], vec![], vec![]));
         assert!(next(&mut inside).position < next(&mut past).position);
-        inside.advance(true);
+        inside.advance();
         assert_eq!(next(&mut inside).position, next(&mut past).position);
     }
 

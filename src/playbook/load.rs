@@ -1,14 +1,14 @@
 //! From YAML to plays and tasks.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_template::Engine;
-use windlass_yaml::{Key, Mapping, Node, Value};
+use windlass_yaml::{Key, Mapping, Node, Span, Value};
 
 use super::arguments;
 use super::keyword::{Keywords, On, is_keyword, unknown};
-use super::model::{Block, Frame, FrameKind, Item, Play, Task};
+use super::model::{Block, Frame, FrameKind, Item, Play, Role, Task};
 use super::source::{Files, StaticScope, folder_of};
 use crate::error::{Error, Result, did_you_mean};
 
@@ -37,6 +37,37 @@ pub struct TaskFile<'a> {
     pub handlers: bool,
     /// The folder of the playbook.
     pub playbook_dir: &'a Path,
+    /// Takes what imported roles bring for the whole play.
+    pub imported: &'a Mutex<Imported>,
+    /// How many imports and roles are around it.
+    pub depth: u32,
+}
+
+/// What roles that are imported anywhere bring for the whole play.
+#[derive(Debug, Default)]
+pub struct Imported {
+    /// Roles whose variables the play sees.
+    pub roles: Vec<Arc<Role>>,
+    /// Their handlers, and those of the roles they depend on.
+    pub handlers: Vec<Item>,
+}
+
+impl TaskFile<'_> {
+    /// One import further in; an error if that cannot come to an end.
+    pub(super) fn deeper(&self, span: &Span) -> Result<u32> {
+        // Far more than anyone nests on purpose, far less than the stack holds.
+        const LIMIT: u32 = 50;
+        if self.depth >= LIMIT {
+            return Err(Error::parse(
+                format!("imports are nested more than {LIMIT} deep: this one leads back to itself"),
+                span,
+            )
+            .hint(
+                "a file or role that needs itself takes include_tasks or include_role, with a condition that ends it",
+            ));
+        }
+        Ok(self.depth + 1)
+    }
 }
 
 impl Loader {
@@ -97,7 +128,7 @@ impl Loader {
         })?;
         let context =
             self.engine.scope(Arc::new(StaticScope { layers: vec![keywords.vars()?, Arc::clone(&self.extra_vars)] }));
-        let name = context.render_to_string(target).map_err(|error| Error::parse(error.to_string(), &target.span))?;
+        let name = context.render_to_string(target).map_err(|error| Error::parse(error.report(), &target.span))?;
         let path = dir.join(&name);
         if chain.contains(&path) {
             return Err(Error::parse(format!("{name} imports itself"), &target.span));
@@ -141,7 +172,15 @@ impl Loader {
             }
         }
         let frame = Arc::new(Frame { parent: None, keywords: own, vars, kind: FrameKind::Play, tags: tags.into() });
-        let from = TaskFile { frame: &frame, when: &import_when, handlers: false, playbook_dir: dir };
+        let imported = Mutex::default();
+        let from = TaskFile {
+            frame: &frame,
+            when: &import_when,
+            handlers: false,
+            playbook_dir: dir,
+            imported: &imported,
+            depth: 0,
+        };
         let section = |name: &str| self.items_of(keywords.get(name), &from);
         let mut tasks = Vec::new();
         let mut handlers = Vec::new();
@@ -158,10 +197,10 @@ impl Loader {
         }
         let pre_tasks = section("pre_tasks")?;
         let post_tasks = section("post_tasks")?;
-        for items in [&pre_tasks, &tasks, &post_tasks] {
-            self.static_roles(items, &mut roles, &mut handlers, &from)?;
-        }
         handlers.extend(self.items_of(keywords.get("handlers"), &TaskFile { handlers: true, ..from })?);
+        let imported = imported.into_inner().unwrap_or_else(PoisonError::into_inner);
+        handlers.extend(imported.handlers);
+        roles.extend(imported.roles);
         let name = match keywords.get("name").and_then(Node::scalar_text) {
             Some(name) => name,
             None => pattern_text(&hosts),
@@ -175,33 +214,10 @@ impl Loader {
             post_tasks,
             handlers,
             roles,
-            dir: dir.to_owned(),
+            dir: crate::vars::absolute(dir),
             span: entry.span.clone(),
             frame,
         })
-    }
-
-    /// Roles used by `import_role` are the play's as much as those under `roles:`; their handlers were read with them.
-    fn static_roles(
-        &self,
-        items: &[Item],
-        roles: &mut Vec<Arc<super::Role>>,
-        handlers: &mut Vec<Item>,
-        from: &TaskFile<'_>,
-    ) -> Result<()> {
-        for item in items {
-            let Item::Block(block) = item else { continue };
-            if let Some(role) = &block.role
-                && !roles.iter().any(|known| Arc::ptr_eq(known, role))
-            {
-                handlers.extend(self.role_handlers(role, &block.frame, from)?);
-                roles.push(Arc::clone(role));
-            }
-            for part in [&block.body, &block.rescue, &block.always] {
-                self.static_roles(part, roles, handlers, from)?;
-            }
-        }
-        Ok(())
     }
 
     fn items_of(&self, list: Option<&Node>, from: &TaskFile<'_>) -> Result<Vec<Item>> {
@@ -393,7 +409,7 @@ impl Loader {
         let name = self.static_text(file, &task.frame, &task.vars)?;
         let path = self.find_tasks(&name, task, from.playbook_dir)?;
         let frame = Arc::new(include_frame(task, from.frame));
-        let inner = TaskFile { frame: &frame, when: &task.when, ..*from };
+        let inner = TaskFile { frame: &frame, when: &task.when, depth: from.deeper(&task.span)?, ..*from };
         let body = self.task_file(&path, &inner)?;
         Ok(Item::Block(Arc::new(Block {
             frame: Arc::clone(&frame),
@@ -422,7 +438,13 @@ impl Loader {
         }
         let request = super::RoleRequest::of_arguments(&texts, &task.span, &frame, from.playbook_dir)?;
         let inner = TaskFile { frame: &frame, when: &task.when, ..*from };
-        Ok(vec![self.role(&request, &inner)?.tasks])
+        let loaded = self.role(&request, &inner)?;
+        let mut imported = from.imported.lock().unwrap_or_else(PoisonError::into_inner);
+        imported.handlers.extend(loaded.handlers);
+        if request.public.unwrap_or(true) {
+            imported.roles.push(loaded.role);
+        }
+        Ok(vec![loaded.tasks])
     }
 
     /// The file of an include or import: beside the file it is written in, in the role, beside the playbook.
@@ -455,7 +477,7 @@ impl Loader {
     pub fn static_text(&self, node: &Node, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<String> {
         let context = self.engine.scope(Arc::new(self.static_scope(frame, vars)));
         context.render_to_string(node).map_err(|error| {
-            Error::parse(error.to_string(), &node.span)
+            Error::new(error.report()).as_parse()
                 .hint("imports are read before any host is known: only extra variables and those of the play and blocks around can be used here; include_tasks and include_role can use all")
         })
     }

@@ -35,6 +35,17 @@ pub struct Play {
     pub span: Span,
 }
 
+impl Play {
+    /// Whether the name of a file in `vars_files` depends on variables.
+    pub fn has_templated_files(&self) -> bool {
+        let is_template = |node: &Node| node.as_str().is_some_and(|text| text.contains("{{") || text.contains("{%"));
+        self.vars_files.iter().any(|node| match node.as_list() {
+            Some(names) => names.iter().any(is_template),
+            None => is_template(node),
+        })
+    }
+}
+
 /// What tasks inherit from: a play, a role, a block or an include.
 #[derive(Debug)]
 pub struct Frame {
@@ -57,10 +68,23 @@ pub enum FrameKind {
     Play,
     /// A role; its tasks see its variables.
     Role(Arc<Role>),
+    /// What the dependencies of a role are in: they see its variables too.
+    Dependent(Arc<Dependent>),
     /// A block.
     Block,
     /// An include or import: its `vars` rank above facts and registered results.
     Include,
+}
+
+/// The variables of a role that the roles it depends on see.
+#[derive(Debug)]
+pub struct Dependent {
+    /// Parameters of its entry.
+    pub params: Arc<Mapping>,
+    /// `vars/`.
+    pub vars: Arc<Mapping>,
+    /// `defaults/`.
+    pub defaults: Arc<Mapping>,
 }
 
 impl Frame {
@@ -128,6 +152,13 @@ pub struct Block {
     pub always: Vec<Item>,
     /// The role this block is the whole of.
     pub role: Option<Arc<Role>>,
+}
+
+impl Block {
+    /// Items in a row, with nothing that rescues them.
+    pub fn plain(frame: &Arc<Frame>, body: Vec<Item>) -> Block {
+        Block { frame: Arc::clone(frame), body, rescue: Vec::new(), always: Vec::new(), role: None }
+    }
 }
 
 /// One task.

@@ -7,7 +7,7 @@ use windlass_yaml::{Key, Mapping, Node, Span};
 
 use super::keyword::{Keywords, On};
 use super::load::{Loader, TaskFile};
-use super::model::{Block, Frame, FrameKind, Item, Role, Task};
+use super::model::{Block, Dependent, Frame, FrameKind, Item, Role, Task};
 use crate::error::{Error, Result, did_you_mean};
 
 /// What is asked of a role at one place.
@@ -121,7 +121,7 @@ impl RoleRequest {
         let vars = self.keywords.get("vars").map(Node::to_json);
         format!(
             "{}\0{params}\0{}\0{}\0{vars:?}\0{:?}\0{}",
-            path.display(),
+            crate::vars::absolute(path).display(),
             list("when"),
             list("tags"),
             self.tasks_from,
@@ -206,20 +206,22 @@ impl Loader {
         let outer = Arc::new(Frame {
             parent: Some(Arc::clone(from.frame)),
             keywords: request.keywords.clone(),
-            vars: Arc::default(),
-            kind: FrameKind::Block,
+            vars: Arc::clone(&entry_vars),
+            kind: FrameKind::Dependent(Arc::new(Dependent {
+                params: Arc::clone(&request.params),
+                vars: Arc::clone(&vars),
+                defaults: Arc::clone(&defaults),
+            })),
             tags: Arc::clone(&tags),
         });
-        let inner = TaskFile { frame: &outer, when: &entry_when, ..*from };
+        let depth = from.deeper(&request.span)?;
+        let inner = TaskFile { frame: &outer, when: &entry_when, depth, ..*from };
         let mut dependencies = Vec::new();
         let mut body = Vec::new();
         let mut handlers = Vec::new();
         let listed = meta.get("dependencies").filter(|node| !node.is_null());
         for entry in listed.and_then(Node::as_list).unwrap_or_default() {
-            let mut needed = self.role_entry(entry, &outer, &request.playbook_dir)?;
-            if needed.params.is_empty() {
-                needed.params = Arc::clone(&request.params);
-            }
+            let needed = self.role_entry(entry, &outer, &request.playbook_dir)?;
             let loaded = self.dependency(&needed, &inner, &path, chain)?;
             dependencies.push(loaded.role);
             body.push(loaded.tasks);
@@ -245,7 +247,7 @@ impl Loader {
             kind: FrameKind::Role(Arc::clone(&role)),
             tags,
         });
-        let within = TaskFile { frame: &frame, when: &entry_when, ..*from };
+        let within = TaskFile { frame: &frame, when: &entry_when, depth, ..*from };
         if let Some(task) = self.argument_validation(request, &meta, &path, &frame, &entry_when)? {
             body.push(Item::Task(Arc::new(task)));
         }
@@ -282,11 +284,6 @@ impl Loader {
             }
             _ => self.role_within(needed, from, chain),
         }
-    }
-
-    /// The handlers of a role that is used by `import_role`.
-    pub(super) fn role_handlers(&self, role: &Role, frame: &Arc<Frame>, from: &TaskFile<'_>) -> Result<Vec<Item>> {
-        self.handlers_in(&role.path, None, &TaskFile { frame, when: &[], ..*from })
     }
 
     fn handlers_in(&self, path: &Path, from_file: Option<&str>, within: &TaskFile<'_>) -> Result<Vec<Item>> {

@@ -14,7 +14,7 @@ use crate::action::Failure;
 use crate::executor::Pool;
 use crate::output::{Event, ResultEvent, Secrets, Status};
 use crate::playbook::{Files, Loader, Task};
-use crate::vars::{Run, TaskScope, World, truth};
+use crate::vars::{Run, TaskScope, World, float, given, truth};
 
 /// What all tasks of a run share.
 pub struct Shared {
@@ -57,6 +57,8 @@ pub(super) struct TaskOnHost {
     pub(super) world: Arc<World>,
     pub(super) task: Arc<Task>,
     pub(super) host: Arc<str>,
+    /// Where its results go.
+    pub(super) events: mpsc::UnboundedSender<Event>,
 }
 
 /// A loop, opened.
@@ -66,6 +68,7 @@ pub(super) struct Loop {
     index_var: Option<Arc<str>>,
     extended: bool,
     pause: f64,
+    break_when: Vec<Node>,
 }
 
 impl TaskOnHost {
@@ -75,6 +78,7 @@ impl TaskOnHost {
             world: Arc::clone(world),
             task: Arc::clone(task),
             host: Arc::clone(host),
+            events: shared.events.clone(),
         }
     }
 
@@ -87,32 +91,36 @@ impl TaskOnHost {
     pub(super) async fn run(self) -> HostOutcome {
         let context = self.scope();
         let mut parts = Vec::new();
+        let mut notify = Vec::new();
         let (result, delegate, looped) = match self.open_loop(&context) {
-            Err(Failure::Failed(message) | Failure::Unreachable(message)) => match self.condition(&context) {
+            Err(failure) => match self.condition(&context) {
                 // A loop over something undefined is no error when the task is not to be run anyway.
                 Ok(Some(skipped)) => (skipped, None, false),
-                _ => (TaskResult::failure(message), None, false),
+                _ => (failure.into_result(), None, false),
             },
             Ok(None) => {
                 let outcome = self.item(&context).await;
                 parts.push((outcome.result.clone(), outcome.delegate.clone()));
+                if outcome.result.changed() {
+                    self.notified(&outcome.context, &mut notify);
+                }
                 (outcome.result, outcome.delegate, false)
             }
             Ok(Some(opened)) => {
-                let result = self.all_items(&context, &opened, &mut parts).await;
+                let result = self.all_items(&context, &opened, &mut parts, &mut notify).await;
                 let delegate = parts.first().and_then(|(_, delegate)| delegate.clone());
                 (result, delegate, true)
             }
         };
         let ignore = |name: &str| {
-            self.task
-                .keyword(name)
-                .is_some_and(|node| crate::vars::render(&context, node).is_ok_and(|value| truth(&value)))
+            self.task.keyword(name).and_then(|node| given(&context, node).ok()?).is_some_and(|value| truth(&value))
         };
         let ignored =
             (result.failed() && ignore("ignore_errors")) || (result.is_unreachable() && ignore("ignore_unreachable"));
         let no_log = self.no_log(&context).unwrap_or(true);
-        let notify = if result.changed() { self.notified(&context) } else { Vec::new() };
+        if !result.changed() {
+            notify.clear();
+        }
         self.send_result(&result, delegate.as_deref(), None, looped, ignored, no_log);
         let delegate_facts = ignore("delegate_facts");
         HostOutcome { host: Arc::clone(&self.host), result, ignored, parts, notify, delegate_facts }
@@ -123,11 +131,19 @@ impl TaskOnHost {
         context: &Context,
         opened: &Loop,
         parts: &mut Vec<(TaskResult, Option<String>)>,
+        notify: &mut Vec<String>,
     ) -> TaskResult {
         if opened.items.is_empty() {
-            return TaskResult::skipped("No items in the list")
+            return TaskResult::ok(false)
+                .with("skipped", true)
                 .with("skipped_reason", "No items in the list")
                 .with("results", Value::from(Vec::<Value>::new()));
+        }
+        if !matches!(context.variable(&opened.loop_var), Ok(None)) {
+            self.shared.warn(format!(
+                "The loop variable '{}' is already in use ({}). Give the loop another one with `loop_control: {{loop_var: ...}}`.",
+                opened.loop_var, self.task.span
+            ));
         }
         let mut results = Vec::new();
         // What earlier items set is seen by later ones.
@@ -144,7 +160,7 @@ impl TaskOnHost {
                 result.set(name, index);
                 result.set("ansible_index_var", &**name);
             }
-            if matches!(self.task.short_action(), "set_fact" | "include_vars")
+            if self.task.short_action() == "set_fact"
                 && let Some(facts) = result.get("ansible_facts")
             {
                 for key in facts.try_iter().into_iter().flatten() {
@@ -156,14 +172,19 @@ impl TaskOnHost {
             if let Some(name) = &self.task.register {
                 seen.insert(Arc::clone(name), Variable::Data(result.to_value()));
             }
+            // An item that did not change notifies too, if another one has changed.
+            if !result.is_skipped() {
+                self.notified(&item_context, notify);
+            }
             let no_log = self.no_log(&item_context).unwrap_or(true);
             let label = self.item_label(&item_context, &item, no_log);
             let ignored = self
                 .task
                 .keyword("ignore_errors")
-                .is_some_and(|node| crate::vars::render(&item_context, node).is_ok_and(|value| truth(&value)));
+                .and_then(|node| given(&item_context, node).ok()?)
+                .is_some_and(|value| truth(&value));
             self.send_result(&result, delegate.as_deref(), Some(label), false, ignored, no_log);
-            let lost = result.is_unreachable();
+            let lost = result.is_unreachable() || self.breaks_off(opened, &item_context, &result);
             results.push(result.to_value());
             parts.push((result, delegate));
             if lost {
@@ -174,6 +195,21 @@ impl TaskOnHost {
             }
         }
         summary(parts, results)
+    }
+
+    /// Whether `break_when` of the loop holds now.
+    fn breaks_off(&self, opened: &Loop, context: &Context, result: &TaskResult) -> bool {
+        if opened.break_when.is_empty() {
+            return false;
+        }
+        let seen = self.with_registered(context, result);
+        opened.break_when.iter().all(|condition| match seen.condition(condition) {
+            Ok(holds) => holds,
+            Err(error) => {
+                self.shared.warn(format!("break_when of the task at {} cannot be evaluated: {error}", self.task.span));
+                false
+            }
+        })
     }
 
     /// The items of the task's loop, if it has one.
@@ -199,7 +235,7 @@ impl TaskOnHost {
         let field = |name: &str| -> Result<Option<Value>, Failure> {
             match control.and_then(|map| map.get(name)) {
                 None => Ok(None),
-                Some(node) => Ok(Some(crate::vars::render(context, node)?)),
+                Some(node) => Ok(given(context, node)?),
             }
         };
         Ok(Some(Loop {
@@ -209,7 +245,11 @@ impl TaskOnHost {
                 .unwrap_or_else(|| Arc::from("item")),
             index_var: field("index_var")?.map(|value| Arc::from(windlass_template::text(&value))),
             extended: field("extended")?.is_some_and(|value| truth(&value)),
-            pause: field("pause")?.and_then(|value| f64::try_from(value).ok()).unwrap_or(0.0),
+            pause: field("pause")?.and_then(|value| float(&value)).unwrap_or(0.0),
+            break_when: match control.and_then(|map| map.get("break_when")) {
+                None => Vec::new(),
+                Some(node) => node.as_list().map(<[Node]>::to_vec).unwrap_or_else(|| vec![node.clone()]),
+            },
         }))
     }
 
@@ -219,7 +259,10 @@ impl TaskOnHost {
             minijinja::value::ValueKind::Seq => rendered.try_iter().into_iter().flatten().collect(),
             _ => vec![rendered],
         };
-        Ok(context.lookup(lookup, &terms, &windlass_template::LookupOptions::new())?)
+        let items = context.lookup(lookup, &terms, &windlass_template::LookupOptions::new())?;
+        // An item that is a tuple is a list for the task.
+        let list = |item: Value| if item.is_tuple() { item.try_iter().into_iter().flatten().collect() } else { item };
+        Ok(items.into_iter().map(list).collect())
     }
 
     fn item_label(&self, context: &Context, item: &Value, no_log: bool) -> String {
@@ -234,25 +277,35 @@ impl TaskOnHost {
         }
     }
 
-    /// The names in `notify`, of the task and of the blocks around it.
-    fn notified(&self, context: &Context) -> Vec<String> {
-        let mut names = Vec::new();
+    /// Adds the names in `notify`, of the task and of the blocks around it.
+    fn notified(&self, context: &Context, names: &mut Vec<String>) {
         let around = self.task.frame.chain().map(|frame| &frame.keywords);
         for keywords in std::iter::once(&self.task.keywords).chain(around) {
             for node in keywords.list("notify") {
-                match crate::vars::render(context, &node) {
-                    Ok(value) if value.kind() == minijinja::value::ValueKind::Seq => {
+                match given(context, &node) {
+                    Ok(None) => {}
+                    Ok(Some(value)) if value.kind() == minijinja::value::ValueKind::Seq => {
                         names.extend(value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)));
                     }
-                    Ok(value) if windlass_template::is_omit(&value) || value.is_none() => {}
-                    Ok(value) => names.push(windlass_template::text(&value)),
+                    Ok(Some(value)) => names.push(windlass_template::text(&value)),
                     Err(error) => self
                         .shared
                         .warn(format!("notify of the task at {} cannot be evaluated: {error}", self.task.span)),
                 }
             }
         }
-        names
+    }
+
+    /// Whether `ignore_errors` holds.
+    pub(super) fn ignores_errors(&self) -> bool {
+        let context = self.scope();
+        let given = self.task.keyword("ignore_errors").and_then(|node| given(&context, node).ok()?);
+        given.is_some_and(|value| truth(&value))
+    }
+
+    /// Shows an item of an include that was skipped.
+    pub(super) fn show_item(&self, result: &TaskResult, label: String) {
+        self.send_result(result, None, Some(label), false, false, false);
     }
 
     /// Shows a result of an include that was skipped or failed.
@@ -282,10 +335,10 @@ impl TaskOnHost {
             other => other,
         };
         if looped && result.get("results").is_some_and(|results| results.len() == Some(0)) && !is_item {
-            let _ = self.shared.events.send(self.event(result, status, delegate, None, false, no_log));
+            let _ = self.events.send(self.event(result, status, delegate, None, false, no_log));
             return;
         }
-        let _ = self.shared.events.send(self.event(result, status, delegate, item, looped, no_log));
+        let _ = self.events.send(self.event(result, status, delegate, item, looped, no_log));
     }
 
     fn event(
@@ -302,15 +355,42 @@ impl TaskOnHost {
             None => settings.diff,
             Some(node) => node.as_bool().unwrap_or(settings.diff),
         };
+        // A task that was not run was not run elsewhere either.
+        let delegate = delegate.filter(|_| status != Status::Skipped);
+        let address = delegate.and_then(|name| {
+            let theirs = self.world.host_context(&Arc::from(name)).variable("ansible_host").ok().flatten()?;
+            Some(windlass_template::text(&theirs))
+        });
         Event::Result(ResultEvent {
-            host: label::of_host(&self.host, delegate),
+            host: label::of_host(&self.host, delegate, address.as_deref()),
             status,
             result: Arc::new(if no_log { censored(result) } else { result.clone() }),
             item,
             looped,
             action: self.task.short_action().to_owned(),
             diff: diff && !no_log,
+            report: self.report(result, status, looped, no_log),
         })
+    }
+
+    /// What went wrong and where: the place of the mistake in a template, or else the place of the task.
+    fn report(&self, result: &TaskResult, status: Status, looped: bool, no_log: bool) -> Option<String> {
+        let told = looped && result.get("results").is_some_and(|results| results.len() != Some(0));
+        if told || !matches!(status, Status::Failed { .. } | Status::Unreachable { .. }) {
+            return None;
+        }
+        if let (Some(report), false) = (result.report(), no_log) {
+            return Some(format!("Task failed: {report}"));
+        }
+        let mut text = match result.get("msg").map(windlass_template::text).filter(|message| !message.is_empty()) {
+            Some(message) if !no_log => format!("Task failed: {message}"),
+            _ => "Task failed.".to_owned(),
+        };
+        let span = &self.task.span;
+        if span.is_located() {
+            text.push_str(&format!("\nOrigin: {span}\n\n{}", span.excerpt()));
+        }
+        Some(text)
     }
 }
 

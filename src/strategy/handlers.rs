@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_template::Context;
 
-use crate::playbook::{Block, Frame, Item, Task};
+use crate::playbook::{Block, Frame, Item, Role, Task};
 
 /// The handlers of a play, in the order they run.
 pub(super) struct Handlers {
@@ -24,34 +24,44 @@ struct Named {
 impl Handlers {
     /// Handlers of a play; `context` renders their names.
     pub(super) fn new(items: &[Item], frame: &Arc<Frame>, context: &Context) -> Handlers {
-        let mut handlers =
-            Handlers { frame: Arc::clone(frame), items: Vec::new(), block: empty(frame), names: Vec::new() };
+        let mut handlers = Handlers {
+            frame: Arc::clone(frame),
+            items: Vec::new(),
+            block: Arc::new(Block::plain(frame, Vec::new())),
+            names: Vec::new(),
+        };
         handlers.add(items, context);
         handlers
     }
 
     /// Adds the handlers of a role that was included while running.
     pub(super) fn add(&mut self, items: &[Item], context: &Context) {
-        let list = self.items.len();
         self.items.extend_from_slice(items);
-        self.block = Arc::new(Block { body: self.items.clone(), ..unshared(&self.frame) });
-        self.name(items, list, context);
+        self.block = Arc::new(Block::plain(&self.frame, self.items.clone()));
+        let mut list = self.names.last().map_or(0, |named| named.list + 1);
+        let mut role = None;
+        self.name(items, &mut list, &mut role, context);
     }
 
-    fn name(&mut self, items: &[Item], list: usize, context: &Context) {
+    /// Handlers of one role are one list, those of the play another.
+    fn name(&mut self, items: &[Item], list: &mut usize, role: &mut Option<Arc<Role>>, context: &Context) {
         for item in items {
             match item {
                 Item::Block(block) => {
                     for part in [&block.body, &block.rescue, &block.always] {
-                        self.name(part, list, context);
+                        self.name(part, list, role, context);
                     }
                 }
                 Item::Task(task) => {
                     // A name that cannot be rendered with the play's variables cannot be notified.
                     let name = task.name.as_ref().and_then(|node| context.render_to_string(node).ok());
-                    let qualified =
-                        task.frame.role().and_then(|role| name.as_ref().map(|name| format!("{} : {name}", role.name)));
-                    self.names.push(Named { task: Arc::clone(task), list: list_of(task, list), name, qualified });
+                    let own = task.frame.role();
+                    if own.map(Arc::as_ptr) != role.as_ref().map(Arc::as_ptr) {
+                        *list += 1;
+                        *role = own.cloned();
+                    }
+                    let qualified = own.and_then(|role| name.as_ref().map(|name| format!("{} : {name}", role.name)));
+                    self.names.push(Named { task: Arc::clone(task), list: *list, name, qualified });
                 }
             }
         }
@@ -70,17 +80,25 @@ impl Handlers {
         // Within one list the first of a name counts, over several lists the last list.
         let last_list = self.names.iter().filter(is_named).map(|named| named.list).max();
         let by_name = last_list.and_then(|list| self.names.iter().filter(is_named).find(|named| named.list == list));
-        let listening = self.names.iter().filter(|named| {
-            let topics = &named.task.listen;
-            topics.iter().any(|topic| topic == notification || qualifies(&named.task, topic, notification))
-        });
-        let mut found: Vec<&Arc<Task>> = by_name.map(|named| &named.task).into_iter().collect();
+        let mut found: Vec<&Named> = by_name.into_iter().collect();
+        let mut listening: Vec<&Named> = self
+            .names
+            .iter()
+            .filter(|named| {
+                let topics = &named.task.listen;
+                topics.iter().any(|topic| topic == notification || qualifies(&named.task, topic, notification))
+            })
+            .collect();
+        // A role that was used several times brings its handlers as often: the last one runs.
+        listening.sort_by_key(|named| std::cmp::Reverse(named.list));
         for named in listening {
-            if !found.iter().any(|task| task.id == named.task.id) {
-                found.push(&named.task);
+            let same =
+                |known: &&Named| known.task.id == named.task.id || (named.name.is_some() && known.name == named.name);
+            if !found.iter().any(same) {
+                found.push(named);
             }
         }
-        found
+        found.into_iter().map(|named| &named.task).collect()
     }
 
     /// All names that can be notified, for suggestions.
@@ -91,22 +109,6 @@ impl Handlers {
     }
 }
 
-/// Handlers of one file are one list.
-fn list_of(task: &Task, base: usize) -> usize {
-    match task.frame.role() {
-        Some(_) => base,
-        None => base + 1,
-    }
-}
-
 fn qualifies(task: &Arc<Task>, topic: &str, notification: &str) -> bool {
     task.frame.role().is_some_and(|role| notification == format!("{} : {topic}", role.name))
-}
-
-fn unshared(frame: &Arc<Frame>) -> Block {
-    Block { frame: Arc::clone(frame), body: Vec::new(), rescue: Vec::new(), always: Vec::new(), role: None }
-}
-
-fn empty(frame: &Arc<Frame>) -> Arc<Block> {
-    Arc::new(unshared(frame))
 }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use windlass_template::{Context, Value, Variable};
 use windlass_yaml::{Key, Node};
 
@@ -14,6 +14,10 @@ use crate::action::Failure;
 use crate::error::{Error, Result, did_you_mean};
 use crate::output::Event;
 use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Role, RoleRequest, Task, TaskFile};
+use crate::vars::unless_omitted;
+
+/// How deep frames may be nested; every include adds one or two.
+const DEPTH_LIMIT: usize = 500;
 
 /// What one host asks for with one item.
 #[derive(Debug, Clone)]
@@ -24,6 +28,13 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
+    /// The file or role as it was asked for.
+    pub(super) fn target(&self) -> String {
+        let names = ["_raw_params", "file", "name", "role"];
+        let found = self.args.iter().find(|(name, _)| names.contains(&name.as_str()));
+        found.and_then(|(_, node)| node.scalar_text()).unwrap_or_default()
+    }
+
     /// Two hosts that ask for the same get the same tasks.
     fn key(&self) -> String {
         let args: Vec<_> = self.args.iter().map(|(name, node)| (name, node.to_json())).collect();
@@ -37,7 +48,7 @@ impl Wanted {
 pub(super) struct Included {
     pub(super) block: Arc<Block>,
     pub(super) handlers: Vec<Item>,
-    pub(super) public_role: Option<Arc<Role>>,
+    pub(super) public_roles: Vec<Arc<Role>>,
     /// The file or role, as it is shown.
     pub(super) what: String,
 }
@@ -50,22 +61,19 @@ impl TaskOnHost {
     /// What this host wants to include; or the result, if it is skipped or failed.
     pub(super) fn wanted(&self) -> Result<Vec<Wanted>, TaskResult> {
         let context = self.scope();
-        let failed = |failure: Failure| match failure {
-            Failure::Failed(message) | Failure::Unreachable(message) => TaskResult::failure(message),
-        };
         let opened = match self.open_loop(&context) {
             Ok(opened) => opened,
             Err(failure) => {
                 return match self.condition(&context) {
                     Ok(Some(skipped)) => Err(skipped),
-                    _ => Err(failed(failure)),
+                    _ => Err(failure.into_result()),
                 };
             }
         };
         let mut wanted = Vec::new();
         let mut skipped = None;
         match opened {
-            None => match self.want(&context, IndexMap::new(), None).map_err(failed)? {
+            None => match self.want(&context, IndexMap::new(), None).map_err(Failure::into_result)? {
                 Ok(one) => wanted.push(one),
                 Err(result) => skipped = Some(result),
             },
@@ -77,9 +85,12 @@ impl TaskOnHost {
                         Some(node) => item_context.render_tolerant(node),
                         None => opened.items.get(index).map(windlass_template::text).unwrap_or_default(),
                     };
-                    match self.want(&item_context, vars, Some(shown)).map_err(failed)? {
+                    match self.want(&item_context, vars, Some(shown.clone())).map_err(Failure::into_result)? {
                         Ok(one) => wanted.push(one),
-                        Err(result) => skipped = Some(result),
+                        Err(result) => {
+                            self.show_item(&result, shown);
+                            skipped = Some(result);
+                        }
                     }
                 }
                 if opened.items.is_empty() {
@@ -108,10 +119,7 @@ impl TaskOnHost {
             let node = match name.as_str() {
                 "apply" => node.clone(),
                 _ => {
-                    let value = crate::vars::render(context, node)?;
-                    if windlass_template::is_omit(&value) {
-                        continue;
-                    }
+                    let Some(value) = unless_omitted(context, node)? else { continue };
                     Node::from_json(&windlass_template::to_json(&value), &node.span).into_literal()
                 }
             };
@@ -129,36 +137,47 @@ impl TaskOnHost {
 }
 
 impl Loaded {
-    /// The tasks for what a host wants.
+    /// The tasks for what a host wants, and whether they were loaded just now.
     pub(super) fn get(
         &mut self,
         wanted: &Wanted,
         task: &Arc<Task>,
         shared: &Shared,
         playbook_dir: &std::path::Path,
-    ) -> Result<Included> {
+    ) -> Result<(Included, bool)> {
         let key = wanted.key();
         if let Some(included) = self.0.get(&key) {
-            return Ok(included.clone());
+            return Ok((included.clone(), false));
         }
         let included = load(wanted, task, shared, playbook_dir)?;
         self.0.insert(key, included.clone());
-        Ok(included)
+        Ok((included, true))
     }
 }
 
 fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::path::Path) -> Result<Included> {
     let frame = frame_of(wanted, task)?;
     let when: Vec<Node> = frame.keywords.list("when");
-    let from = TaskFile { frame: &frame, when: &when, handlers: false, playbook_dir };
+    let imported = Mutex::default();
+    let from =
+        TaskFile { frame: &frame, when: &when, handlers: task.handler, playbook_dir, imported: &imported, depth: 0 };
+    if frame.chain().count() > DEPTH_LIMIT {
+        return Err(Error::parse(format!("includes are nested more than {DEPTH_LIMIT} deep"), &task.span)
+            .hint("a file that includes itself needs a condition that ends it"));
+    }
     if task.short_action() == "include_role" {
         let request = RoleRequest::of_arguments(&wanted.args, &task.span, &frame, playbook_dir)?;
         let loaded = shared.loader.role(&request, &from)?;
         let Item::Block(block) = loaded.tasks else {
             return Err(Error::parse("a role has no tasks to include", &task.span));
         };
-        let public_role = request.public.unwrap_or(false).then(|| Arc::clone(&loaded.role));
-        return Ok(Included { block, handlers: loaded.handlers, public_role, what: request.name });
+        let imported = imported.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut public_roles = imported.roles;
+        if request.public.unwrap_or(false) {
+            public_roles.push(Arc::clone(&loaded.role));
+        }
+        let handlers = loaded.handlers.into_iter().chain(imported.handlers).collect();
+        return Ok(Included { block, handlers, public_roles, what: request.name });
     }
     let mut file = None;
     for (name, node) in &wanted.args {
@@ -174,11 +193,12 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
     let Some(file) = file else { return Err(Error::parse("No file specified for include_tasks", &task.span)) };
     let path: PathBuf = shared.loader.find_tasks(&file, task, playbook_dir)?;
     let body = shared.loader.task_file(&path, &from)?;
-    let block = Arc::new(Block { frame, body, rescue: Vec::new(), always: Vec::new(), role: None });
+    let block = Arc::new(Block::plain(&frame, body));
+    let imported = imported.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(Included {
         block,
-        handlers: Vec::new(),
-        public_role: None,
+        handlers: imported.handlers,
+        public_roles: imported.roles,
         what: crate::vars::absolute(&path).display().to_string(),
     })
 }
@@ -224,7 +244,7 @@ fn frame_of(wanted: &Wanted, task: &Arc<Task>) -> Result<Arc<Frame>> {
 }
 
 /// Tells which hosts included what.
-pub(super) fn announce(shared: &Shared, what: &str, hosts: &[Arc<str>], item: Option<String>) {
+pub(super) fn announce(shared: &Shared, what: &str, hosts: &IndexSet<Arc<str>>, item: Option<String>) {
     let hosts = hosts.iter().map(ToString::to_string).collect();
     let _ = shared.events.send(Event::Included { what: what.to_owned(), hosts, item });
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use windlass_template::{Context, ErrorKind, Value, Variable, is_omit};
+use windlass_template::{Context, ErrorKind, Value, Variable};
 use windlass_yaml::Node;
 
 use super::execute::{Shared, TaskOnHost};
@@ -13,7 +13,7 @@ use super::result::TaskResult;
 use crate::action::{self, ActionContext, Failure};
 use crate::error::Error;
 use crate::output::Event;
-use crate::vars::{connection_variables, number, truth};
+use crate::vars::{connection_variables, given, number, truth, unless_omitted};
 
 /// Ansible's reason for a task that was not run.
 pub const CONDITION_FALSE: &str = "Conditional result was False";
@@ -37,10 +37,7 @@ impl TaskOnHost {
         let mut delegate = None;
         let mut result = match self.prepare_and_run(context, &mut delegate).await {
             Ok(result) => result,
-            Err(Failure::Failed(message)) => TaskResult::failure(message),
-            Err(Failure::Unreachable(message)) => {
-                TaskResult::new().with("changed", false).with("unreachable", true).with("msg", message)
-            }
+            Err(failure) => failure.into_result(),
         };
         if !result.is_skipped() && !result.is_unreachable() && result.get("failed").is_none() {
             result.set("failed", false);
@@ -81,29 +78,31 @@ impl TaskOnHost {
         if let Some(skipped) = self.condition(context)? {
             return Ok(skipped);
         }
+        *delegate = self.delegate(context)?;
+        let context = &match delegate {
+            None => context.clone(),
+            Some(other) => {
+                let theirs = crate::vars::variables_of(&self.world, &Arc::from(other.as_str()));
+                let vars = Value::from_pairs([(Value::from(other.as_str()), theirs)]);
+                context.with(IndexMap::from([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))]))
+            }
+        };
         let args = match self.arguments(context) {
             Ok(args) => args,
             Err(error) => return self.unknown_or(error, "an argument"),
         };
-        *delegate = self.delegate(context)?;
         let task = &self.task;
         let flag = |name: &str| -> Result<Option<bool>, Failure> {
             match task.keyword(name) {
                 None => Ok(None),
-                Some(node) => {
-                    let value = crate::vars::render(context, node)?;
-                    Ok(Some(value).filter(|value| !is_omit(value) && !value.is_none()).map(|value| truth(&value)))
-                }
+                Some(node) => Ok(given(context, node)?.map(|value| truth(&value))),
             }
         };
         let whole = |name: &str| -> Result<Option<u64>, Failure> {
             match task.keyword(name) {
                 None => Ok(None),
                 Some(node) => {
-                    let value = crate::vars::render(context, node)?;
-                    if is_omit(&value) || value.is_none() {
-                        return Ok(None);
-                    }
+                    let Some(value) = given(context, node)? else { return Ok(None) };
                     number(&value).map(Some).ok_or_else(|| {
                         Failure::Failed(format!(
                             "the field '{name}' has an invalid value ({value}): it must be a number"
@@ -139,7 +138,7 @@ impl TaskOnHost {
             no_log: self.no_log(context)?,
             files: Arc::clone(&self.shared.files),
             pool: Arc::clone(&self.shared.pool),
-            events: self.shared.events.clone(),
+            events: self.events.clone(),
             secrets: self.shared.secrets.clone(),
         };
         self.attempts(context, &action, whole("retries")?).await
@@ -161,14 +160,7 @@ impl TaskOnHost {
         };
         let delay = match task.keywords.get("delay") {
             None => 5.0,
-            Some(node) => {
-                let value = crate::vars::render(context, node)?;
-                value
-                    .as_str()
-                    .and_then(|text| text.trim().parse().ok())
-                    .or_else(|| f64::try_from(value.clone()).ok())
-                    .unwrap_or(5.0)
-            }
+            Some(node) => given(context, node)?.and_then(|value| crate::vars::float(&value)).unwrap_or(5.0),
         };
         let mut attempt = 0;
         loop {
@@ -213,7 +205,8 @@ impl TaskOnHost {
                 result.set("failed", true);
                 return Ok(result);
             }
-            let _ = self.shared.events.send(Event::Retry {
+            result.set("retries", retries + 1);
+            let _ = self.events.send(Event::Retry {
                 host: self.host.to_string(),
                 task: super::label::of_task(task, Some(context)),
                 left: retries - attempt + 1,
@@ -247,7 +240,7 @@ impl TaskOnHost {
         Ok(())
     }
 
-    fn with_registered(&self, context: &Context, result: &TaskResult) -> Context {
+    pub(super) fn with_registered(&self, context: &Context, result: &TaskResult) -> Context {
         match &self.task.register {
             None => context.clone(),
             Some(name) => context.with(IndexMap::from([(Arc::clone(name), Variable::Data(result.to_value()))])),
@@ -275,12 +268,14 @@ impl TaskOnHost {
             let value = if is_expression(action, &name) && name.as_ref() != "argument_spec" {
                 Value::from(())
             } else {
-                crate::vars::render(context, node)?
+                match unless_omitted(context, node)? {
+                    Some(value) => value,
+                    None => {
+                        args.shift_remove(&name);
+                        continue;
+                    }
+                }
             };
-            if is_omit(&value) {
-                args.shift_remove(&name);
-                continue;
-            }
             // `copy: "{{ a mapping }}"`: free text that is a mapping gives the arguments themselves.
             if &*name == "_raw_params" && value.kind() == minijinja::value::ValueKind::Map {
                 for key in value.try_iter().into_iter().flatten() {
@@ -324,10 +319,7 @@ impl TaskOnHost {
     /// The host the task is done on, if it is another.
     fn delegate(&self, context: &Context) -> Result<Option<String>, Failure> {
         let Some(node) = self.task.keyword("delegate_to") else { return Ok(None) };
-        let value = crate::vars::render(context, node)?;
-        if is_omit(&value) {
-            return Ok(None);
-        }
+        let Some(value) = unless_omitted(context, node)? else { return Ok(None) };
         let name = windlass_template::text(&value);
         if name.is_empty() || value.is_none() {
             return Err(Failure::Failed("Empty hostname produced from delegate_to: it must name a host".to_owned()));
@@ -355,12 +347,8 @@ impl TaskOnHost {
                 // Keywords are the task's own and see its variables; the variables of the connection are the other host's.
                 let rendered = |name: &str| {
                     let node = keyword(name)?;
-                    let value = crate::vars::render(context, &node).ok()?;
-                    if is_omit(&value) {
-                        None
-                    } else {
-                        Some(Node::literal(windlass_template::text(&value), node.span.clone()))
-                    }
+                    let value = given(context, &node).ok()??;
+                    Some(Node::literal(windlass_template::text(&value), node.span.clone()))
                 };
                 let mut connection = connection_variables(other, &theirs, &rendered, settings)?;
                 self.local_by_name(&mut connection, &theirs);
@@ -388,12 +376,12 @@ impl TaskOnHost {
         nodes.reverse();
         let mut environment = BTreeMap::new();
         for node in nodes {
-            let value = crate::vars::render(context, node)?;
+            let Some(value) = given(context, node)? else { continue };
             let maps: Vec<Value> = match value.kind() {
                 minijinja::value::ValueKind::Seq => value.try_iter().into_iter().flatten().collect(),
                 _ => vec![value],
             };
-            for map in maps.iter().filter(|map| !is_omit(map) && !map.is_none()) {
+            for map in maps.iter().filter(|map| !map.is_none()) {
                 if map.kind() != minijinja::value::ValueKind::Map {
                     return Err(
                         Error::parse(format!("environment must be a dictionary, received {map}"), &node.span).into()
@@ -413,24 +401,15 @@ impl TaskOnHost {
     pub(super) fn no_log(&self, context: &Context) -> Result<bool, Failure> {
         match self.task.keyword("no_log") {
             None => Ok(self.shared.run.settings.no_log),
-            Some(node) => Ok(truth(&crate::vars::render(context, node)?)),
+            Some(node) => Ok(given(context, node)?.is_some_and(|value| truth(&value))),
         }
     }
 }
 
 /// What is shown of a hidden result.
 pub(super) fn censored(result: &TaskResult) -> TaskResult {
-    let mut shown = TaskResult::new();
-    shown.set(
-        "censored",
-        "the output has been hidden due to the fact that 'no_log: true' was specified for this result",
-    );
-    for key in ["changed", "failed", "skipped", "unreachable", "attempts"] {
-        if let Some(value) = result.get(key) {
-            shown.set(key, value.clone());
-        }
-    }
-    shown
+    let reason = "the output has been hidden due to the fact that 'no_log: true' was specified for this result";
+    result.only(&["changed", "attempts", "retries", "unreachable"]).with("censored", reason)
 }
 
 impl Shared {

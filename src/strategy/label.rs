@@ -11,21 +11,24 @@ pub(super) fn of_task(task: &Arc<Task>, context: Option<&Context>) -> String {
     let name = match (&task.name, context) {
         (Some(node), Some(context)) => context.render_tolerant(node),
         (Some(node), None) => node.scalar_text().unwrap_or_default(),
-        (None, _) => match task.args.get("_raw_params").and_then(|node| node.as_str()) {
-            Some(text) if task.short_action() == "meta" => format!("meta: {text}"),
-            _ => task.short_action().to_owned(),
-        },
+        (None, _) if task.short_action() == "include_role" => {
+            let role = ["name", "role"].iter().find_map(|name| task.args.get(name)).and_then(|node| node.scalar_text());
+            return format!("{} : {}", task.action, role.unwrap_or_default());
+        }
+        (None, _) => task.action.clone(),
     };
     match task.frame.role() {
-        Some(role) => format!("{} : {name}", role.name),
-        None => name,
+        // The names of included roles stand alone, as ansible-core shows them.
+        Some(role) if task.short_action() != "include_role" => format!("{} : {name}", role.name),
+        _ => name,
     }
 }
 
-/// `host`, or `host -> other` when the task is delegated.
-pub(super) fn of_host(host: &str, delegate: Option<&str>) -> String {
-    match delegate {
-        Some(other) if other != host => format!("{host} -> {other}"),
+/// `host`, or `host -> other` when the task is delegated, with the other's address if it has one of another name.
+pub(super) fn of_host(host: &str, delegate: Option<&str>, address: Option<&str>) -> String {
+    match (delegate, address) {
+        (Some(other), Some(address)) if other != host && address != other => format!("{host} -> {other}({address})"),
+        (Some(other), _) if other != host => format!("{host} -> {other}"),
         _ => host.to_owned(),
     }
 }

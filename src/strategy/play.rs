@@ -1,10 +1,10 @@
 //! One batch of hosts through one play, in lockstep: the linear strategy.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-use tokio::sync::Semaphore;
+use indexmap::{IndexMap, IndexSet};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use windlass_template::{Value, Variable};
 use windlass_yaml::{Node, Span};
@@ -14,12 +14,13 @@ use super::handlers::Handlers;
 use super::include::{self, Loaded, Wanted};
 use super::label;
 use super::result::TaskResult;
+use super::run::vars_files;
 use crate::action;
 use crate::error::{Error, Result, did_you_mean};
 use crate::output::{Event, Stats};
 use crate::plan::{Cursor, Selection, Step, TagFilter};
 use crate::playbook::{Block, Item, Play, Task};
-use crate::vars::{PlayState, TaskScope, World, clean_facts, number, truth};
+use crate::vars::{PlayState, TaskScope, World, clean_facts, float, given, number, truth};
 
 /// A host on its way through a batch.
 pub(super) struct HostRun {
@@ -29,8 +30,17 @@ pub(super) struct HostRun {
     pub(super) pending: Option<Step>,
     /// It failed for good, or could not be reached.
     pub(super) out: bool,
-    /// Handlers still run on the failed host (`force_handlers`).
-    pub(super) flushing: bool,
+    /// The play has ended for it, without a failure.
+    pub(super) ended: bool,
+}
+
+/// Why a host takes no further part in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// A task failed.
+    Failed,
+    /// It could not be reached.
+    Unreachable,
 }
 
 /// A batch of a play.
@@ -44,9 +54,20 @@ pub(super) struct Batch {
     pub(super) filter: TagFilter,
     /// `meta: end_play` was reached.
     pub(super) end_play: bool,
-    /// Hosts whose connection is taken as failed from now on, in this and all later plays.
-    pub(super) removed: HashSet<Arc<str>>,
-    pub(super) force_handlers: bool,
+    /// More hosts than may fail have failed: nothing further is run.
+    pub(super) end_run: bool,
+    /// Hosts that take no part any more, in this and all later plays.
+    pub(super) removed: HashMap<Arc<str>, Gone>,
+    /// Something failed in the step that runs, and it was not ignored.
+    pub(super) step_failed: bool,
+}
+
+/// A file or role that several hosts include together.
+struct Entry {
+    block: Arc<Block>,
+    what: String,
+    item: Option<String>,
+    hosts: IndexSet<Arc<str>>,
 }
 
 impl Batch {
@@ -54,6 +75,7 @@ impl Batch {
     pub(super) async fn run(&mut self) -> Result<()> {
         while let Some((step, hosts)) = self.next_step() {
             self.update_play_hosts();
+            self.step_failed = false;
             let action = step.task.short_action().to_owned();
             match action.as_str() {
                 "meta" => self.meta(&step.task, &hosts).await?,
@@ -61,7 +83,7 @@ impl Batch {
                 _ => self.task(&step.task, &hosts).await?,
             }
             self.check_failures(&step.task);
-            if self.end_play {
+            if self.end_play || self.end_run {
                 break;
             }
         }
@@ -71,10 +93,11 @@ impl Batch {
     /// The task that is furthest behind, and the hosts that are there.
     fn next_step(&mut self) -> Option<(Step, Vec<Arc<str>>)> {
         let filter = self.filter.clone();
-        for run in self.hosts.values_mut().filter(|run| run.pending.is_none() && (!run.out || run.flushing)) {
+        for run in self.hosts.values_mut().filter(|run| run.pending.is_none() && !run.out) {
             let HostRun { cursor, notified, .. } = run;
             let mut take = |task: &Arc<Task>| notified.remove(&task.id);
             run.pending = cursor.peek(&mut Selection { tags: &filter, take_notified: &mut take });
+            run.out |= run.cursor.failed();
         }
         let first = self
             .hosts
@@ -85,52 +108,56 @@ impl Batch {
         let at_it = |run: &HostRun| {
             run.pending.as_ref().is_some_and(|step| step.task.id == first.task.id && step.position == first.position)
         };
-        let mut hosts: Vec<Arc<str>> =
+        let hosts: Vec<Arc<str>> =
             self.hosts.iter().filter(|(_, run)| at_it(run)).map(|(name, _)| Arc::clone(name)).collect();
         for name in &hosts {
             if let Some(run) = self.hosts.get_mut(name) {
                 run.pending = None;
-                run.cursor.advance(true);
+                run.cursor.advance();
             }
         }
-        hosts.retain(|name| self.hosts.get(name).is_some_and(|run| !run.out || run.flushing));
         Some((first, hosts))
     }
 
     /// Runs an ordinary task on its hosts.
     async fn task(&mut self, task: &Arc<Task>, hosts: &[Arc<str>]) -> Result<()> {
         let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
-        let once = action::runs_once(task.short_action())
-            || match (task.keyword("run_once"), &context) {
-                (Some(node), Some(context)) => context
-                    .render(node)
-                    .map(|value| truth(&value))
-                    .map_err(|error| Error::parse(error.to_string(), &node.span))?,
-                _ => false,
-            };
+        let once = action::runs_once(task.short_action()) || self.runs_once(task, context.as_ref())?;
         let on: &[Arc<str>] = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
         self.announce(task, on, context.as_ref());
         let throttle = match (task.keyword("throttle"), &context) {
             (Some(node), Some(context)) => {
-                context.render(node).ok().and_then(|value| number(&value)).filter(|count| *count > 0)
+                given(context, node).ok().flatten().and_then(|value| number(&value)).filter(|count| *count > 0)
             }
             _ => None,
         };
         let throttle = throttle.map(|count| Arc::new(Semaphore::new(count as usize)));
         let mut running = JoinSet::new();
+        let mut ordered = Vec::new();
         for host in on {
-            let work = TaskOnHost::new(&self.shared, &self.world, task, host);
-            let forks = Arc::clone(&self.shared.forks);
-            let throttle = throttle.clone();
+            let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
+            if action::is_immediate(task.short_action()) {
+                // Nothing is waited for, so results may as well be told in the order of the hosts.
+                let (sender, receiver) = mpsc::unbounded_channel();
+                work.events = sender;
+                ordered.push(receiver);
+            }
+            // Both are only closed at the end of the program.
+            let throttled = match &throttle {
+                Some(semaphore) => Arc::clone(semaphore).acquire_owned().await.ok(),
+                None => None,
+            };
+            let fork = Arc::clone(&self.shared.forks).acquire_owned().await.ok();
             running.spawn(async move {
-                // Both are only closed at the end of the program.
-                let _throttled = match &throttle {
-                    Some(semaphore) => semaphore.acquire().await.ok(),
-                    None => None,
-                };
-                let _fork = forks.acquire().await.ok();
-                work.run().await
+                let outcome = work.run().await;
+                drop((throttled, fork));
+                outcome
             });
+        }
+        for mut receiver in ordered {
+            while let Some(event) = receiver.recv().await {
+                let _ = self.shared.events.send(event);
+            }
         }
         let mut outcomes = Vec::new();
         while let Some(joined) = running.join_next().await {
@@ -139,29 +166,49 @@ impl Batch {
         // Results come as hosts finish; they are applied in the order of the hosts, so that a run can be repeated.
         outcomes.sort_by_key(|outcome| on.iter().position(|host| *host == outcome.host));
         let mut world = self.world.successor();
-        let mut failed_once = false;
         for outcome in &outcomes {
             self.count(outcome);
-            failed_once |= once && outcome.result.failed() && !outcome.ignored;
             let receivers: Vec<Arc<str>> = if once { hosts.to_vec() } else { vec![Arc::clone(&outcome.host)] };
             for host in &receivers {
                 self.store(task, outcome, host, &mut world)?;
             }
         }
         self.world = Arc::new(world);
+        self.find_vars_files()?;
         for outcome in &outcomes {
             self.notify(task, outcome)?;
             self.follow(task, outcome);
         }
-        if failed_once {
-            for host in hosts.iter().skip(1) {
-                self.fail_host(host);
-            }
+        if once && self.step_failed {
+            // What one host did for all has failed for all.
+            self.fail_others();
         }
         Ok(())
     }
 
-    fn announce(&self, task: &Arc<Task>, hosts: &[Arc<str>], context: Option<&windlass_template::Context>) {
+    /// Whether `run_once` holds.
+    fn runs_once(&self, task: &Arc<Task>, context: Option<&windlass_template::Context>) -> Result<bool> {
+        let (Some(node), Some(context)) = (task.keyword("run_once"), context) else { return Ok(false) };
+        match given(context, node) {
+            Ok(value) => Ok(value.is_some_and(|value| truth(&value))),
+            Err(error) => Err(Error::parse(error.report(), &node.span)),
+        }
+    }
+
+    /// Fails every host that has not failed already.
+    fn fail_others(&mut self) {
+        let others: Vec<Arc<str>> = self
+            .hosts
+            .iter()
+            .filter(|(_, run)| !run.out && !run.ended && !run.cursor.is_failing())
+            .map(|(name, _)| Arc::clone(name))
+            .collect();
+        for name in &others {
+            self.fail_host(name);
+        }
+    }
+
+    pub(super) fn announce(&self, task: &Arc<Task>, hosts: &[Arc<str>], context: Option<&windlass_template::Context>) {
         let check = self.shared.run.settings.check;
         let _ = self.shared.events.send(Event::TaskStart {
             name: label::of_task(task, context),
@@ -175,16 +222,12 @@ impl Batch {
     /// Includes what the hosts ask for.
     fn include(&mut self, task: &Arc<Task>, hosts: &[Arc<str>]) -> Result<()> {
         let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
-        let once = match (task.keyword("run_once"), &context) {
-            (Some(node), Some(context)) => context.render(node).is_ok_and(|value| truth(&value)),
-            _ => false,
-        };
+        let once = self.runs_once(task, context.as_ref())?;
         let hosts = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
         self.announce(task, hosts, context.as_ref());
         let mut loaded = Loaded::default();
-        // Hosts that include the same share the tasks; who includes what is told once for all of them.
-        let mut sequences: Vec<(Vec<Arc<Block>>, Vec<Arc<str>>)> = Vec::new();
-        let mut shown: IndexMap<(String, Option<String>), Vec<Arc<str>>> = IndexMap::new();
+        // Hosts that include the same share the tasks and stay together in them.
+        let mut entries: Vec<Entry> = Vec::new();
         for host in hosts {
             let on_host = TaskOnHost::new(&self.shared, &self.world, task, host);
             let wanted = match on_host.wanted() {
@@ -196,45 +239,61 @@ impl Batch {
             };
             match self.load_all(task, &wanted, &mut loaded) {
                 Ok(included) => {
-                    let blocks: Vec<Arc<Block>> = included.iter().map(|(block, _, _)| Arc::clone(block)).collect();
-                    for (_, what, item) in included {
-                        shown.entry((what, item)).or_default().push(Arc::clone(host));
+                    self.included(task, host, &wanted);
+                    for (block, what, item) in included {
+                        let same =
+                            |entry: &&mut Entry| Arc::ptr_eq(&entry.block, &block) && !entry.hosts.contains(host);
+                        match entries.iter_mut().find(same) {
+                            Some(entry) => {
+                                entry.hosts.insert(Arc::clone(host));
+                            }
+                            None => {
+                                entries.push(Entry { block, what, item, hosts: IndexSet::from([Arc::clone(host)]) })
+                            }
+                        }
                     }
-                    let same = |known: &[Arc<Block>]| {
-                        known.len() == blocks.len() && known.iter().zip(&blocks).all(|(a, b)| Arc::ptr_eq(a, b))
-                    };
-                    match sequences.iter_mut().find(|(known, _)| same(known)) {
-                        Some((_, hosts)) => hosts.push(Arc::clone(host)),
-                        None => sequences.push((blocks, vec![Arc::clone(host)])),
-                    }
-                    let stats = self.stats.entry(Arc::clone(host)).or_default();
-                    stats.ok += 1;
                 }
-                Err(error) => self.without_include(
-                    &on_host,
-                    TaskResult::failure(error.to_string()).with("include", task.short_action()),
-                ),
+                Err(error) => {
+                    let name = wanted.first().map(Wanted::target).unwrap_or_default();
+                    let result = TaskResult::ok(false).with("failed", true).with("include", name);
+                    let result = result.with("reason", error.message()).with_report(error.to_string());
+                    self.without_include(&on_host, result);
+                }
             }
         }
-        for ((what, item), hosts) in &shown {
-            include::announce(&self.shared, what, hosts, item.clone());
+        for entry in &entries {
+            include::announce(&self.shared, &entry.what, &entry.hosts, entry.item.clone());
         }
-        for (ordinal, (blocks, hosts)) in sequences.into_iter().enumerate() {
-            let body = blocks.into_iter().map(Item::Block).collect();
-            let whole = Arc::new(Block {
-                frame: Arc::clone(&task.frame),
-                body,
-                rescue: Vec::new(),
-                always: Vec::new(),
-                role: None,
-            });
-            for host in hosts {
-                if let Some(run) = self.hosts.get_mut(&host) {
-                    run.cursor.enter(Arc::clone(&whole), ordinal as u32);
+        for host in hosts.iter().filter(|host| entries.iter().any(|entry| entry.hosts.contains(&**host))) {
+            // What the host does not include is empty for it, so that every include has the same place on all hosts.
+            let empty = Arc::new(Block::plain(&task.frame, Vec::new()));
+            let own =
+                |entry: &Entry| if entry.hosts.contains(host) { Arc::clone(&entry.block) } else { Arc::clone(&empty) };
+            let body = entries.iter().map(own).map(Item::Block).collect();
+            let whole = Arc::new(Block::plain(&task.frame, body));
+            if let Some(run) = self.hosts.get_mut(host) {
+                match task.handler {
+                    true => run.cursor.enter_handler(whole),
+                    false => run.cursor.enter(whole),
                 }
             }
         }
         Ok(())
+    }
+
+    /// Counts what a host includes, and registers it.
+    fn included(&mut self, task: &Arc<Task>, host: &Arc<str>, wanted: &[Wanted]) {
+        self.stats.entry(Arc::clone(host)).or_default().ok += wanted.len() as u32;
+        if let Some(run) = self.hosts.get_mut(host) {
+            run.cursor.ran();
+        }
+        if let Some(register) = &task.register {
+            let target = wanted.first().map(Wanted::target).unwrap_or_default();
+            let result = TaskResult::ok(false).with("failed", false).with("include", target);
+            let mut world = self.world.successor();
+            Arc::make_mut(&mut world.host_mut(host).set).insert(Arc::clone(register), result.to_value());
+            self.world = Arc::new(world);
+        }
     }
 
     fn load_all(
@@ -245,16 +304,16 @@ impl Batch {
     ) -> Result<Vec<(Arc<Block>, String, Option<String>)>> {
         let mut blocks = Vec::new();
         for one in wanted {
-            let included = loaded.get(one, task, &self.shared, &self.play.dir)?;
-            if !included.handlers.is_empty() {
+            let (included, is_new) = loaded.get(one, task, &self.shared, &self.play.dir)?;
+            if is_new && !included.handlers.is_empty() {
                 let context = self.play_context();
                 self.handlers.add(&included.handlers, &context);
             }
-            if let Some(role) = &included.public_role {
+            if is_new && !included.public_roles.is_empty() {
                 let mut world = self.world.successor();
                 if let Some(play) = &world.play {
                     let mut state = PlayState::clone(play);
-                    state.public_roles.push(Arc::clone(role));
+                    state.public_roles.extend(included.public_roles.iter().cloned());
                     world.play = Some(Arc::new(state));
                 }
                 self.world = Arc::new(world);
@@ -266,11 +325,15 @@ impl Batch {
 
     /// A host that does not include: its condition is false, or it failed.
     fn without_include(&mut self, on_host: &TaskOnHost, result: TaskResult) {
-        let ignored = result.failed() && on_host.task.keyword("ignore_errors").and_then(Node::as_bool).unwrap_or(false);
-        on_host.show(&result, ignored);
+        on_host.show(&result, result.failed() && on_host.ignores_errors());
+        self.without(on_host, result);
+    }
+
+    /// Counts and follows a result that no action gave.
+    pub(super) fn without(&mut self, on_host: &TaskOnHost, result: TaskResult) {
         let outcome = HostOutcome {
             host: Arc::clone(&on_host.host),
-            ignored,
+            ignored: result.failed() && on_host.ignores_errors(),
             parts: vec![(result.clone(), None)],
             notify: Vec::new(),
             delegate_facts: false,
@@ -282,6 +345,9 @@ impl Batch {
 
     /// Counts a result for the recap.
     fn count(&mut self, outcome: &HostOutcome) {
+        if let Some(run) = self.hosts.get_mut(&outcome.host).filter(|_| !outcome.result.is_skipped()) {
+            run.cursor.ran();
+        }
         let would_rescue = self.hosts.get(&outcome.host).is_some_and(|run| run.cursor.would_rescue());
         let stats = self.stats.entry(Arc::clone(&outcome.host)).or_default();
         let result = &outcome.result;
@@ -406,13 +472,14 @@ impl Batch {
             return;
         }
         if outcome.result.is_unreachable() {
+            self.step_failed = true;
             if let Some(run) = self.hosts.get_mut(&outcome.host) {
                 run.cursor.stop();
                 run.out = true;
-                run.flushing = false;
             }
-            self.removed.insert(Arc::clone(&outcome.host));
+            self.removed.insert(Arc::clone(&outcome.host), Gone::Unreachable);
         } else if outcome.result.failed() {
+            self.step_failed = true;
             self.remember_failure(task, outcome);
             self.fail_host(&outcome.host);
         }
@@ -438,70 +505,62 @@ impl Batch {
         self.world = Arc::new(world);
     }
 
-    /// The host goes to its rescue, or out.
+    /// The host goes to its rescue, or out; what must always run is run before.
     pub(super) fn fail_host(&mut self, host: &Arc<str>) {
         let Some(run) = self.hosts.get_mut(host) else { return };
         run.pending = None;
-        if run.flushing {
-            run.flushing = false;
-            run.cursor.stop();
-            return;
+        if !run.cursor.would_rescue() {
+            self.removed.insert(Arc::clone(host), Gone::Failed);
         }
         run.cursor.fail();
-        self.settle(host);
-    }
-
-    /// A cursor that has failed to its end takes the host out.
-    pub(super) fn settle(&mut self, host: &Arc<str>) {
-        let Some(run) = self.hosts.get_mut(host) else { return };
-        if run.cursor.failed() && !run.out {
-            run.out = true;
-            self.removed.insert(Arc::clone(host));
-            if self.force_handlers && !run.notified.is_empty() {
-                run.flushing = true;
-                run.cursor.enter_handlers(Arc::clone(self.handlers.block()));
-            }
-        }
+        run.out = run.cursor.failed();
     }
 
     /// `any_errors_fatal` and `max_fail_percentage`.
     fn check_failures(&mut self, task: &Arc<Task>) {
-        let names: Vec<Arc<str>> = self.hosts.keys().cloned().collect();
-        for name in &names {
-            self.settle(name);
+        if !self.step_failed {
+            return;
         }
         let context = self.play_context();
-        let fatal = match task.keyword("any_errors_fatal") {
-            Some(node) => context.render(node).is_ok_and(|value| truth(&value)),
-            None => self.shared.run.settings.any_errors_fatal,
-        };
-        let failed = self.hosts.values().filter(|run| run.out).count();
-        let percentage = self
-            .play
-            .frame
-            .keywords
-            .get("max_fail_percentage")
-            .and_then(|node| context.render(node).ok())
-            .and_then(|value| {
-                value.as_str().and_then(|text| text.trim().parse().ok()).or_else(|| f64::try_from(value.clone()).ok())
-            });
-        let over = percentage.is_some_and(|limit: f64| failed as f64 / self.hosts.len().max(1) as f64 * 100.0 > limit);
+        let keyword = |node: Option<&Node>| node.and_then(|node| given(&context, node).ok()?);
+        let fatal = keyword(task.keyword("any_errors_fatal"))
+            .map_or(self.shared.run.settings.any_errors_fatal, |value| truth(&value));
+        let limit = keyword(self.play.frame.keywords.get("max_fail_percentage")).and_then(|value| float(&value));
+        let failed = self.hosts.keys().filter(|name| self.removed.contains_key(*name)).count();
+        let over = limit.is_some_and(|limit| failed as f64 / self.hosts.len().max(1) as f64 * 100.0 > limit);
+        if fatal || over {
+            self.fail_others();
+        }
         if over {
             let _ = self.shared.events.send(Event::NoHostsLeft);
+            self.end_run = self.hosts.keys().all(|name| self.removed.contains_key(name));
         }
-        if (fatal || over) && failed > 0 {
-            for name in &names {
-                if self.hosts.get(name).is_some_and(|run| !run.out) {
-                    self.fail_host(name);
-                }
-            }
+    }
+
+    /// Finds the `vars_files` of every host, if their names are templates: facts may have made them known.
+    pub(super) fn find_vars_files(&mut self) -> Result<()> {
+        if !self.play.has_templated_files() {
+            return Ok(());
         }
+        let mut files = HashMap::new();
+        for host in self.hosts.keys() {
+            let context = self.shared.run.engine.scope(Arc::new(TaskScope::of_vars_files(&self.world, host)));
+            files.insert(Arc::clone(host), vars_files(&self.play, &self.shared, &context)?);
+        }
+        if let Some(play) = &self.world.play {
+            let state = PlayState { host_files: files, ..PlayState::clone(play) };
+            let mut world = self.world.successor();
+            world.play = Some(Arc::new(state));
+            self.world = Arc::new(world);
+        }
+        Ok(())
     }
 
     /// The world with the hosts that are still there.
     fn update_play_hosts(&mut self) {
         let Some(play) = &self.world.play else { return };
-        let gone = |name: &Arc<str>| self.removed.contains(name);
+        let gone =
+            |name: &Arc<str>| self.removed.contains_key(name) || self.hosts.get(name).is_some_and(|run| run.ended);
         if !play.hosts.iter().any(gone) && !play.batch.iter().any(gone) {
             return;
         }

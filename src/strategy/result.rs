@@ -7,7 +7,11 @@ use windlass_template::Value;
 
 /// A result: Ansible's keys in the order they were set.
 #[derive(Debug, Clone, Default)]
-pub struct TaskResult(IndexMap<Arc<str>, Value>);
+pub struct TaskResult {
+    values: IndexMap<Arc<str>, Value>,
+    /// What went wrong, with the place in the project's files, where the message alone does not say it.
+    report: Option<Arc<str>>,
+}
 
 impl TaskResult {
     /// An empty result: not changed, not failed.
@@ -23,6 +27,12 @@ impl TaskResult {
     /// A failure with this sentence.
     pub fn failure(message: impl Into<String>) -> TaskResult {
         TaskResult::new().with("changed", false).with("failed", true).with("msg", message.into())
+    }
+
+    /// Keeps only these keys, for showing; the report goes too.
+    pub fn only(&self, keys: &[&str]) -> TaskResult {
+        let kept = self.values.iter().filter(|(key, _)| keys.contains(&&***key));
+        TaskResult { values: kept.map(|(key, value)| (Arc::clone(key), value.clone())).collect(), report: None }
     }
 
     /// A skipped task and why.
@@ -41,6 +51,17 @@ impl TaskResult {
         result
     }
 
+    /// With the whole story of a failure.
+    pub fn with_report(mut self, report: String) -> TaskResult {
+        self.report = Some(report.into());
+        self
+    }
+
+    /// The whole story of a failure, if there is more to say than its message.
+    pub fn report(&self) -> Option<&str> {
+        self.report.as_deref()
+    }
+
     /// With a key.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> TaskResult {
         self.set(key, value);
@@ -49,17 +70,17 @@ impl TaskResult {
 
     /// Sets a key.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
-        self.0.insert(key.into(), value.into());
+        self.values.insert(key.into(), value.into());
     }
 
     /// Takes a key out.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.0.shift_remove(key)
+        self.values.shift_remove(key)
     }
 
     /// A key's value.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.0.get(key)
+        self.values.get(key)
     }
 
     /// A key's text.
@@ -94,17 +115,17 @@ impl TaskResult {
 
     /// All keys.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Value)> {
-        self.0.iter()
+        self.values.iter()
     }
 
     /// As a value for variables.
     pub fn to_value(&self) -> Value {
-        Value::from_pairs(self.0.iter().map(|(key, value)| (Value::from(&**key), value.clone())))
+        Value::from_pairs(self.values.iter().map(|(key, value)| (Value::from(&**key), value.clone())))
     }
 
     /// As JSON for showing.
     pub fn to_json(&self) -> serde_json::Value {
-        let entries = self.0.iter().map(|(key, value)| (key.to_string(), windlass_template::to_json(value)));
+        let entries = self.values.iter().map(|(key, value)| (key.to_string(), windlass_template::to_json(value)));
         serde_json::Value::Object(entries.collect())
     }
 }

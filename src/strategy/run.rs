@@ -1,6 +1,6 @@
 //! A whole run: plays one after the other, batches of hosts in each.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -10,32 +10,20 @@ use windlass_yaml::{Mapping, Node};
 use super::batch::batches;
 use super::execute::Shared;
 use super::handlers::Handlers;
-use super::play::{Batch, HostRun};
+use super::play::{Batch, Gone, HostRun};
 use crate::error::{Error, Result};
 use crate::output::{Event, Stats};
 use crate::plan::{Cursor, TagFilter};
 use crate::playbook::{Block, Item, Play, StaticScope, Task};
-use crate::vars::{PlayState, TaskScope, World, truth};
+use crate::vars::{PlayState, TaskScope, World, given, truth};
 
 /// What a run came to.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// Per host.
     pub stats: IndexMap<Arc<str>, Stats>,
-}
-
-impl Summary {
     /// Ansible's exit code: 4 if a host could not be reached, 2 if one failed.
-    pub fn exit_code(&self) -> u8 {
-        let any = |test: fn(&Stats) -> bool| self.stats.values().any(test);
-        if any(|stats| stats.unreachable > 0) {
-            4
-        } else if any(|stats| stats.failed > 0) {
-            2
-        } else {
-            0
-        }
-    }
+    pub exit_code: u8,
 }
 
 /// A run over several plays.
@@ -43,7 +31,7 @@ pub struct PlaybookRun {
     shared: Arc<Shared>,
     world: Arc<World>,
     stats: IndexMap<Arc<str>, Stats>,
-    removed: HashSet<Arc<str>>,
+    removed: HashMap<Arc<str>, Gone>,
     /// Facts have been gathered for these.
     gathered: HashSet<Arc<str>>,
 }
@@ -51,7 +39,7 @@ pub struct PlaybookRun {
 impl PlaybookRun {
     /// A run that has not started.
     pub fn new(shared: Arc<Shared>, world: Arc<World>) -> PlaybookRun {
-        PlaybookRun { shared, world, stats: IndexMap::new(), removed: HashSet::new(), gathered: HashSet::new() }
+        PlaybookRun { shared, world, stats: IndexMap::new(), removed: HashMap::new(), gathered: HashSet::new() }
     }
 
     /// Runs plays until one ends the run; true if the next playbook may go on.
@@ -64,21 +52,22 @@ impl PlaybookRun {
         Ok(())
     }
 
-    /// What the run came to.
-    pub fn finish(self) -> Summary {
-        Summary { stats: self.stats }
-    }
-
-    /// Whether anything failed so far.
-    pub fn failed(&self) -> bool {
-        self.stats.values().any(|stats| stats.failed > 0 || stats.unreachable > 0)
+    /// What the run came to so far. Hosts whose errors were forgiven do not count.
+    pub fn summary(&self) -> Summary {
+        let any = |gone: Gone| self.removed.values().any(|why| *why == gone);
+        let exit_code = match (any(Gone::Unreachable), any(Gone::Failed)) {
+            (true, _) => 4,
+            (false, true) => 2,
+            (false, false) => 0,
+        };
+        Summary { stats: self.stats.clone(), exit_code }
     }
 
     /// The hosts of a play by its pattern and the limit.
     pub fn hosts_of(&self, play: &Play) -> Result<Vec<Arc<str>>> {
         let scope = StaticScope { layers: vec![Arc::clone(&play.frame.vars), Arc::clone(&self.shared.run.extra_vars)] };
         let context = self.shared.run.engine.scope(Arc::new(scope));
-        let value = context.render(&play.hosts).map_err(|error| Error::parse(error.to_string(), &play.hosts.span))?;
+        let value = context.render(&play.hosts).map_err(|error| Error::parse(error.report(), &play.hosts.span))?;
         let pattern = match value.kind() {
             minijinja::value::ValueKind::Seq => value
                 .try_iter()
@@ -104,24 +93,39 @@ impl PlaybookRun {
                 _ => self.shared.warn(warning.to_string()),
             }
         }
-        Ok(matches.hosts)
+        let mut hosts = matches.hosts;
+        if let Some(node) = play.frame.keywords.get("order") {
+            let order = context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span))?;
+            match order.as_str() {
+                "" | "inventory" => {}
+                "sorted" => hosts.sort(),
+                "reverse_sorted" => hosts.sort_by(|a, b| b.cmp(a)),
+                "reverse_inventory" => hosts.reverse(),
+                "shuffle" => shuffle(&mut hosts),
+                other => {
+                    return Err(Error::parse(format!("'{other}' is no order of hosts"), &node.span)
+                        .hint("there are inventory, reverse_inventory, sorted, reverse_sorted and shuffle"));
+                }
+            }
+        }
+        Ok(hosts)
     }
 
     /// Runs one play; false ends the run.
     async fn play(&mut self, play: Arc<Play>) -> Result<bool> {
         let all = self.hosts_of(&play)?;
-        let _ = self.shared.events.send(Event::PlayStart { name: play_name(&play, &self.shared) });
+        let name = play_name(&play, &self.shared);
+        let _ = self.shared.events.send(Event::PlayStart { name: name.clone() });
         if all.is_empty() {
             let _ = self.shared.events.send(Event::NoHostsMatched);
             return Ok(true);
         }
-        let hosts: Vec<Arc<str>> = all.iter().filter(|host| !self.removed.contains(*host)).cloned().collect();
-        if hosts.is_empty() {
-            return Ok(false);
-        }
+        let hosts = self.left_of(&all);
         let mut world = self.world.successor();
         world.play = Some(Arc::new(PlayState {
+            name: name.as_str().into(),
             files: Vec::new(),
+            host_files: HashMap::new(),
             hosts_all: all.clone().into(),
             hosts: hosts.clone().into(),
             batch: hosts.clone().into(),
@@ -129,23 +133,24 @@ impl PlaybookRun {
             play: Arc::clone(&play),
         }));
         self.world = Arc::new(world);
-        let files = self.vars_files(&play, &hosts)?;
+        let files = self.static_vars_files(&play)?;
         self.change_play(|state| state.files = files);
         let context = self.context(&hosts);
-        let batches = batches(play.frame.keywords.get("serial"), &hosts, &context)?;
-        let count = batches.len();
+        // Batches are made of all hosts; those that have failed before leave theirs smaller.
+        let batches = batches(play.frame.keywords.get("serial"), &all, &context)?;
         for (index, batch) in batches.into_iter().enumerate() {
             if index > 0 {
-                let _ = self.shared.events.send(Event::PlayStart { name: play_name(&play, &self.shared) });
+                let _ = self.shared.events.send(Event::PlayStart { name: name.clone() });
             }
-            let ended = self.batch(&play, batch.clone()).await?;
-            if batch.iter().all(|host| self.removed.contains(host)) {
-                // Nothing is left of the batch: what broke it would break the next one too.
-                if index + 1 < count || hosts.iter().all(|host| self.removed.contains(host)) {
-                    return Ok(false);
-                }
+            let before = batch.iter().filter(|host| self.removed.contains_key(*host)).count();
+            let left = self.left_of(&batch);
+            let end = if left.is_empty() { End::Batch } else { self.batch(&play, left).await? };
+            let after = batch.iter().filter(|host| self.removed.contains_key(*host)).count();
+            // What broke a whole batch would break the next one too.
+            if end == End::Run || after - before.min(after) == batch.len() {
+                return Ok(false);
             }
-            if ended {
+            if end == End::Play {
                 break;
             }
         }
@@ -153,30 +158,35 @@ impl PlaybookRun {
         Ok(true)
     }
 
-    async fn batch(&mut self, play: &Arc<Play>, hosts: Vec<Arc<str>>) -> Result<bool> {
+    /// Those that have not failed.
+    fn left_of(&self, hosts: &[Arc<str>]) -> Vec<Arc<str>> {
+        hosts.iter().filter(|host| !self.removed.contains_key(*host)).cloned().collect()
+    }
+
+    async fn batch(&mut self, play: &Arc<Play>, hosts: Vec<Arc<str>>) -> Result<End> {
         self.change_play(|state| state.batch = hosts.clone().into());
         let context = self.context(&hosts);
         let settings = &self.shared.run.settings;
         let gather = match play.frame.keywords.get("gather_facts") {
-            Some(node) => truth(&context.render(node).map_err(|error| Error::parse(error.to_string(), &node.span))?),
+            Some(node) => truth(&context.render(node).map_err(|error| Error::parse(error.report(), &node.span))?),
             None => settings.gathering != "explicit",
         };
         let smart = settings.gathering == "smart" && hosts.iter().all(|host| self.gathered.contains(host));
-        let block = whole_play(play, gather && !smart);
+        let force_handlers = match play.frame.keywords.get("force_handlers") {
+            Some(node) => given(&context, node).is_ok_and(|value| value.is_some_and(|value| truth(&value))),
+            None => settings.force_handlers,
+        };
+        let block = whole_play(play, gather && !smart, force_handlers);
         if gather {
             self.gathered.extend(hosts.iter().cloned());
         }
-        let force_handlers = match play.frame.keywords.get("force_handlers") {
-            Some(node) => context.render(node).is_ok_and(|value| truth(&value)),
-            None => settings.force_handlers,
-        };
         let runs = hosts.iter().map(|host| {
             let run = HostRun {
                 cursor: Cursor::new(&block),
                 notified: HashSet::new(),
                 pending: None,
                 out: false,
-                flushing: false,
+                ended: false,
             };
             (Arc::clone(host), run)
         });
@@ -192,10 +202,14 @@ impl PlaybookRun {
             stats: std::mem::take(&mut self.stats),
             filter: TagFilter::new(&settings.tags, &settings.skip_tags),
             end_play: false,
+            end_run: false,
             removed: std::mem::take(&mut self.removed),
-            force_handlers,
+            step_failed: false,
         };
-        let ended = batch.run().await;
+        let ended = match batch.find_vars_files() {
+            Ok(()) => batch.run().await,
+            Err(error) => Err(error),
+        };
         self.stats = std::mem::take(&mut batch.stats);
         self.removed = std::mem::take(&mut batch.removed);
         self.world = Arc::clone(&batch.world);
@@ -204,43 +218,19 @@ impl PlaybookRun {
         for warning in self.shared.files.take_warnings() {
             self.shared.warn(warning);
         }
-        Ok(batch.end_play)
+        Ok(match (batch.end_run, batch.end_play) {
+            (true, _) => End::Run,
+            (false, true) => End::Play,
+            (false, false) => End::Batch,
+        })
     }
 
-    /// `vars_files`: each a file, or a list of which the first that exists is taken.
-    fn vars_files(&self, play: &Arc<Play>, hosts: &[Arc<str>]) -> Result<Vec<Arc<Mapping>>> {
-        let context = self.context(hosts);
-        let mut files = Vec::new();
-        for node in &play.vars_files {
-            let candidates: Vec<Node> = node.as_list().map(<[Node]>::to_vec).unwrap_or_else(|| vec![node.clone()]);
-            let mut found = None;
-            let mut tried = Vec::new();
-            for candidate in &candidates {
-                let name = context
-                    .render_to_string(candidate)
-                    .map_err(|error| Error::parse(error.to_string(), &candidate.span))?;
-                let path =
-                    [play.dir.join("vars").join(&name), play.dir.join(&name)].into_iter().find(|path| path.is_file());
-                tried.push(name);
-                if path.is_some() {
-                    found = path;
-                    break;
-                }
-            }
-            match found {
-                Some(path) => files.push(self.shared.files.variables(&path)?),
-                None if candidates.len() > 1 => {
-                    return Err(Error::parse(format!("vars file {} was not found", tried.join(", ")), &node.span));
-                }
-                // One file that is not there is passed over, as Ansible does; saying so costs nothing.
-                None => self.shared.warn(format!(
-                    "vars file {} was not found and is passed over ({})",
-                    tried.join(", "),
-                    node.span
-                )),
-            }
+    /// The `vars_files` of a play that names none of them with a template; otherwise every host has its own.
+    fn static_vars_files(&self, play: &Arc<Play>) -> Result<Vec<Arc<Mapping>>> {
+        if play.has_templated_files() {
+            return Ok(Vec::new());
         }
-        Ok(files)
+        vars_files(play, &self.shared, &self.context(&[]))
     }
 
     fn context(&self, hosts: &[Arc<str>]) -> Context {
@@ -265,6 +255,67 @@ impl PlaybookRun {
     }
 }
 
+/// What a batch ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Itself.
+    Batch,
+    /// The play.
+    Play,
+    /// The run.
+    Run,
+}
+
+/// `vars_files`: each a file, or a list of which the first that exists is taken. A file whose name is not known yet is passed over:
+/// it may depend on facts.
+pub(super) fn vars_files(play: &Play, shared: &Shared, context: &Context) -> Result<Vec<Arc<Mapping>>> {
+    let mut files = Vec::new();
+    for node in &play.vars_files {
+        let candidates: Vec<Node> = node.as_list().map(<[Node]>::to_vec).unwrap_or_else(|| vec![node.clone()]);
+        let mut tried = Vec::new();
+        let mut found = None;
+        let mut is_known = true;
+        for candidate in &candidates {
+            let name = match context.render_to_string(candidate) {
+                Ok(name) => name,
+                Err(error) if error.is_undefined() => {
+                    is_known = false;
+                    break;
+                }
+                Err(error) => return Err(Error::parse(error.report(), &candidate.span)),
+            };
+            let places = [play.dir.join("vars").join(&name), play.dir.join(&name)];
+            found = places.into_iter().find(|path| path.is_file());
+            tried.push(name);
+            if found.is_some() {
+                break;
+            }
+        }
+        match found {
+            Some(path) => files.push(shared.files.variables(&path)?),
+            None if !is_known => {}
+            None if candidates.len() > 1 => {
+                return Err(Error::parse(format!("vars file {} was not found", tried.join(", ")), &node.span));
+            }
+            // One file that is not there is passed over, as Ansible does; saying so costs nothing.
+            None => {
+                shared.warn(format!("vars file {} was not found and is passed over ({})", tried.join(", "), node.span))
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn shuffle(hosts: &mut [Arc<str>]) {
+    for index in (1..hosts.len()).rev() {
+        let mut bytes = [0; 8];
+        // Without a source of randomness the order stays as it is.
+        if getrandom::fill(&mut bytes).is_ok() {
+            hosts.swap(index, (u64::from_le_bytes(bytes) % (index as u64 + 1)) as usize);
+        }
+    }
+}
+
 fn play_name(play: &Play, shared: &Shared) -> String {
     let scope = StaticScope { layers: vec![Arc::clone(&play.frame.vars), Arc::clone(&shared.run.extra_vars)] };
     let context = shared.run.engine.scope(Arc::new(scope));
@@ -275,7 +326,7 @@ fn play_name(play: &Play, shared: &Shared) -> String {
 }
 
 /// Everything a host does in a play, as one block: facts, the sections, handlers after each.
-fn whole_play(play: &Play, gather: bool) -> Arc<Block> {
+fn whole_play(play: &Play, gather: bool, force_handlers: bool) -> Arc<Block> {
     let frame = &play.frame;
     let mut body = Vec::new();
     if gather {
@@ -290,10 +341,18 @@ fn whole_play(play: &Play, gather: bool) -> Arc<Block> {
         body.push(Item::Task(Arc::new(task)));
     }
     for section in [&play.pre_tasks, &play.tasks, &play.post_tasks] {
-        body.extend(section.iter().cloned());
         let mut args = Mapping::new();
         args.insert_str("_raw_params", Node::literal("flush_handlers", play.span.clone()));
-        body.push(Item::Task(Arc::new(Task::internal("meta", args, frame, &["always"]))));
+        let flush = Item::Task(Arc::new(Task::internal("meta", args, frame, &["always"])));
+        if force_handlers {
+            // Handlers run on hosts that have failed, too.
+            let mut block = Block::plain(frame, section.clone());
+            block.always.push(flush);
+            body.push(Item::Block(Arc::new(block)));
+        } else {
+            body.extend(section.iter().cloned());
+            body.push(flush);
+        }
     }
-    Arc::new(Block { frame: Arc::clone(frame), body, rescue: Vec::new(), always: Vec::new(), role: None })
+    Arc::new(Block::plain(frame, body))
 }

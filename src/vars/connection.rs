@@ -138,17 +138,15 @@ impl Resolver<'_> {
     /// The first of the variables that is set, or the keyword.
     fn value(&self, names: &[&str], keyword: Option<&str>) -> Result<Option<Value>> {
         for name in names {
-            let value = self
-                .context
-                .variable(name)
-                .map_err(|error| Error::new(format!("{name} of {} cannot be used: {error}", self.host)))?;
-            if let Some(value) = value.filter(|value| !value.is_none() && !windlass_template::is_omit(value)) {
-                return Ok(Some(value));
+            match self.context.variable(name) {
+                Ok(Some(value)) if !value.is_none() => return Ok(Some(value)),
+                Ok(_) => {}
+                Err(error) if *error.kind() == windlass_template::ErrorKind::Omitted => {}
+                Err(error) => return Err(Error::new(format!("{name} of {} cannot be used: {error}", self.host))),
             }
         }
         let Some(node) = keyword.and_then(|name| (self.keyword)(name)) else { return Ok(None) };
-        let value = render(self.context, &node)?;
-        Ok(Some(value).filter(|value| !value.is_none() && !windlass_template::is_omit(value)))
+        Ok(given(self.context, &node)?)
     }
 
     fn text(&self, names: &[&str], keyword: Option<&str>) -> Result<Option<String>> {
@@ -156,11 +154,33 @@ impl Resolver<'_> {
     }
 }
 
+/// Evaluates a value; nothing if it is left out with `omit`.
+pub(crate) fn unless_omitted(context: &Context, node: &Node) -> Result<Option<Value>, windlass_template::Error> {
+    match context.render(node) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if *error.kind() == windlass_template::ErrorKind::Omitted => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Evaluates a keyword; one that is left out or null counts as not given.
+pub(crate) fn given(context: &Context, node: &Node) -> Result<Option<Value>, windlass_template::Error> {
+    Ok(unless_omitted(context, node)?.filter(|value| !value.is_none()))
+}
+
 /// A value as a keyword that is true or false takes it.
 pub(crate) fn truth(value: &Value) -> bool {
     match value.as_str() {
         Some(text) => matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "y" | "t"),
         None => value.is_true(),
+    }
+}
+
+/// A value as a keyword that is a number takes it.
+pub(crate) fn float(value: &Value) -> Option<f64> {
+    match value.as_str() {
+        Some(text) => text.trim().parse().ok(),
+        None => f64::try_from(value.clone()).ok(),
     }
 }
 

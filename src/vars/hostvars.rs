@@ -11,6 +11,11 @@ use super::world::World;
 #[derive(Debug)]
 pub(super) struct HostVars(pub(super) Arc<World>);
 
+/// What `hostvars` shows of one host.
+pub(crate) fn variables_of(world: &Arc<World>, name: &Arc<str>) -> Value {
+    Value::from_object(OneHost { world: Arc::clone(world), name: Arc::clone(name) })
+}
+
 impl Object for HostVars {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Map

@@ -74,16 +74,10 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         "groups" => groups(scope),
         "hostvars" => scope.hostvars(),
         "ansible_facts" => scope.facts(),
-        "inventory_dir" => match world.inventory.host(&scope.host)?.inventory_dir() {
-            Some(dir) => path(&absolute(&dir)),
-            None => Value::from(()),
-        },
-        "inventory_file" => match world.inventory.host(&scope.host)?.inventory_file() {
-            Some(file) => path(&absolute(file)),
-            None => Value::from(()),
-        },
+        "inventory_dir" => path(&absolute(&world.inventory.host(&scope.host)?.inventory_dir()?)),
+        "inventory_file" => path(&absolute(world.inventory.host(&scope.host)?.inventory_file()?)),
         "playbook_dir" => path(&absolute(&world.playbook_dir())),
-        "ansible_play_name" => Value::from(world.play.as_ref()?.play.name.as_str()),
+        "ansible_play_name" => Value::from(&*world.play.as_ref()?.name),
         "ansible_play_hosts_all" => names(&world.play.as_ref()?.hosts_all),
         "ansible_play_hosts" => names(&world.play.as_ref()?.hosts),
         "ansible_play_batch" | "play_hosts" => names(&world.play.as_ref()?.batch),
@@ -98,10 +92,12 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         "role_name" | "ansible_role_name" => Value::from(scope.task.as_ref()?.frame.role()?.name.as_str()),
         "role_path" => path(&absolute(&scope.task.as_ref()?.frame.role()?.path)),
         "ansible_parent_role_names" => {
-            roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| Value::from(role.name.as_str())).collect()
+            let names = roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| Value::from(role.name.as_str()));
+            unless_empty(names.collect())?
         }
         "ansible_parent_role_paths" => {
-            roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| path(&absolute(&role.path))).collect()
+            let paths = roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| path(&absolute(&role.path)));
+            unless_empty(paths.collect())?
         }
         "ansible_search_path" => search_paths(scope).iter().map(|folder| path(folder)).collect(),
         "ansible_check_mode" => Value::from(settings.check),
@@ -133,6 +129,11 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
     })
 }
 
+/// A list that is not defined rather than empty.
+fn unless_empty(items: Vec<Value>) -> Option<Value> {
+    (!items.is_empty()).then(|| Value::from(items))
+}
+
 fn groups(scope: &TaskScope) -> Value {
     let inventory = &scope.world.inventory;
     let hosts =
@@ -162,5 +163,8 @@ pub(super) fn search_paths(scope: &TaskScope) -> Vec<PathBuf> {
 }
 
 pub(crate) fn absolute(path: &Path) -> PathBuf {
+    if path.as_os_str().is_empty() {
+        return std::env::current_dir().unwrap_or_default();
+    }
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -11,8 +11,9 @@ mod scope;
 mod world;
 
 pub use connection::{ConnectionVariables, connection_variables};
-pub(crate) use connection::{number, render, truth};
+pub(crate) use connection::{float, given, number, render, truth, unless_omitted};
 pub use facts::{Facts, clean_facts};
+pub(crate) use hostvars::variables_of;
 pub(crate) use magic::absolute;
 pub use scope::TaskScope;
 pub(crate) use world::world_knows;

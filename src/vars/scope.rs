@@ -63,10 +63,20 @@ impl TaskScope {
     pub fn of_play(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
         let mut layers = Layers::default();
         layers.host_variables(world, host);
-        layers.play(world);
+        layers.play(world, host);
         layers.facts(world, host);
         layers.inventory(world, host);
         layers.play_defaults(world);
+        TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.0 }
+    }
+
+    /// What the names of `vars_files` are made of: nothing that tasks have set.
+    pub fn of_vars_files(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
+        let mut layers = Layers::default();
+        layers.text(&world.run.extra_vars);
+        layers.play(world, host);
+        layers.facts(world, host);
+        layers.inventory(world, host);
         TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.0 }
     }
 
@@ -82,6 +92,7 @@ impl TaskScope {
             match &frame.kind {
                 FrameKind::Include => layers.text(&frame.vars),
                 FrameKind::Role(role) => layers.text(&role.params),
+                FrameKind::Dependent(role) => layers.text(&role.params),
                 FrameKind::Play | FrameKind::Block => {}
             }
         }
@@ -96,12 +107,16 @@ impl TaskScope {
         }
         layers.role_variables(&task.frame);
         layers.play_role_variables(world);
-        layers.play(world);
+        layers.play(world, host);
         layers.facts(world, host);
         layers.inventory(world, host);
         // The current role's defaults, those of the roles around it, then the other roles of the play.
-        for role in roles_around(&task.frame) {
-            layers.role_defaults(role);
+        for frame in task.frame.chain() {
+            match &frame.kind {
+                FrameKind::Role(role) => layers.role_defaults(role),
+                FrameKind::Dependent(role) => layers.text(&role.defaults),
+                _ => {}
+            }
         }
         layers.play_defaults(world);
         TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: Some(Arc::clone(task)), layers: layers.0 }
@@ -174,9 +189,9 @@ impl Layers {
         }
     }
 
-    fn play(&mut self, world: &Arc<World>) {
+    fn play(&mut self, world: &Arc<World>, host: &Arc<str>) {
         if let Some(play) = &world.play {
-            for file in play.files.iter().rev() {
+            for file in play.host_files.get(host).unwrap_or(&play.files).iter().rev() {
                 self.text(file);
             }
             self.text(&play.play.frame.vars);
@@ -186,12 +201,19 @@ impl Layers {
     /// The role's own variables: those of its entry, `vars/`, those its dependencies export, and the roles around it.
     fn role_variables(&mut self, frame: &Arc<Frame>) {
         for frame in frame.chain() {
-            if let FrameKind::Role(role) = &frame.kind {
-                self.text(&frame.vars);
-                self.text(&role.vars);
-                for dependency in role.dependencies.iter().rev() {
-                    self.exported(dependency);
+            match &frame.kind {
+                FrameKind::Role(role) => {
+                    self.text(&frame.vars);
+                    self.text(&role.vars);
+                    for dependency in role.dependencies.iter().rev() {
+                        self.exported(dependency);
+                    }
                 }
+                FrameKind::Dependent(role) => {
+                    self.text(&frame.vars);
+                    self.text(&role.vars);
+                }
+                FrameKind::Play | FrameKind::Block | FrameKind::Include => {}
             }
         }
     }

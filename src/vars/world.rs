@@ -46,8 +46,12 @@ pub struct HostState {
 pub struct PlayState {
     /// The play.
     pub play: Arc<Play>,
+    /// Its name, rendered.
+    pub name: Arc<str>,
     /// `vars_files`, and answers of `vars_prompt`, above the play's own variables.
     pub files: Vec<Arc<Mapping>>,
+    /// `vars_files` of each host, where their names depend on the host.
+    pub host_files: HashMap<Arc<str>, Vec<Arc<Mapping>>>,
     /// All hosts of the play.
     pub hosts_all: Arc<[Arc<str>]>,
     /// The hosts of the play that have not failed.

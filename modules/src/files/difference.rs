@@ -23,6 +23,8 @@ pub fn of_contents(name: &str, before: Option<&[u8]>, after_name: &str, after: O
     }
     let text = |content: Option<&[u8]>| String::from_utf8_lossy(content.unwrap_or_default()).into_owned();
     let mut diff = Diff::of(name, text(before), text(after));
+    // A file that is not there yet has no name on its side.
+    diff.before_header = diff.before_header.filter(|_| before.is_some());
     diff.after_header = Some(after_name.to_owned());
     diff
 }
