@@ -250,7 +250,7 @@ fn extra(text: &str, files: &crate::playbook::Files) -> Result<Arc<Mapping>> {
         return files.variables(&crate::settings::expand_home(file));
     }
     if trimmed.starts_with(['/', '.']) {
-        return Err(Error::usage(format!("Please prepend extra_vars filename '{trimmed}' with '@'")));
+        return Err(Error::usage(format!("a file of extra variables is given with an `@` before it: @{trimmed}")));
     }
     let source = Source::new("command line", text);
     if trimmed.starts_with(['{', '[']) {

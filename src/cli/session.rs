@@ -60,9 +60,7 @@ pub(super) fn inventory(
         let matches = inventory.matching("all")?;
         let local = ["localhost", "127.0.0.1", "::1"].contains(&limit.as_str());
         if matches.hosts.is_empty() && !local {
-            return Err(Error::new(
-                "Specified inventory, host pattern and/or --limit leaves us with no hosts to target.",
-            ));
+            return Err(Error::new("No host of the inventory is within --limit."));
         }
     }
     Ok(inventory)

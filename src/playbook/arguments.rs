@@ -73,7 +73,7 @@ fn split(text: &str) -> Result<Vec<&str>, String> {
         at += 1;
     }
     if quote.is_some() || depth > 0 {
-        return Err(format!("failed at splitting arguments, either an unbalanced jinja2 block or quotes: {text}"));
+        return Err(format!("a quote or a template is opened here and not closed: {text}"));
     }
     pieces.extend(text.get(start..).filter(|rest| !rest.is_empty()));
     Ok(pieces)

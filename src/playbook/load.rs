@@ -97,10 +97,7 @@ impl Loader {
         for entry in entries {
             let Some(map) = entry.as_map() else {
                 return Err(Error::parse(
-                    format!(
-                        "playbook entries must be either valid plays or 'import_playbook' statements, not {}",
-                        entry.kind()
-                    ),
+                    format!("an entry of a playbook is a play or import_playbook, not {}", entry.kind()),
                     &entry.span,
                 ));
             };
@@ -146,7 +143,7 @@ impl Loader {
     fn play(&self, entry: &Node, map: &Arc<Mapping>, dir: &Path, inherited: &Keywords) -> Result<Play> {
         let mut keywords = Keywords::read(map, On::Play, |word, node| Err(unknown(word, On::Play, node)))?;
         let Some(hosts) = keywords.get("hosts").cloned() else {
-            return Err(Error::parse("the field 'hosts' is required but was not set", &entry.span));
+            return Err(Error::parse("a play needs `hosts`: the pattern of the hosts it runs on", &entry.span));
         };
         if let Some(user) = keywords.get("user").cloned() {
             keywords.set("remote_user", user);
@@ -257,7 +254,7 @@ impl Loader {
         }
         if node.as_list().is_none() {
             return Err(Error::parse(
-                format!("included task files must contain a list of tasks, {} holds {}", path.display(), node.kind()),
+                format!("{} must hold a list of tasks, not {}", path.display(), node.kind()),
                 &node.span,
             ));
         }
@@ -268,7 +265,7 @@ impl Loader {
         let keywords = Keywords::read(map, On::Block, |word, node| Err(unknown(word, On::Block, node)))?;
         if keywords.get("block").is_none() && !map.contains_key("block") {
             let part = if map.contains_key("rescue") { "rescue" } else { "always" };
-            return Err(Error::parse(format!("'{part}' keyword cannot be used without 'block'"), &entry.span));
+            return Err(Error::parse(format!("`{part}` belongs to a `block`, and there is none"), &entry.span));
         }
         let vars = keywords.vars()?;
         let tags = self.tags_under(&keywords, from.frame, &vars)?;
@@ -376,18 +373,19 @@ impl Loader {
         }
         if actions.len() > 1 {
             let names: Vec<_> = actions.iter().map(|(name, _)| name.as_str()).collect();
-            return Err(Error::parse(format!("conflicting action statements: {}", names.join(", ")), &entry.span));
+            return Err(Error::parse(
+                format!("a task has one module, this one names several: {}", names.join(", ")),
+                &entry.span,
+            ));
         }
         let Some((name, node)) = actions.pop() else {
-            return Err(Error::parse("no module/action detected in task.", &entry.span));
+            return Err(Error::parse(
+                "this task names no module: besides keywords it needs one key, the module with its arguments",
+                &entry.span,
+            ));
         };
         if !known(&name) && !name.contains("{{") {
-            let error = Error::parse(
-                format!(
-                    "couldn't resolve module/action '{name}'. This often indicates a misspelling, missing collection, or incorrect module path."
-                ),
-                &node.span,
-            );
+            let error = Error::parse(format!("there is no module or action '{name}'"), &node.span);
             let keyword = super::keyword::KEYWORDS.iter().map(|(word, _)| *word).filter(|word| is_keyword(word, on));
             return Err(error.maybe_hint(did_you_mean(&name, crate::action::names().chain(keyword))));
         }
@@ -398,7 +396,7 @@ impl Loader {
         for keyword in ["loop"] {
             if task.keywords.get(keyword).is_some() || task.with_lookup.is_some() {
                 return Err(Error::parse(
-                    "You cannot use loops on 'import_tasks' statements. You should use 'include_tasks' instead.",
+                    "import_tasks is read before any loop runs; include_tasks can be looped",
                     &task.span,
                 ));
             }
@@ -407,7 +405,7 @@ impl Loader {
             return Err(Error::parse("No file specified for import_tasks", &task.span));
         };
         let name = self.static_text(file, &task.frame, &task.vars)?;
-        let path = self.find_tasks(&name, task, from.playbook_dir)?;
+        let path = self.find_tasks(&name, task, from.playbook_dir).map_err(Error::generic)?;
         let frame = Arc::new(include_frame(task, from.frame));
         let inner = TaskFile { frame: &frame, when: &task.when, depth: from.deeper(&task.span)?, ..*from };
         let body = self.task_file(&path, &inner)?;
@@ -423,7 +421,7 @@ impl Loader {
     fn import_role(&self, task: &Task, from: &TaskFile<'_>) -> Result<Vec<Item>> {
         if task.keywords.get("loop").is_some() || task.with_lookup.is_some() {
             return Err(Error::parse(
-                "You cannot use loops on 'import_role' statements. You should use 'include_role' instead.",
+                "import_role is read before any loop runs; include_role can be looped",
                 &task.span,
             ));
         }
@@ -613,7 +611,10 @@ pub(super) fn variable_name(node: &Node) -> Result<Arc<str>> {
     if valid {
         Ok(text.into())
     } else {
-        Err(Error::parse(format!("Invalid variable name in 'register' specified: '{text}'"), &node.span))
+        Err(Error::parse(
+            format!("register needs a variable's name (letters, digits and `_`, no digit first), not '{text}'"),
+            &node.span,
+        ))
     }
 }
 

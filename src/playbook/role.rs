@@ -166,7 +166,7 @@ impl Loader {
             Ok(())
         })?;
         let Some(name) = keywords.get("role").or_else(|| keywords.get("name")).cloned().or(name) else {
-            return Err(Error::parse("role definitions must contain a role name", &entry.span));
+            return Err(Error::parse("a role needs a name: `role: NAME`", &entry.span));
         };
         let vars = keywords.vars()?;
         let text = self.static_text(&name, frame, &vars)?;
@@ -311,7 +311,10 @@ impl Loader {
         }
         let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_dir());
         found.ok_or_else(|| {
-            let shown: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+            let shown: Vec<_> = folders
+                .iter()
+                .map(|folder| if folder.as_os_str().is_empty() { ".".to_owned() } else { folder.display().to_string() })
+                .collect();
             let existing: Vec<String> = folders.iter().flat_map(|folder| names_in(folder)).collect();
             let hint = did_you_mean(name, existing.iter().map(String::as_str)).map(|hint| format!("{hint} "));
             Error::parse(format!("the role '{name}' was not found"), &request.span).hint(format!(

@@ -63,7 +63,7 @@ impl Files {
             return Ok((bytes, false));
         }
         let clear = windlass_vault::decrypt(&bytes, &self.secrets)
-            .map_err(|error| Error::new(format!("{} cannot be decrypted: {error}", path.display())).as_parse())?;
+            .map_err(|error| Error::new(format!("{} cannot be decrypted: {error}", path.display())))?;
         Ok((clear, true))
     }
 

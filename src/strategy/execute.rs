@@ -224,7 +224,8 @@ impl TaskOnHost {
                     && value.kind() != minijinja::value::ValueKind::Iterable
                 {
                     return Err(Failure::Failed(format!(
-                        "Invalid data passed to 'loop', it requires a list, got this instead: {}. Hint: If you passed a list/dict of just one element, try adding wantlist=True to your lookup invocation or use q/query instead of lookup.",
+                        "loop needs a list, and this is {}: {}",
+                        windlass_template::type_name(&value),
                         windlass_template::text(&value)
                     )));
                 }

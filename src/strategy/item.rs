@@ -322,7 +322,7 @@ impl TaskOnHost {
         let Some(value) = unless_omitted(context, node)? else { return Ok(None) };
         let name = windlass_template::text(&value);
         if name.is_empty() || value.is_none() {
-            return Err(Failure::Failed("Empty hostname produced from delegate_to: it must name a host".to_owned()));
+            return Err(Failure::Failed("delegate_to is empty: it must name a host".to_owned()));
         }
         Ok(Some(name))
     }

@@ -33,8 +33,9 @@ impl Batch {
         };
         let action = action.trim();
         if !ACTIONS.contains(&action) {
-            return Err(Error::parse(format!("invalid meta action requested: {action}"), &task.span)
-                .maybe_hint(did_you_mean(action, ACTIONS.iter().copied())));
+            return Err(Error::parse(format!("there is no meta action `{action}`"), &task.span)
+                .maybe_hint(did_you_mean(action, ACTIONS.iter().copied()))
+                .generic());
         }
         let hosts = if PER_HOST.contains(&action) { hosts } else { hosts.get(..1).unwrap_or_default() };
         // What the engine adds itself is not shown.

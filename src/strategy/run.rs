@@ -79,7 +79,10 @@ impl PlaybookRun {
             _ => windlass_template::text(&value),
         };
         if pattern.trim().is_empty() {
-            return Err(Error::parse("Hosts list cannot be empty. Please check your playbook", &play.hosts.span));
+            return Err(Error::parse(
+                "`hosts` is empty: a play needs the pattern of the hosts it runs on",
+                &play.hosts.span,
+            ));
         }
         let matches = self
             .world

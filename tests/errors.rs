@@ -1,0 +1,549 @@
+//! What the user is told when something is wrong: the mistake, its place, what to do; and the exit code.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::process::Command;
+
+const LOCAL: &[&str] = &["-i", "localhost,", "-c", "local"];
+
+/// Runs `p.yml` among these files: what is printed without banners, and the exit code.
+fn told(files: &[(&str, &str)], arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
+        command.env_remove(name);
+    }
+    let command = command.arg("playbook").args(arguments).arg("p.yml").current_dir(&folder);
+    let output = command.env("NO_COLOR", "1").env("HOME", folder.path()).output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let before_recap = stdout.split("PLAY RECAP").next().unwrap_or_default();
+    let lines = before_recap.lines().filter(|line| !line.starts_with("PLAY ") && !line.starts_with("TASK "));
+    let lines: Vec<&str> = lines.chain(stderr.lines()).map(str::trim_end).collect();
+    let mut text = lines.join("\n").replace(&folder.path().display().to_string(), "DIR");
+    while text.contains("\n\n\n") {
+        text = text.replace("\n\n\n", "\n\n");
+    }
+    format!("{}\n[exit {}]", text.trim(), output.status.code().unwrap())
+}
+
+#[test]
+fn an_unknown_keyword_is_named_with_the_one_that_was_meant() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - debug:
+        msg: x
+      deletgate_to: other
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! 'deletgate_to' is not a valid attribute for a Task
+      at p.yml:6:7
+
+    6 |       deletgate_to: other
+      |       ^
+
+    hint: did you mean `delegate_to`?
+    [exit 4]
+    "##);
+}
+
+#[test]
+fn an_unknown_keyword_of_a_play() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  taskz: []
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! 'taskz' is not a valid attribute for a Play
+      at p.yml:2:3
+
+    2 |   taskz: []
+      |   ^
+
+    hint: did you mean `tasks`?
+    [exit 4]
+    "##);
+}
+
+#[test]
+fn an_unknown_module() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - debgu:
+        msg: x
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! there is no module or action 'debgu'
+      at p.yml:4:7
+
+    4 |     - debgu:
+      |       ^
+
+    hint: did you mean `debug`?
+    [exit 4]
+    "##);
+}
+
+#[test]
+fn an_undefined_variable_shows_where_it_is_used() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: greet
+      debug:
+        msg: "hello {{ user_nam }}"
+      vars:
+        user_name: x
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    [ERROR]: Task failed: 'user_nam' is undefined. Did you mean 'user_name'? While evaluating `user_nam` at p.yml:6:14.
+    6 |         msg: "hello {{ user_nam }}"
+      |              ^
+
+    fatal: [localhost]: FAILED! => {"msg": "'user_nam' is undefined. Did you mean 'user_name'? While evaluating `user_nam` at p.yml:6:14."}
+    [exit 2]
+    "##);
+}
+
+#[test]
+fn an_undefined_variable_in_a_condition() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - debug:
+        msg: x
+      when: nothing_here == 1
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    [ERROR]: Task failed: 'nothing_here' is undefined. While evaluating `nothing_here == 1` at p.yml:6:13.
+    6 |       when: nothing_here == 1
+      |             ^
+
+    fatal: [localhost]: FAILED! => {"msg": "'nothing_here' is undefined. While evaluating `nothing_here == 1` at p.yml:6:13."}
+    [exit 2]
+    "##);
+}
+
+#[test]
+fn a_template_without_quotes() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - debug:
+        msg: {{ x }}
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! This is a mapping, and only a scalar can be the key of a mapping.
+      at p.yml:5:15
+
+    5 |         msg: {{ x }}
+      |               ^
+
+    hint: A value that begins with a template must be in quotes: msg: "{{ x }}"
+    [exit 4]
+    "##);
+}
+
+#[test]
+fn a_missing_role() {
+    let files = [
+        (
+            "p.yml",
+            r#"- hosts: localhost
+  roles: [comon]
+"#,
+        ),
+        (
+            "roles/common/tasks/main.yml",
+            r#"[]
+"#,
+        ),
+    ];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! the role 'comon' was not found
+      at p.yml:2:11
+
+    2 |   roles: [comon]
+      |           ^
+
+    hint: did you mean `common`? searched in roles:DIR/.ansible/roles:/usr/share/ansible/roles:/etc/ansible/roles:.
+    [exit 4]
+    "##);
+}
+
+#[test]
+fn a_missing_file_of_tasks() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - import_tasks: none.yml
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! Could not find or access 'none.yml'
+      at p.yml:4:7
+
+    4 |     - import_tasks: none.yml
+      |       ^
+
+    hint: searched in none.yml, tasks/none.yml
+    [exit 1]
+    "##);
+}
+
+#[test]
+fn a_missing_file_of_an_include() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - include_tasks: none.yml
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    [ERROR]: Task failed: Could not find or access 'none.yml'
+      at p.yml:4:7
+
+    4 |     - include_tasks: none.yml
+      |       ^
+
+    hint: searched in none.yml, DIR/tasks/none.yml, DIR/none.yml
+
+    fatal: [localhost]: FAILED! => {"changed": false, "include": "none.yml", "reason": "Could not find or access 'none.yml'"}
+    [exit 2]
+    "##);
+}
+
+#[test]
+fn a_missing_file_to_copy() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - copy:
+        src: none.txt
+        dest: /nonexistent/x
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    [ERROR]: Task failed: Could not find or access 'none.txt'
+    Searched in:
+    	DIR/files/none.txt
+    	DIR/none.txt
+    Origin: p.yml:4:7
+
+    4 |     - copy:
+      |       ^
+
+    fatal: [localhost]: FAILED! => {"changed": false, "msg": "Could not find or access 'none.txt'\nSearched in:\n\tDIR/files/none.txt\n\tDIR/none.txt"}
+    [exit 2]
+    "##);
+}
+
+#[test]
+fn a_loop_over_a_text() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - debug:
+        msg: x
+      loop: text
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    [ERROR]: Task failed: loop needs a list, and this is str: text
+    Origin: p.yml:4:7
+
+    4 |     - debug:
+      |       ^
+
+    fatal: [localhost]: FAILED! => {"msg": "loop needs a list, and this is str: text"}
+    [exit 2]
+    "##);
+}
+
+#[test]
+fn two_modules_in_one_task() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - debug:
+        msg: x
+      command: ls
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! a task has one module, this one names several: debug, command
+      at p.yml:4:7
+
+    4 |     - debug:
+      |       ^
+    [exit 4]
+    "##);
+}
+
+#[test]
+fn a_task_without_a_module() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: x
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! this task names no module: besides keywords it needs one key, the module with its arguments
+      at p.yml:4:7
+
+    4 |     - name: x
+      |       ^
+    [exit 4]
+    "##);
+}
+
+#[test]
+fn a_variable_that_refers_to_itself() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - debug:
+        msg: "{{ a }}"
+      vars:
+        a: "{{ b }}"
+        b: "{{ a }}"
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    [ERROR]: Task failed: Recursive loop detected: the variable refers to itself: a -> b -> a. While evaluating `{{ a }}` at p.yml:7:12.
+    7 |         a: "{{ b }}"
+      |            ^
+
+    fatal: [localhost]: FAILED! => {"msg": "Recursive loop detected: the variable refers to itself: a -> b -> a. While evaluating `{{ a }}` at p.yml:7:12."}
+    [exit 2]
+    "##);
+}
+
+#[test]
+fn a_file_that_imports_itself() {
+    let files = [
+        (
+            "p.yml",
+            r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - import_tasks: self.yml
+"#,
+        ),
+        (
+            "self.yml",
+            r#"- import_tasks: self.yml
+"#,
+        ),
+    ];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! imports are nested more than 50 deep: this one leads back to itself
+      at self.yml:1:3
+
+    1 | - import_tasks: self.yml
+      |   ^
+
+    hint: a file or role that needs itself takes include_tasks or include_role, with a condition that ends it
+    [exit 4]
+    "##);
+}
+
+#[test]
+fn a_handler_that_does_not_exist() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - debug:
+        msg: x
+      changed_when: true
+      notify: hanlder
+  handlers:
+    - name: handler
+      debug:
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    changed: [localhost] => {
+        "msg": "x"
+    }
+    ERROR! no handler is called 'hanlder' or listens to it
+      at p.yml:4:7
+
+    4 |     - debug:
+      |       ^
+
+    hint: did you mean `handler`?
+    [exit 1]
+    "##);
+}
+
+#[test]
+fn an_open_quote() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - command: "echo 'x"
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! a quote or a template is opened here and not closed: echo 'x
+      at p.yml:4:7
+
+    4 |     - command: "echo 'x"
+      |       ^
+    [exit 4]
+    "##);
+}
+
+#[test]
+fn an_empty_playbook() {
+    let files = [("p.yml", r#""#)];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! p.yml must be a list of plays, not nothing (null)
+      at p.yml:1:1
+
+    1 |
+      | ^
+
+    hint: a playbook starts with `- hosts: ...`
+    [exit 4]
+    "##);
+}
+
+#[test]
+fn a_wrong_vault_password() {
+    let files = [
+        (
+            "p.yml",
+            r#"- hosts: localhost
+  gather_facts: false
+  vars_files: [v.yml]
+  tasks:
+    - debug:
+        var: a
+"#,
+        ),
+        (
+            "v.yml",
+            r#"$ANSIBLE_VAULT;1.1;AES256
+62616539343766333132366439383362623763343866366431636563383366383330646430353935
+3831316636313033376535636638323336643139343435630a623432353035396262396235636164
+34653261653232326139336236363434376562376662666462343438663737353535346162336262
+3165346431376333370a376336613031313433313064343039653532316562396332366339653133
+3264
+"#,
+        ),
+        (
+            "pw",
+            r#"other
+"#,
+        ),
+    ];
+    insta::assert_snapshot!(told(&files, &["-i", "localhost,", "-c", "local", "--vault-password-file", "pw"]), @r##"
+    ERROR! DIR/v.yml cannot be decrypted: None of the vault passwords (default) decrypts the data.
+    [exit 1]
+    "##);
+}
+
+#[test]
+fn no_vault_password() {
+    let files = [
+        (
+            "p.yml",
+            r#"- hosts: localhost
+  gather_facts: false
+  vars_files: [v.yml]
+  tasks:
+    - debug:
+        var: a
+"#,
+        ),
+        (
+            "v.yml",
+            r#"$ANSIBLE_VAULT;1.1;AES256
+62616539343766333132366439383362623763343866366431636563383366383330646430353935
+3831316636313033376535636638323336643139343435630a623432353035396262396235636164
+34653261653232326139336236363434376562376662666462343438663737353535346162336262
+3165346431376333370a376336613031313433313064343039653532316562396332366339653133
+3264
+"#,
+        ),
+    ];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    ERROR! DIR/v.yml cannot be decrypted: The data is vault-encrypted, but no vault password was given. Give one with --vault-password-file, --vault-id or --ask-vault-pass.
+    [exit 1]
+    "##);
+}
+
+#[test]
+fn an_inventory_that_cannot_be_read() {
+    let files = [
+        (
+            "p.yml",
+            r#"- hosts: all
+  tasks: []
+"#,
+        ),
+        (
+            "hosts.ini",
+            r#"[web
+x
+"#,
+        ),
+    ];
+    insta::assert_snapshot!(told(&files, &["-i", "hosts.ini"]), @r##"
+    skipping: no hosts matched
+
+    [WARNING]: The inventory source DIR/hosts.ini is passed over, because it could not be read.
+    DIR/hosts.ini:1:1: The host pattern `[web` has a `[` without its `]`.
+    1 | [web
+      | ^
+    [WARNING]: No inventory was read, so only the implicit localhost is available. It does not match `all`.
+    [WARNING]: provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'
+    [exit 0]
+    "##);
+}
