@@ -142,6 +142,7 @@ impl Loader {
 
     fn play(&self, entry: &Node, map: &Arc<Mapping>, dir: &Path, inherited: &Keywords) -> Result<Play> {
         let mut keywords = Keywords::read(map, On::Play, |word, node| Err(unknown(word, On::Play, node)))?;
+        self.warn_of_ignored(&keywords);
         let Some(hosts) = keywords.get("hosts").cloned() else {
             return Err(Error::parse("a play needs `hosts`: the pattern of the hosts it runs on", &entry.span));
         };
@@ -331,6 +332,7 @@ impl Loader {
         let vars = keywords.vars()?;
         let tags = self.tags_under(&keywords, from.frame, &vars)?;
         let when: Vec<Node> = from.when.iter().cloned().chain(keywords.list("when")).collect();
+        self.warn_of_ignored(&keywords);
         let register = match keywords.get("register") {
             None => None,
             Some(node) => Some(variable_name(node)?),
@@ -361,6 +363,20 @@ impl Loader {
                 Ok(vec![Item::Task(Arc::new(task))])
             }
             _ => Ok(vec![Item::Task(Arc::new(task))]),
+        }
+    }
+
+    /// Keywords that are Ansible's but have no effect yet: a run that looks fine and does something else would be worse.
+    fn warn_of_ignored(&self, keywords: &Keywords) {
+        for word in ["async", "debugger", "order", "strategy"] {
+            if let Some(node) = keywords.get(word)
+                && !matches!(
+                    (word, node.as_str()),
+                    ("strategy", Some("linear" | "ansible.builtin.linear")) | ("order", Some("inventory"))
+                )
+            {
+                self.files.warn(format!("{}: the keyword '{word}' has no effect yet", node.span));
+            }
         }
     }
 

@@ -82,6 +82,14 @@ impl Files {
         })
     }
 
+    /// Notes something to be told the user; the same is told once.
+    pub fn warn(&self, sentence: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.contains(&sentence) {
+            warnings.push(sentence);
+        }
+    }
+
     /// What is to be told the user about files that were read; each is told once.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))

@@ -8,6 +8,7 @@ mod item;
 mod label;
 mod meta;
 mod play;
+mod prompt;
 mod result;
 mod run;
 mod unknown;

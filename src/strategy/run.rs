@@ -136,8 +136,10 @@ impl PlaybookRun {
             play: Arc::clone(&play),
         }));
         self.world = Arc::new(world);
+        let answers = super::prompt::answers(&play, &self.context(&hosts), &self.shared)?;
+        self.change_play(|state| state.files.push(answers));
         let files = self.static_vars_files(&play)?;
-        self.change_play(|state| state.files = files);
+        self.change_play(|state| state.files.extend(files));
         let context = self.context(&hosts);
         // Batches are made of all hosts; those that have failed before leave theirs smaller.
         let batches = batches(play.frame.keywords.get("serial"), &all, &context)?;
