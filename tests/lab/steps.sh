@@ -183,5 +183,5 @@ nothing_left_running() {
 
 lab_is_gone() {
   "$windlass" lab down || return 1
-  ! ip link show windlass0 2>/dev/null && ! grep -q windlass-lab /proc/mounts && ! pgrep -f 'systemd-nspawn.*windlass-lab'
+  ! ip link show windlass0 2>/dev/null && ! grep -q '/windlass-lab/' /proc/mounts && ! pgrep -f 'systemd-nspawn.*/windlass-lab/'
 }
