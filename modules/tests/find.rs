@@ -39,7 +39,7 @@ fn found(root: &Path, args: Value) -> Vec<String> {
     // Reading a file changes when it was read last, so not all is the same.
     assert_eq!(result["matched"], apply("find", args)["matched"]);
     assert!(!changed(&result));
-    let files = result["files"].as_array().unwrap_or_else(|| panic!("{result}"));
+    let files = result["files"].as_array().expect("a result of find lists files");
     assert_eq!(result["matched"], files.len());
     let name =
         |file: &Value| Path::new(file["path"].as_str().unwrap()).strip_prefix(root).unwrap().display().to_string();
