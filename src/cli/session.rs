@@ -96,6 +96,9 @@ impl Session {
                     known = revealed.count();
                     revealed.texts().iter().for_each(|text| masking.add(text));
                 }
+                if matches!(event, Event::End) {
+                    break;
+                }
                 output.event(&event);
             }
         });
@@ -131,8 +134,8 @@ impl Session {
         if let Some(path) = std::env::var_os("WINDLASS_STATISTICS") {
             let _ = std::fs::write(path, format!("{statistics:?}\n"));
         }
-        drop(self.world);
-        drop(self.shared);
+        // Whoever still holds a sender must not keep the printer waiting.
+        let _ = self.shared.events.send(Event::End);
         let _ = self.printer.await;
     }
 }

@@ -257,6 +257,7 @@ impl Output for DefaultOutput {
                     self.printer.error_line(&format!("[WARNING]: {sentence}"), Color::BrightPurple);
                 }
             }
+            Event::End => {}
             Event::Notice(text) => self.say(text, Color::Plain),
             Event::Recap(hosts) => {
                 self.printer.line(&banner("PLAY RECAP"), Color::Plain);

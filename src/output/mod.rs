@@ -123,6 +123,8 @@ pub enum Event {
     Notice(String),
     /// The end: what came of every host.
     Recap(IndexMap<Arc<str>, Stats>),
+    /// Nothing follows.
+    End,
 }
 
 /// What came of one host.
