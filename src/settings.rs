@@ -47,6 +47,14 @@ pub struct Settings {
     pub timeout: u64,
     /// Seconds for a task without a `timeout` of its own; 0 is no limit.
     pub task_timeout: u64,
+    /// Seconds between two looks at a job (`async`) of a task without `poll`.
+    pub poll_interval: u64,
+    /// Where the files of jobs are on hosts.
+    pub async_dir: String,
+    /// The strategy of plays that name none.
+    pub strategy: String,
+    /// Whether the debugger is called for tasks that fail.
+    pub task_debugger: bool,
     /// How often a connection is tried again.
     pub connection_retries: u32,
     /// `ssh_args` of ansible.cfg.
@@ -145,6 +153,10 @@ const ENTRIES: &[(&str, &[Entry])] = &[
         ],
     ),
     ("task_timeout", &[Entry("defaults", "task_timeout", &["ANSIBLE_TASK_TIMEOUT"])]),
+    ("poll_interval", &[Entry("defaults", "poll_interval", &["ANSIBLE_POLL_INTERVAL"])]),
+    ("async_dir", &[Entry("defaults", "async_dir", &["ANSIBLE_ASYNC_DIR"])]),
+    ("strategy", &[Entry("defaults", "strategy", &["ANSIBLE_STRATEGY"])]),
+    ("task_debugger", &[Entry("defaults", "enable_task_debugger", &["ANSIBLE_ENABLE_TASK_DEBUGGER"])]),
     ("retries", &[Entry("ssh_connection", "retries", &["ANSIBLE_SSH_RETRIES"]), Entry("connection", "retries", &[])]),
     ("ssh_args", &[Entry("ssh_connection", "ssh_args", &["ANSIBLE_SSH_ARGS"])]),
     ("ssh_common_args", &[Entry("ssh_connection", "ssh_common_args", &["ANSIBLE_SSH_COMMON_ARGS"])]),
@@ -230,7 +242,6 @@ const WITHOUT_MEANING: &[&str] = &[
     "transfer_method",
     "scp_if_ssh",
     "library",
-    "strategy",
     "jinja2_native",
     "keep_remote_files",
     "usetty",
@@ -418,6 +429,10 @@ impl Settings {
             connection_password: None,
             timeout: config.number("timeout")?.unwrap_or(10),
             task_timeout: config.number("task_timeout")?.unwrap_or(0),
+            poll_interval: config.number("poll_interval")?.unwrap_or(15),
+            async_dir: config.get("async_dir").unwrap_or_else(|| "~/.ansible_async".to_owned()),
+            strategy: config.get("strategy").unwrap_or_else(|| "linear".to_owned()),
+            task_debugger: config.bool("task_debugger").unwrap_or(false),
             connection_retries: config.number("retries")?.unwrap_or(2),
             ssh_args: config.get("ssh_args"),
             ssh_common_args: config.get("ssh_common_args"),

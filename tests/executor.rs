@@ -51,6 +51,7 @@ fn call(module: &str, args: Value) -> Call<Value> {
         become_user: None,
         contents: Vec::new(),
         stream: true,
+        detached: None,
     })
 }
 

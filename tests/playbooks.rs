@@ -90,6 +90,8 @@ fn normalised(text: &str, case: &Path, scratch: &Path) -> String {
     for (pattern, replacement) in [
         (r#""(start|end)": "[^"]*""#, r#""$1": "TIME""#),
         (r#""delta": "[^"]*""#, r#""delta": "TIME""#),
+        (r"\bj\d+\.\d+\b", "JOB"),
+        (r#""child_pid": \d+"#, r#""child_pid": PID"#),
         (r"(?m)[ \t]+$", ""),
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();

@@ -386,7 +386,7 @@ pub(crate) fn expand_path(text: &str, host: &Host) -> String {
 }
 
 /// The home directory of a user, or of the executor's own.
-fn home_of(user: Option<&str>) -> Option<String> {
+pub(crate) fn home_of(user: Option<&str>) -> Option<String> {
     let found = match user {
         Some(user) => accounts::user_by_name(user),
         None => accounts::user_by_id(rustix::process::geteuid().as_raw()),

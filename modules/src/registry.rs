@@ -17,6 +17,7 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::text::lineinfile::LineInFile,
     &crate::text::replace::Replace,
     // Commands.
+    &crate::commands::async_status::AsyncStatus,
     &crate::commands::command::Command,
     &crate::commands::script::Script,
     &crate::commands::shell::Shell,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use sha1::{Digest as _, Sha1};
 use tokio::sync::mpsc;
-use windlass_protocol::{Delivery, Request};
+use windlass_protocol::{Delivery, Detached, Request};
 use windlass_template::{Context, Value};
 
 use crate::executor::{Call, Pool, Received, Source, TaskEvent};
@@ -96,6 +96,8 @@ pub struct ActionContext {
     pub environment: BTreeMap<String, String>,
     /// Seconds the action may take; 0 is no limit.
     pub timeout: u64,
+    /// `async`: the module runs on by itself, at most so many seconds; 0 is no such run.
+    pub detach: u64,
     /// The result is not shown.
     pub no_log: bool,
     /// The project's files.
@@ -198,6 +200,38 @@ impl ActionContext {
         contents: Vec<Content>,
         folder: Option<PathBuf>,
     ) -> Result<(TaskResult, Option<Received>), Failure> {
+        let detached = if self.detach == 0 { None } else { Some(self.detached()?) };
+        self.send(name, args, contents, folder, detached).await
+    }
+
+    /// Asks for a job of this task, or removes its file.
+    pub(crate) async fn job(&self, job: &str, mode: &str) -> Result<TaskResult, Failure> {
+        let directory = self.connection.async_dir.as_str();
+        let args = [("jid", job), ("mode", mode), ("_async_dir", directory)];
+        let args = Value::from_pairs(args.map(|(name, value)| (name, Value::from(value))));
+        let (answer, _) = self.send("ansible.builtin.async_status", args, Vec::new(), None, None).await?;
+        Ok(super::async_status::shaped(answer, self.world.run.settings.compat))
+    }
+
+    /// What the executor has to know of a job.
+    fn detached(&self) -> Result<Detached, Failure> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| format!("the system has no random numbers: {error}"))?;
+        Ok(Detached {
+            job: format!("j{}", u64::from_le_bytes(random) % 1_000_000_000_000),
+            directory: self.connection.async_dir.clone(),
+            limit: self.detach,
+        })
+    }
+
+    async fn send(
+        &self,
+        name: &str,
+        args: Value,
+        contents: Vec<Content>,
+        folder: Option<PathBuf>,
+        detached: Option<Detached>,
+    ) -> Result<(TaskResult, Option<Received>), Failure> {
         let (descriptions, sources): (Vec<_>, Vec<_>) =
             contents.into_iter().map(|content| (content.description, content.source)).unzip();
         let request = Request {
@@ -211,6 +245,7 @@ impl ActionContext {
             become_user: self.connection.become_user.clone(),
             contents: descriptions,
             stream: !self.no_log,
+            detached,
         };
         let target = Arc::new(self.connection.target.clone());
         let (sender, mut receiver) = mpsc::channel::<TaskEvent>(64);

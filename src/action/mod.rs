@@ -3,6 +3,7 @@
 //! A new action is one file and one line in [`ACTIONS`].
 
 mod assemble;
+mod async_status;
 mod context;
 mod control;
 mod files;
@@ -30,6 +31,7 @@ type Run = for<'a> fn(&'a ActionContext) -> ActionFuture<'a>;
 const ACTIONS: &[(&str, Run)] = &[
     ("add_host", |context| Box::pin(inventory::add_host(context))),
     ("assemble", |context| Box::pin(assemble::run(context))),
+    ("async_status", |context| Box::pin(async_status::run(context))),
     ("assert", |context| Box::pin(control::assert(context))),
     ("copy", |context| Box::pin(files::copy(context))),
     ("debug", |context| Box::pin(control::debug(context))),
@@ -62,6 +64,18 @@ pub fn is_immediate(action: &str) -> bool {
     let here =
         ["add_host", "assert", "debug", "fail", "group_by", "include_vars", "set_fact", "validate_argument_spec"];
     here.contains(&action)
+}
+
+/// Whether a task with this action may be a job of its own (`async`): those that are a module and no more.
+pub fn supports_async(action: &str) -> bool {
+    let dispatchers = ["command", "dnf", "package", "service", "shell", "uri", "yum"];
+    dispatchers.contains(&action) || !ACTIONS.iter().any(|(name, _)| *name == action)
+}
+
+/// The answer for a job that was started, with the types of the line of Ansible that is followed.
+pub fn started(mut result: TaskResult, compat: windlass_template::Compat) -> TaskResult {
+    async_status::started_and_finished(&mut result, compat);
+    result
 }
 
 /// Runs the action of a task for one item on one host.

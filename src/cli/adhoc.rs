@@ -32,6 +32,12 @@ pub(super) struct Arguments {
     /// Show the hosts and run nothing
     #[arg(long)]
     list_hosts: bool,
+    /// Run in the background, at most so many seconds
+    #[arg(short = 'B', long, value_name = "SECONDS", default_value_t = 0)]
+    background: u64,
+    /// Seconds between two looks at what runs in the background; 0 does not wait for it
+    #[arg(short = 'P', long = "poll", value_name = "SECONDS")]
+    poll_interval: Option<u64>,
     /// Seconds the task may take
     #[arg(long, value_name = "SECONDS")]
     task_timeout: Option<u64>,
@@ -120,7 +126,14 @@ fn play_of(arguments: &Arguments) -> Result<Play> {
     let frame =
         Arc::new(Frame { parent: None, keywords, vars: Arc::default(), kind: FrameKind::Play, tags: Arc::default() });
     let args = module_arguments(&arguments.module_name, &arguments.args)?;
-    let task = Task::internal(&arguments.module_name, args, &frame, &[]);
+    let mut task = Task::internal(&arguments.module_name, args, &frame, &[]);
+    let number = |number: u64| Node::literal(number.to_string(), span.clone());
+    if arguments.background > 0 {
+        task.keywords.set("async", number(arguments.background));
+    }
+    if let Some(seconds) = arguments.poll_interval {
+        task.keywords.set("poll", number(seconds));
+    }
     Ok(Play {
         name: "Ansible Ad-Hoc".to_owned(),
         hosts: Node::literal(arguments.pattern.as_str(), span.clone()),

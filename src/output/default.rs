@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::diff::unified;
 use super::json::{nice_json, python_json};
 use super::printer::{Color, Printer};
-use super::{Event, Output, ResultEvent, Stats, Status};
+use super::{Event, JobState, Output, ResultEvent, Stats, Status};
 
 /// What is shown.
 #[derive(Debug, Clone)]
@@ -239,6 +239,16 @@ impl Output for DefaultOutput {
                     line.push_str(&format!("Result was: {}", nice_json(&Value::Object(shown))));
                 }
                 self.say(&line, Color::Plain);
+            }
+            Event::Job { host, id, state } => {
+                let line = match state {
+                    JobState::Polled { started, finished } => {
+                        format!("ASYNC POLL on {host}: jid={id} started={started} finished={finished}")
+                    }
+                    JobState::Ok => format!("ASYNC OK on {host}: jid={id}"),
+                    JobState::Failed => format!("ASYNC FAILED on {host}: jid={id}"),
+                };
+                self.printer.line(&line, Color::DarkGray);
             }
             Event::Included { what, hosts, item } => {
                 let item = item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();

@@ -101,6 +101,15 @@ pub enum Event {
         /// What the last try came to.
         result: Arc<TaskResult>,
     },
+    /// A look at a job that a task waits for, or its end.
+    Job {
+        /// The host.
+        host: String,
+        /// The job's id.
+        id: String,
+        /// What is known of it.
+        state: JobState,
+    },
     /// A file or role was included.
     Included {
         /// The file or role.
@@ -125,6 +134,22 @@ pub enum Event {
     Recap(IndexMap<Arc<str>, Stats>),
     /// Nothing follows.
     End,
+}
+
+/// What is known of a job that a task waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobState {
+    /// It was looked at.
+    Polled {
+        /// Whether it has started, as it is shown.
+        started: String,
+        /// Whether it has finished, as it is shown.
+        finished: String,
+    },
+    /// It went well.
+    Ok,
+    /// It failed.
+    Failed,
 }
 
 /// What came of one host.

@@ -22,6 +22,8 @@ pub enum Color {
     BrightPurple,
     /// verbose.
     Blue,
+    /// jobs.
+    DarkGray,
 }
 
 impl Color {
@@ -35,6 +37,7 @@ impl Color {
             Color::BrightRed => "1;31",
             Color::BrightPurple => "1;35",
             Color::Blue => "0;34",
+            Color::DarkGray => "1;30",
         }
     }
 }

@@ -368,12 +368,9 @@ impl Loader {
 
     /// Keywords that are Ansible's but have no effect yet: a run that looks fine and does something else would be worse.
     fn warn_of_ignored(&self, keywords: &Keywords) {
-        for word in ["async", "debugger", "order", "strategy"] {
+        for word in ["debugger", "strategy"] {
             if let Some(node) = keywords.get(word)
-                && !matches!(
-                    (word, node.as_str()),
-                    ("strategy", Some("linear" | "ansible.builtin.linear")) | ("order", Some("inventory"))
-                )
+                && !matches!((word, node.as_str()), ("strategy", Some("linear" | "ansible.builtin.linear")))
             {
                 self.files.warn(format!("{}: the keyword '{word}' has no effect yet", node.span));
             }

@@ -98,19 +98,14 @@ impl TaskOnHost {
                 Some(node) => Ok(given(context, node)?.map(|value| truth(&value))),
             }
         };
-        let whole = |name: &str| -> Result<Option<u64>, Failure> {
-            match task.keyword(name) {
-                None => Ok(None),
-                Some(node) => {
-                    let Some(value) = given(context, node)? else { return Ok(None) };
-                    number(&value).map(Some).ok_or_else(|| {
-                        Failure::Failed(format!(
-                            "the field '{name}' has an invalid value ({value}): it must be a number"
-                        ))
-                    })
-                }
-            }
+        let whole = |name: &str, node: Option<&Node>| -> Result<Option<u64>, Failure> {
+            let Some(node) = node else { return Ok(None) };
+            let Some(value) = given(context, node)? else { return Ok(None) };
+            number(&value).map(Some).ok_or_else(|| {
+                Failure::Failed(format!("the field '{name}' has an invalid value ({value}): it must be a number"))
+            })
         };
+        let own = |name: &str| whole(name, task.keywords.get(name));
         let settings = &self.shared.run.settings;
         let connection = self.connection(context, delegate.as_deref())?;
         for secret in connection
@@ -123,6 +118,10 @@ impl TaskOnHost {
             self.shared.secrets.add(secret);
         }
         let check = flag("check_mode")?.unwrap_or(settings.check);
+        let detach = own("async")?.unwrap_or(0);
+        if detach > 0 && !action::supports_async(task.short_action()) {
+            return Err(Failure::Failed(format!("This action ({}) does not support async.", task.action)));
+        }
         let action = ActionContext {
             action: task.short_action().to_owned(),
             task: Arc::clone(task),
@@ -134,14 +133,28 @@ impl TaskOnHost {
             check,
             diff: flag("diff")?.unwrap_or(settings.diff),
             environment: self.environment(context)?,
-            timeout: whole("timeout")?.unwrap_or(settings.task_timeout),
+            timeout: whole("timeout", task.keyword("timeout"))?.unwrap_or(settings.task_timeout),
+            detach,
             no_log: self.no_log(context)?,
             files: Arc::clone(&self.shared.files),
             pool: Arc::clone(&self.shared.pool),
             events: self.events.clone(),
             secrets: self.shared.secrets.clone(),
         };
-        self.attempts(context, &action, whole("retries")?).await
+        let poll = own("poll")?.unwrap_or(settings.poll_interval);
+        self.attempts(context, &action, own("retries")?, poll).await
+    }
+
+    /// Runs the action once, and waits for its job if it has one.
+    async fn attempt(&self, action: &ActionContext, poll: u64) -> Result<TaskResult, Failure> {
+        let result = action::run(action).await?;
+        if action.detach == 0 || result.failed() || result.is_skipped() {
+            return Ok(result);
+        }
+        if poll == 0 {
+            return Ok(action::started(result, action.world.run.settings.compat));
+        }
+        self.wait_for(action, &result, poll).await
     }
 
     /// Runs the action, again while `until` is not met.
@@ -150,6 +163,7 @@ impl TaskOnHost {
         context: &Context,
         action: &ActionContext,
         retries: Option<u64>,
+        poll: u64,
     ) -> Result<TaskResult, Failure> {
         let task = &self.task;
         let until = task.keywords.list("until");
@@ -165,7 +179,7 @@ impl TaskOnHost {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let mut result = action::run(action).await?;
+            let mut result = self.attempt(action, poll).await?;
             if result.get("failed").is_none()
                 && result.get("rc").is_some_and(|rc| i64::try_from(rc.clone()).is_ok_and(|rc| rc != 0))
             {

@@ -5,6 +5,7 @@ mod execute;
 mod handlers;
 mod include;
 mod item;
+mod job;
 mod label;
 mod meta;
 mod play;

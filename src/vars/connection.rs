@@ -17,6 +17,8 @@ pub struct ConnectionVariables {
     pub target: Target,
     /// The user to become there.
     pub become_user: Option<Become>,
+    /// Where the files of jobs (`async`) are.
+    pub async_dir: String,
 }
 
 /// Finds the keyword of a task or what is around it.
@@ -102,7 +104,8 @@ pub fn connection_variables(
         Some(value) => truth(&value),
     };
     let become_user = if wanted { Some(become_of(&resolver, settings, timeout)?) } else { None };
-    Ok(ConnectionVariables { target, become_user })
+    let async_dir = resolver.text(&["ansible_async_dir"], None)?.unwrap_or_else(|| settings.async_dir.clone());
+    Ok(ConnectionVariables { target, become_user, async_dir })
 }
 
 fn become_of(resolver: &Resolver<'_>, settings: &Settings, timeout: u64) -> Result<Become> {

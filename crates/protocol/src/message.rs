@@ -58,6 +58,20 @@ pub struct Request<V> {
     /// Send the lines of a running command as [`Event::Output`].
     #[serde(default)]
     pub stream: bool,
+    /// Run on after an answer that only says where the result will be (`async`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detached: Option<Detached>,
+}
+
+/// A run that outlives its answer, the connection and the executor that started it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Detached {
+    /// The job's id. The controller chooses its beginning, the executor adds the number of the process.
+    pub job: String,
+    /// The folder of the job's file; `~` is the home of the user it runs as.
+    pub directory: String,
+    /// Seconds after which the job is stopped and failed.
+    pub limit: u64,
 }
 
 /// How another user's executor is started. The password is only ever written to the prompt, never into argv or the environment.

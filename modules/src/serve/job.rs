@@ -91,7 +91,19 @@ pub(crate) fn start(session: Arc<Session>, job: Arc<Job>, signals: Receiver<Sign
 }
 
 fn watch(session: &Arc<Session>, job: &Arc<Job>, signals: &Receiver<Signal>, request: Request<Value>) {
-    let (id, module, timeout) = (request.id, request.module.clone(), request.timeout);
+    let id = request.id;
+    let result = outcome(session, job, signals, request);
+    session.done(id, result, &[]);
+}
+
+/// Runs a request to its end, which may be its time limit.
+pub(super) fn outcome(
+    session: &Arc<Session>,
+    job: &Arc<Job>,
+    signals: &Receiver<Signal>,
+    request: Request<Value>,
+) -> Value {
+    let (module, timeout) = (request.module.clone(), request.timeout);
     let worker = { (Arc::clone(session), Arc::clone(job)) };
     let started = thread::Builder::new().name(module.clone()).spawn(move || {
         let (session, job) = worker;
@@ -99,14 +111,13 @@ fn watch(session: &Arc<Session>, job: &Arc<Job>, signals: &Receiver<Signal>, req
         let _ = job.signals.send(Signal::Done(result));
     });
     if let Err(error) = started {
-        session.done(id, failed(format!("The executor could not start a thread for the module: {error}.")), &[]);
-        return;
+        return failed(format!("The executor could not start a thread for the module: {error}."));
     }
     let signal = match timeout {
         0 => signals.recv().map_err(|_| RecvTimeoutError::Disconnected),
         seconds => signals.recv_timeout(Duration::from_secs(seconds)),
     };
-    let result = match signal {
+    match signal {
         Ok(Signal::Done(result)) => result,
         Ok(Signal::Cancel) | Err(RecvTimeoutError::Disconnected) => {
             finish(job, signals);
@@ -122,8 +133,7 @@ fn watch(session: &Arc<Session>, job: &Arc<Job>, signals: &Receiver<Signal>, req
             }
             result
         }
-    };
-    session.done(id, result, &[]);
+    }
 }
 
 /// Stops a run and waits until it has; one that hangs in the system is left to itself.

@@ -2,6 +2,7 @@
 //!
 //! When standard input ends the controller is gone: what still runs is stopped, and nothing is left behind.
 
+mod detached;
 mod job;
 mod session;
 
@@ -16,6 +17,7 @@ use rustix::io::fcntl_dupfd_cloexec;
 use serde_json::Value;
 use windlass_protocol::{BEGIN_MARKER, Hello, PROTOCOL_VERSION, Reply, ToExecutor, read_frame, write_frame};
 
+pub(crate) use detached::directory as job_directory;
 pub(crate) use session::{Route, Session, failed, lock};
 
 /// Why a session ended before the controller closed it.
@@ -32,10 +34,14 @@ pub enum ServeError {
     Greeting(#[source] windlass_protocol::Error),
 }
 
-/// Serves the controller on standard input and output until it closes the connection. `word` is the controller's random word.
+/// Serves the controller on standard input and output until it closes the connection. `word` is the controller's random word, or the one by
+/// which an executor starts another for a detached run.
 ///
 /// The process should do nothing else: its standard streams are taken away from everything that runs in it.
 pub fn serve(word: &str) -> Result<(), ServeError> {
+    if word == detached::WORD {
+        return detached::run().map_err(ServeError::Streams);
+    }
     let (input, mut output) = take_streams().map_err(ServeError::Streams)?;
     leave_unreadable_directory();
     job::install_panic_hook();

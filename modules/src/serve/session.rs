@@ -9,7 +9,10 @@ use std::{
 use serde_json::{Value, json};
 use windlass_protocol::{Event, Reply, Request, ToExecutor, encode};
 
-use super::job::{self, Job};
+use super::{
+    detached,
+    job::{self, Job},
+};
 use crate::{
     become_user::{Relay, Users},
     process::GRACE,
@@ -21,6 +24,8 @@ pub(crate) struct Session {
     routes: Mutex<HashMap<u64, Route>>,
     idle: Condvar,
     users: Users,
+    /// The word this executor was called with.
+    word: String,
 }
 
 /// Where a request runs.
@@ -38,7 +43,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Session {
     pub(crate) fn new(output: File, word: &str) -> Session {
-        Session { output: Mutex::new(output), routes: Mutex::default(), idle: Condvar::new(), users: Users::new(word) }
+        Session {
+            output: Mutex::new(output),
+            routes: Mutex::default(),
+            idle: Condvar::new(),
+            users: Users::new(word),
+            word: word.to_owned(),
+        }
     }
 
     /// Acts on a message of the controller without waiting for what it starts.
@@ -61,9 +72,13 @@ impl Session {
         }
     }
 
-    fn run_here(self: &Arc<Session>, request: Request<Value>, blob: Vec<u8>) {
-        let (job, signals) = Job::new(&request, blob);
+    fn run_here(self: &Arc<Session>, mut request: Request<Value>, blob: Vec<u8>) {
         let id = request.id;
+        if let Some(wanted) = request.detached.take() {
+            let answer = detached::start(request, wanted, &blob, &self.word);
+            return self.answer(id, answer, &[]);
+        }
+        let (job, signals) = Job::new(&request, blob);
         self.enter(id, Route::Here(Arc::clone(&job)));
         job::start(Arc::clone(self), job, signals, request);
     }
@@ -87,9 +102,12 @@ impl Session {
 
     /// Sends the one answer to a request; a second one is not sent.
     pub(crate) fn done(&self, id: u64, result: Value, blob: &[u8]) {
-        if lock(&self.routes).remove(&id).is_none() {
-            return;
+        if lock(&self.routes).remove(&id).is_some() {
+            self.answer(id, result, blob);
         }
+    }
+
+    fn answer(&self, id: u64, result: Value, blob: &[u8]) {
         let reply = Reply::Done { id, result };
         if let Err(error) = self.try_write(&reply, blob) {
             let result = failed(format!("The result of the module cannot be sent: {error}."));

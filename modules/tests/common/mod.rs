@@ -82,6 +82,7 @@ pub(crate) fn request(id: u64, module: &str, args: Value) -> Request<Value> {
         become_user: None,
         contents: Vec::<Content>::new(),
         stream: false,
+        detached: None,
     }
 }
 

@@ -1,0 +1,75 @@
+//! `async_status`: how far a job is that was started with `async`.
+
+use serde_json::{Value, json};
+
+use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason, serve::job_directory};
+
+/// The `async_status` module.
+pub struct AsyncStatus;
+
+static SPEC: Spec = Spec {
+    name: "async_status",
+    summary: "Ask how far a job is that was started with `async`",
+    description: &[
+        "A task with `async` and `poll: 0` goes on by itself; its result names the job. This asks for the job's result.",
+        "The job's file stays until `mode: cleanup` removes it.",
+    ],
+    options: &[
+        Opt::required("jid", Kind::Str, "The job's id: `ansible_job_id` of the result of its task."),
+        Opt::new("mode", Kind::Str, "`status` asks, `cleanup` removes the job's file.")
+            .default("\"status\"")
+            .choices(&["status", "cleanup"]),
+        Opt::new("_async_dir", Kind::Str, "The folder of the job files.").default("\"~/.ansible_async\""),
+    ],
+    examples: "- name: Begin\n  ansible.builtin.command: /usr/local/bin/long\n  async: 600\n  poll: 0\n  register: long\n\n\
+               - name: Wait for it\n  ansible.builtin.async_status:\n    jid: \"{{ long.ansible_job_id }}\"\n  register: status\n  \
+               until: status is finished\n  retries: 60\n  delay: 10\n",
+    returns: &[
+        Return { name: "ansible_job_id", kind: "str", when: "always", doc: "The job's id." },
+        Return { name: "started", kind: "bool", when: "always", doc: "Whether the job has started." },
+        Return { name: "finished", kind: "bool", when: "always", doc: "Whether it has ended." },
+        Return { name: "results_file", kind: "str", when: "mode is status", doc: "The job's file." },
+        Return { name: "erased", kind: "str", when: "mode is cleanup", doc: "The file that was removed." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for AsyncStatus {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, _host: &Host) -> Result<Plan, Failure> {
+        let job = args.required("jid")?.to_owned();
+        let file = job_directory(args.required("_async_dir")?).join(&job);
+        let shown = file.display().to_string();
+        let cleanup = args.str("mode") == Some("cleanup");
+        let place = if cleanup { "erased" } else { "results_file" };
+        if job.contains('/') || !file.exists() {
+            return Err(Failure::new("could not find job")
+                .with("ansible_job_id", job)
+                .with(place, shown)
+                .with("started", true)
+                .with("finished", true));
+        }
+        let plan = Plan::unchanged().with("ansible_job_id", job.clone()).with(place, shown.clone());
+        if cleanup {
+            // Also in check mode: what is removed is a note of our own.
+            std::fs::remove_file(&file)
+                .map_err(|error| Failure::new(format!("{shown} cannot be removed: {}.", reason(&error))))?;
+            return Ok(plan.with("started", false).with("finished", false));
+        }
+        let Ok(Value::Object(mut data)) =
+            std::fs::read(&file).map_or(Ok(Value::Null), |text| serde_json::from_slice(&text))
+        else {
+            return Ok(plan.with("started", true).with("finished", false));
+        };
+        if !data.contains_key("started") {
+            data.insert("finished".to_owned(), json!(true));
+            data.insert("started".to_owned(), json!(true));
+            data.insert("ansible_job_id".to_owned(), json!(job));
+        }
+        data.entry("finished").or_insert(json!(false));
+        Ok(plan.with_all(data))
+    }
+}

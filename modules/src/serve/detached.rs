@@ -1,0 +1,120 @@
+//! Runs that outlive the connection (`async`): for each a process of this very program, and a file that says how far it is.
+//!
+//! The file has Ansible's shape: `started` and `finished` while the job runs, then the module's result.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+    thread,
+};
+
+use serde_json::{Value, json};
+use windlass_protocol::{Delivery, Detached, Request, ToExecutor, read_frame, write_frame};
+
+use super::{
+    Session, failed,
+    job::{self, Job},
+};
+use crate::{args::home_of, process::reason};
+
+/// The word that makes an executor do one detached run instead of serving a controller.
+pub(super) const WORD: &str = "detached";
+
+/// Starts a job and answers for it: where its result will be, or why there is none. `word` is how this executor was called.
+pub(super) fn start(request: Request<Value>, detached: Detached, blob: &[u8], word: &str) -> Value {
+    try_start(request, detached, blob, word).unwrap_or_else(failed)
+}
+
+fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word: &str) -> Result<Value, String> {
+    if request.contents.iter().any(|content| content.delivery == Delivery::OnDemand) {
+        return Err("A task with large files of the controller cannot run detached.".to_owned());
+    }
+    let folder = directory(&detached.directory);
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| format!("could not create directory: {} - {}", folder.display(), reason(&error)))?;
+    let arguments = std::env::args_os()
+        .skip(1)
+        .map(|argument| if argument == *word { WORD.into() } else { argument })
+        .collect::<Vec<_>>();
+    // Not the path it was started from: that file may be gone.
+    let mut child = Command::new("/proc/self/exe")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("The job's process could not be started: {}.", reason(&error)))?;
+    let job = format!("{}.{}", detached.job, child.id());
+    let file = folder.join(&job);
+    let running = json!({ "started": true, "finished": false, "ansible_job_id": job });
+    let result = write(&file, &running).and_then(|()| {
+        request.detached = Some(Detached { job: job.clone(), directory: folder.display().to_string(), ..detached });
+        let mut input = child.stdin.take().ok_or_else(|| io::Error::other("the process has no input"))?;
+        write_frame(&mut input, &ToExecutor::Run(request), blob).map_err(io::Error::other)
+    });
+    if let Err(error) = result {
+        let _ = child.kill();
+        let _ = child.wait();
+        let _ = std::fs::remove_file(&file);
+        return Err(format!("The job could not be started: {}.", reason(&error)));
+    }
+    // Whoever is still here when it ends takes note of it; otherwise init does.
+    let _ = thread::Builder::new().name(job.clone()).spawn(move || child.wait());
+    Ok(json!({
+        "changed": true,
+        "failed": false,
+        "started": true,
+        "finished": false,
+        "ansible_job_id": job,
+        "results_file": file.display().to_string(),
+    }))
+}
+
+/// Does the one run that comes on standard input, and leaves its result in the job's file.
+pub(super) fn run() -> io::Result<()> {
+    // It fails only for the leader of a group, which is as far away from the connection as it can be.
+    let _ = rustix::process::setsid();
+    job::install_panic_hook();
+    let message = read_frame::<ToExecutor<Value>>(&mut BufReader::new(io::stdin())).map_err(io::Error::other)?;
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    let Some((ToExecutor::Run(mut request), blob)) = message else { return Ok(()) };
+    let Some(detached) = request.detached.take() else { return Ok(()) };
+    request.timeout = detached.limit;
+    let session = Arc::new(Session::new(nothing, WORD));
+    let (job, signals) = Job::new(&request, blob);
+    let mut result = job::outcome(&session, &job, &signals, request);
+    if result.get("timedout").is_some() {
+        result = json!({ "failed": true, "msg": "Timeout exceeded", "child_pid": std::process::id() });
+    }
+    if let Some(map) = result.as_object_mut() {
+        // Whoever asks for the result splits its texts.
+        map.retain(|key, _| !matches!(key.as_str(), "stdout_lines" | "stderr_lines"));
+    }
+    write(&Path::new(&detached.directory).join(&detached.job), &result)
+}
+
+/// The folder of job files, for the user this runs as, wherever `HOME` points.
+pub(crate) fn directory(text: &str) -> PathBuf {
+    match text.strip_prefix('~') {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+            let home = home_of(None).or_else(|| std::env::var("HOME").ok()).unwrap_or_else(|| "/".to_owned());
+            PathBuf::from(format!("{home}{rest}"))
+        }
+        _ => PathBuf::from(text),
+    }
+}
+
+/// Whoever reads the file sees the old content or the new one.
+fn write(file: &Path, content: &Value) -> io::Result<()> {
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".tmp");
+    let beside = PathBuf::from(beside);
+    let mut open = File::create(&beside)?;
+    open.write_all(content.to_string().as_bytes())?;
+    drop(open);
+    std::fs::rename(&beside, file)
+}

@@ -1,0 +1,70 @@
+//! Jobs (`async`) of a real executor: they outlive it, their file says how far they are, and nothing is left when they end.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{Session, request, shell};
+use serde_json::{Value, json};
+use windlass_protocol::{Detached, Request};
+
+fn detached(text: &str, folder: &Path, limit: u64) -> Request<Value> {
+    let directory = folder.join("jobs").display().to_string();
+    Request { detached: Some(Detached { job: "j7".into(), directory, limit }), ..shell(1, text) }
+}
+
+fn status(session: &mut Session, job: &str, folder: &Path, mode: &str) -> Value {
+    let directory = folder.join("jobs").display().to_string();
+    session.run(request(2, "async_status", json!({ "jid": job, "mode": mode, "_async_dir": directory }))).result
+}
+
+/// Waits until something is so, for as long as any machine may need.
+fn until(what: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !what() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_job_outlives_the_executor_that_started_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate");
+    let mut session = Session::start();
+    let text = format!("while [ ! -e {} ]; do sleep 0.05; done; echo through", gate.display());
+    let answer = session.run(detached(&text, folder.path(), 60)).result;
+    let job = answer["ansible_job_id"].as_str().unwrap().to_owned();
+    assert_eq!((&answer["started"], &answer["finished"]), (&json!(true), &json!(false)));
+    assert_eq!(status(&mut session, &job, folder.path(), "status")["finished"], json!(false));
+    session.close();
+
+    std::fs::write(&gate, "").unwrap();
+    let file = answer["results_file"].as_str().unwrap().to_owned();
+    until(|| std::fs::read_to_string(&file).unwrap().contains("through"));
+    let mut session = Session::start();
+    let done = status(&mut session, &job, folder.path(), "status");
+    assert_eq!((&done["finished"], &done["stdout"], &done["rc"]), (&json!(true), &json!("through"), &json!(0)));
+    assert_eq!(status(&mut session, &job, folder.path(), "cleanup")["erased"], json!(file));
+    let gone = status(&mut session, &job, folder.path(), "status");
+    assert_eq!((&gone["failed"], &gone["msg"]), (&json!(true), &json!("could not find job")));
+}
+
+#[test]
+fn a_job_over_its_time_is_killed_with_all_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let pids = folder.path().join("pids");
+    let mut session = Session::start();
+    let text = format!("sleep 600 & echo $! > {0}; echo $$ >> {0}; wait", pids.display());
+    let answer = session.run(detached(&text, folder.path(), 1)).result;
+    let file = answer["results_file"].as_str().unwrap().to_owned();
+    until(|| std::fs::read_to_string(&file).unwrap().contains("Timeout exceeded"));
+    for pid in std::fs::read_to_string(&pids).unwrap().split_whitespace() {
+        assert!(!Path::new("/proc").join(pid).join("cwd").exists(), "{pid} still runs");
+    }
+    let job: u32 = answer["ansible_job_id"].as_str().unwrap().rsplit('.').next().unwrap().parse().unwrap();
+    until(|| !Path::new(&format!("/proc/{job}")).exists());
+}

@@ -1,0 +1,36 @@
+use windlass_template::{Compat, Value};
+
+use super::{ActionContext, Failure};
+use crate::strategy::TaskResult;
+
+/// `async_status`: how far a job is.
+pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
+    let Some(job) = context.text("jid") else { return Err("missing required arguments: jid".into()) };
+    if let Some(other) = context.args.keys().find(|name| !matches!(&***name, "jid" | "mode")) {
+        return Err(format!(
+            "Unsupported parameters for async_status: {other}. Supported parameters include: jid, mode."
+        )
+        .into());
+    }
+    context.job(&job, &context.text("mode").unwrap_or_else(|| "status".to_owned())).await
+}
+
+/// What a job says of itself, with the keys that Ansible always gives and the types of the line that is followed.
+pub(super) fn shaped(mut answer: TaskResult, compat: Compat) -> TaskResult {
+    for stream in ["stdout", "stderr"] {
+        let text = answer.text(stream).unwrap_or_default().to_owned();
+        let lines: Vec<Value> = text.lines().map(Value::from).collect();
+        answer.set(stream, text);
+        answer.set(&format!("{stream}_lines"), lines);
+    }
+    started_and_finished(&mut answer, compat);
+    answer
+}
+
+/// `started` and `finished` are numbers in 2.18.
+pub(super) fn started_and_finished(result: &mut TaskResult, compat: Compat) {
+    for key in ["started", "finished"] {
+        let holds = result.is(key);
+        result.set(key, if compat == Compat::V2_18 { Value::from(u8::from(holds)) } else { Value::from(holds) });
+    }
+}

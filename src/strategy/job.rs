@@ -1,0 +1,58 @@
+//! Waiting for what runs by itself on a host: `async` with `poll`.
+
+use std::time::Duration;
+
+use super::execute::TaskOnHost;
+use super::result::TaskResult;
+use crate::action::{ActionContext, Failure};
+use crate::output::{Event, JobState};
+
+impl TaskOnHost {
+    /// Looks at the job every `poll` seconds until it has ended or its time is over.
+    pub(super) async fn wait_for(
+        &self,
+        action: &ActionContext,
+        started: &TaskResult,
+        poll: u64,
+    ) -> Result<TaskResult, Failure> {
+        let Some(job) = started.text("ansible_job_id") else {
+            return Err("No job id was returned by the async task".into());
+        };
+        let result = self.polled(action, job, poll).await?;
+        let state = if result.failed() { JobState::Failed } else { JobState::Ok };
+        self.tell(job, state);
+        Ok(result)
+    }
+
+    async fn polled(&self, action: &ActionContext, job: &str, poll: u64) -> Result<TaskResult, Failure> {
+        let limit = action.detach;
+        let mut left = limit;
+        let mut last = TaskResult::new();
+        while left > 0 {
+            tokio::time::sleep(Duration::from_secs(poll)).await;
+            left = left.saturating_sub(poll);
+            match action.job(job, "status").await {
+                Ok(answer) if answer.is("finished") || answer.failed() => {
+                    // What the job came to is known now; a file that stays behind is no reason to fail.
+                    let _ = action.job(job, "cleanup").await;
+                    return Ok(answer);
+                }
+                Ok(answer) => {
+                    let shown = |key: &str| answer.get(key).map(windlass_template::text).unwrap_or_default();
+                    let state = JobState::Polled { started: shown("started"), finished: shown("finished") };
+                    self.tell(job, state);
+                    last = answer;
+                }
+                // The job does not need the connection; as long as there is time, it is asked for over a new one.
+                Err(failure) if left == 0 => return Err(failure),
+                Err(_) => {}
+            }
+        }
+        let message = format!("async task did not complete within the requested time - {limit}s");
+        Ok(TaskResult::new().with("failed", true).with("msg", message).with("async_result", last.to_value()))
+    }
+
+    fn tell(&self, job: &str, state: JobState) {
+        let _ = self.events.send(Event::Job { host: self.host.to_string(), id: job.to_owned(), state });
+    }
+}
