@@ -9,6 +9,7 @@ pub mod cli;
 pub mod connection;
 pub mod error;
 pub mod executor;
+pub mod foreign;
 pub mod output;
 pub mod plan;
 pub mod playbook;

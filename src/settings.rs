@@ -31,6 +31,18 @@ pub struct Settings {
     pub roles_path: Vec<PathBuf>,
     /// Where collections are searched.
     pub collections_path: Vec<PathBuf>,
+    /// Where modules are searched, after the project's own.
+    pub library: Vec<PathBuf>,
+    /// `--module-path`: where modules are searched first.
+    pub module_path: Vec<PathBuf>,
+    /// Where Python modules' `module_utils` are searched, after the project's own.
+    pub module_utils: Vec<PathBuf>,
+    /// The Python on hosts, or `auto`.
+    pub interpreter_python: String,
+    /// The Pythons that `auto` looks for.
+    pub interpreter_python_fallback: Vec<String>,
+    /// The place of ansible-core on this machine.
+    pub ansible_core: Option<PathBuf>,
     /// The folder of the playbook, or the current one.
     pub playbook_dir: PathBuf,
     /// The connection of hosts that name none.
@@ -141,6 +153,14 @@ const ENTRIES: &[(&str, &[Entry])] = &[
             Entry("defaults", "collections_paths", &[]),
         ],
     ),
+    ("library", &[Entry("defaults", "library", &["ANSIBLE_LIBRARY"])]),
+    ("module_utils", &[Entry("defaults", "module_utils", &["ANSIBLE_MODULE_UTILS"])]),
+    ("interpreter_python", &[Entry("defaults", "interpreter_python", &["ANSIBLE_PYTHON_INTERPRETER"])]),
+    (
+        "interpreter_python_fallback",
+        &[Entry("defaults", "interpreter_python_fallback", &["ANSIBLE_INTERPRETER_PYTHON_FALLBACK"])],
+    ),
+    ("ansible_core", &[Entry("windlass", "ansible_core", &["WINDLASS_ANSIBLE_CORE"])]),
     ("transport", &[Entry("defaults", "transport", &["ANSIBLE_TRANSPORT"])]),
     ("remote_user", &[Entry("defaults", "remote_user", &["ANSIBLE_REMOTE_USER"])]),
     ("remote_port", &[Entry("defaults", "remote_port", &["ANSIBLE_REMOTE_PORT"])]),
@@ -225,10 +245,13 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("skip_tags", &[Entry("tags", "skip", &["ANSIBLE_SKIP_TAGS"])]),
 ];
 
+/// The Pythons that are looked for on a host if none is named, in this order.
+const INTERPRETER_PYTHON_FALLBACK: &[&str] =
+    &["python3.13", "python3.12", "python3.11", "python3.10", "python3.9", "python3.8", "/usr/bin/python3", "python3"];
+
 /// Settings of ansible.cfg that need nothing here: they concern Python, temporary files and processes that do not exist.
 const WITHOUT_MEANING: &[&str] = &[
     "pipelining",
-    "interpreter_python",
     "local_tmp",
     "control_path",
     "control_path_dir",
@@ -241,7 +264,6 @@ const WITHOUT_MEANING: &[&str] = &[
     "retry_files_enabled",
     "transfer_method",
     "scp_if_ssh",
-    "library",
     "jinja2_native",
     "keep_remote_files",
     "usetty",
@@ -394,6 +416,12 @@ impl Settings {
                 PathBuf::from(format!("/etc/ansible/{name}")),
             ]
         };
+        let plugins = |name: &str| {
+            vec![
+                expand_home(&format!("{home}/plugins/{name}")),
+                PathBuf::from(format!("/usr/share/ansible/plugins/{name}")),
+            ]
+        };
         let list = |name: &str| -> Vec<String> {
             config
                 .get(name)
@@ -421,6 +449,14 @@ impl Settings {
             skip_tags: list("skip_tags"),
             roles_path: config.paths("roles_path").unwrap_or_else(|| below("roles")),
             collections_path: config.paths("collections_path").unwrap_or_else(|| below("collections")),
+            library: config.paths("library").unwrap_or_else(|| plugins("modules")),
+            module_path: Vec::new(),
+            module_utils: config.paths("module_utils").unwrap_or_else(|| plugins("module_utils")),
+            interpreter_python: config.get("interpreter_python").unwrap_or_else(|| "auto".to_owned()),
+            interpreter_python_fallback: Some(list("interpreter_python_fallback"))
+                .filter(|names| !names.is_empty())
+                .unwrap_or_else(|| INTERPRETER_PYTHON_FALLBACK.iter().map(|name| (*name).to_owned()).collect()),
+            ansible_core: config.get("ansible_core").map(|place| config.path(&place)),
             playbook_dir: std::env::current_dir().unwrap_or_default(),
             connection: config.get("transport").unwrap_or_else(|| "ssh".to_owned()),
             remote_user: config.get("remote_user"),

@@ -9,7 +9,7 @@ use std::{
 
 use windlass_protocol::{Event, Stream};
 
-use crate::Failure;
+use crate::{Failure, foreign::Store};
 
 /// Where a run's events go and its contents come from: the connection to the controller, or nothing in a test.
 pub trait Sink: Send + Sync {
@@ -43,6 +43,8 @@ pub struct Host {
     pub(crate) contents: Vec<Content>,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) sink: Arc<dyn Sink>,
+    /// Modules that were sent.
+    pub(crate) store: Arc<Store>,
 }
 
 impl Host {
@@ -56,6 +58,7 @@ impl Host {
             contents: Vec::new(),
             cancelled: Arc::default(),
             sink,
+            store: Arc::default(),
         }
     }
 

@@ -43,6 +43,7 @@ pub struct Command {
     environment: BTreeMap<OsString, OsString>,
     input: Option<Vec<u8>>,
     live: bool,
+    keep: usize,
 }
 
 /// What a process that ran came to.
@@ -68,6 +69,7 @@ impl Command {
             environment: BTreeMap::new(),
             input: None,
             live: false,
+            keep: KEEP,
         }
     }
 
@@ -112,6 +114,12 @@ impl Command {
         self
     }
 
+    /// With this much of the beginning and of the end of each stream kept.
+    pub fn keep(mut self, bytes: usize) -> Command {
+        self.keep = bytes;
+        self
+    }
+
     /// The words of the command, for messages and results.
     pub fn words(&self) -> Vec<String> {
         std::iter::once(&self.program).chain(&self.arguments).map(|word| word.to_string_lossy().into_owned()).collect()
@@ -123,7 +131,7 @@ impl Command {
         let mut child = self.spawn(host)?;
         let pipes = Pipes::of(&mut child, self.input)?;
         let mut running = Running { group: Pid::from_child(&child), child, reaped: false };
-        let collected = pipes.pump(host, &mut running, self.live);
+        let collected = pipes.pump(host, &mut running, self.live, self.keep);
         let (stdout, stderr) = match collected {
             Ok(collected) => collected,
             Err(failure) => {
@@ -291,8 +299,8 @@ impl Pipes {
 
     /// Feeds and reads until the process has ended. A process that it leaves in the background may hold the pipes open: once the process
     /// itself has ended and nothing more comes, they are given up.
-    fn pump(mut self, host: &Host, running: &mut Running, live: bool) -> Result<(Kept, Kept), Failure> {
-        let (mut out, mut err) = (Kept::default(), Kept::default());
+    fn pump(mut self, host: &Host, running: &mut Running, live: bool, keep: usize) -> Result<(Kept, Kept), Failure> {
+        let (mut out, mut err) = (Kept::new(keep), Kept::new(keep));
         let mut buffer = vec![0; 64 << 10];
         let mut given_up: Option<Instant> = None;
         loop {
@@ -367,20 +375,24 @@ fn non_blocking(descriptor: OwnedFd) -> Result<File, Failure> {
 }
 
 /// The beginning and the end of a stream.
-#[derive(Default)]
 struct Kept {
+    keep: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     dropped: u64,
 }
 
 impl Kept {
+    fn new(keep: usize) -> Kept {
+        Kept { keep, head: Vec::new(), tail: VecDeque::new(), dropped: 0 }
+    }
+
     fn push(&mut self, bytes: &[u8]) {
-        let room = KEEP.saturating_sub(self.head.len()).min(bytes.len());
+        let room = self.keep.saturating_sub(self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         self.head.extend_from_slice(first);
         self.tail.extend(rest);
-        let excess = self.tail.len().saturating_sub(KEEP);
+        let excess = self.tail.len().saturating_sub(self.keep);
         self.tail.drain(..excess);
         self.dropped += excess as u64;
     }

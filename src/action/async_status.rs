@@ -16,7 +16,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
 }
 
 /// What a job says of itself, with the keys that Ansible always gives and the types of the line that is followed.
-pub(super) fn shaped(mut answer: TaskResult, compat: Compat) -> TaskResult {
+pub(super) fn shaped(answer: TaskResult, compat: Compat) -> TaskResult {
+    let mut answer = super::foreign::completed(answer);
     for stream in ["stdout", "stderr"] {
         let text = answer.text(stream).unwrap_or_default().to_owned();
         let lines: Vec<Value> = text.lines().map(Value::from).collect();

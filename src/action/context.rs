@@ -9,6 +9,7 @@ use windlass_protocol::{Delivery, Detached, Request};
 use windlass_template::{Context, Value};
 
 use crate::executor::{Call, Pool, Received, Source, TaskEvent};
+use crate::foreign::Modules;
 use crate::output::{Event, Secrets};
 use crate::playbook::{Files, Task};
 use crate::strategy::TaskResult;
@@ -102,6 +103,8 @@ pub struct ActionContext {
     pub no_log: bool,
     /// The project's files.
     pub files: Arc<Files>,
+    /// Modules that are not ours.
+    pub modules: Arc<Modules>,
     /// Connections and executors.
     pub pool: Arc<Pool<Value>>,
     /// Where events go.

@@ -7,6 +7,7 @@ mod async_status;
 mod context;
 mod control;
 mod files;
+mod foreign;
 mod include_vars;
 mod inventory;
 mod module;
@@ -18,6 +19,7 @@ mod validate;
 
 use std::pin::Pin;
 
+use crate::foreign::{Origin, Resolution};
 use crate::strategy::TaskResult;
 
 pub use context::{ActionContext, Content, Failure};
@@ -80,13 +82,24 @@ pub fn started(mut result: TaskResult, compat: windlass_template::Compat) -> Tas
 
 /// Runs the action of a task for one item on one host.
 pub fn run(context: &ActionContext) -> ActionFuture<'_> {
-    match ACTIONS.iter().find(|(name, _)| *name == context.action) {
-        Some((_, run)) => run(context),
-        None => Box::pin(module::run(context)),
+    let action = ACTIONS.iter().find(|(name, _)| *name == context.action);
+    match (context.modules.resolve(&context.task.action, &context.task.collections()), action) {
+        // A module of the project with the name of an action is only what the action runs on the host.
+        (Resolution::Foreign(module), None) => Box::pin(async move { foreign::run(context, &module).await }),
+        (Resolution::Foreign(module), Some(_)) if module.origin != Origin::Project => {
+            Box::pin(async move { foreign::run(context, &module).await })
+        }
+        (_, Some((_, run))) => run(context),
+        _ => Box::pin(module::run(context)),
     }
 }
 
-/// Whether a name is an action or a module, short or fully qualified.
+/// Whether a name is something that the strategy does itself.
+pub fn is_engine(name: &str) -> bool {
+    ENGINE.contains(&crate::playbook::short_name(name))
+}
+
+/// Whether a name is one of our actions or modules, short or fully qualified.
 pub fn is_known(name: &str) -> bool {
     let short = crate::playbook::short_name(name);
     ENGINE.contains(&short)

@@ -8,7 +8,8 @@ use windlass_yaml::{Node, Span};
 
 use super::options::{BecomeOptions, ConnectOptions, InventoryOptions, RunOptions, VaultOptions, module_arguments};
 use super::session::{INTERRUPTED, Session, block_on};
-use crate::error::{Error, Result, did_you_mean};
+use crate::error::{Error, Result};
+use crate::foreign::Resolution;
 use crate::output::{Color, MinimalOutput, MinimalStyle, Printer, Secrets};
 use crate::playbook::{Files, Frame, FrameKind, Item, Keywords, Play, Task};
 use crate::settings::{Config, Settings};
@@ -71,10 +72,6 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         settings.playbook_dir.clone_from(dir);
     }
     let module = &arguments.module_name;
-    if !crate::action::is_known(module) {
-        let error = Error::new(format!("The module {module} was not found."));
-        return Err(error.maybe_hint(did_you_mean(module, crate::action::names())));
-    }
     if matches!(
         crate::playbook::short_name(module),
         "meta" | "include_tasks" | "import_tasks" | "include_role" | "import_role"
@@ -96,6 +93,14 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let output = Box::new(MinimalOutput::new(printer.clone(), style, settings.diff_context, live));
     let code = block_on(async {
         let session = Session::start(settings, &vault, extra_vars, files, output, secrets)?;
+        let modules = &session.shared.loader.modules;
+        if let Some(dir) = &arguments.playbook_dir {
+            modules.add_folder(dir);
+        }
+        if let Resolution::Unknown(reason) = modules.resolve(module, &[]) {
+            let error = Error::new(format!("The module {module} was not found."));
+            return Err(error.maybe_hint(reason.or_else(|| modules.suggestion(module, []))));
+        }
         let mut run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(&session.world));
         let outcome = async {
             let hosts = run.hosts_of(&play)?;

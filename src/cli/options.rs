@@ -111,6 +111,9 @@ pub(super) struct RunOptions {
     /// Show the output of running commands as it comes
     #[arg(long)]
     pub(super) live: bool,
+    /// Search modules in these folders first (separated by colons)
+    #[arg(short = 'M', long, value_name = "PATH")]
+    module_path: Vec<String>,
     /// Follow this line of Ansible's behaviour: 2.18 or 2.19
     #[arg(long, value_name = "LINE")]
     compat: Option<String>,
@@ -222,6 +225,8 @@ impl RunOptions {
         settings.check |= self.check;
         settings.diff |= self.diff;
         settings.verbosity = settings.verbosity.max(self.verbose);
+        let folders = self.module_path.iter().flat_map(|text| text.split(':')).filter(|folder| !folder.is_empty());
+        settings.module_path.extend(folders.map(|folder| crate::vars::absolute(&crate::settings::expand_home(folder))));
         settings.compat = match self.compat.as_deref() {
             None => settings.compat,
             Some("2.19") => windlass_template::Compat::V2_19,

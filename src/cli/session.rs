@@ -10,6 +10,7 @@ use windlass_yaml::Mapping;
 
 use crate::error::{Error, Result};
 use crate::executor::{Limits, Pool};
+use crate::foreign::{Modules, ModulesOptions};
 use crate::output::{Event, Output, Secrets};
 use crate::playbook::{Files, Loader};
 use crate::settings::Settings;
@@ -106,12 +107,26 @@ impl Session {
             let _ = events.send(Event::Warning(sentence));
         })?;
         let forks = Arc::new(Semaphore::new(settings.forks));
+        // Collections beside the playbook go before those that are installed.
+        let mut collections_path = vec![settings.playbook_dir.join("collections")];
+        collections_path.extend(settings.collections_path.iter().cloned());
+        let modules = Modules::new(
+            ModulesOptions {
+                first: settings.module_path.clone(),
+                library: settings.library.clone(),
+                module_utils: settings.module_utils.clone(),
+                collections: collections_path.clone(),
+                ansible_core: settings.ansible_core.clone(),
+            },
+            Arc::clone(&files),
+        );
         let loader = Loader {
             files: Arc::clone(&files),
             engine: engine.clone(),
             extra_vars: Arc::clone(&extra_vars),
             roles_path: settings.roles_path.clone(),
-            collections_path: settings.collections_path.clone(),
+            collections_path,
+            modules: Arc::new(modules),
         };
         let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars });
         let world = Arc::new(World::new(Arc::clone(&run), Arc::new(inventory)));

@@ -166,7 +166,7 @@ impl DefaultOutput {
         let mut map = result.as_object().cloned().unwrap_or_default();
         map.retain(|key, _| !key.starts_with('_') && !HIDDEN.contains(&key.as_str()));
         if self.options.verbosity < 3 {
-            map.retain(|key, _| !matches!(key.as_str(), "invocation" | "diff"));
+            map.retain(|key, _| !matches!(key.as_str(), "invocation" | "diff" | "exception"));
         }
         if event.action == "debug" {
             // A message stands alone; of a variable only its own key is left.

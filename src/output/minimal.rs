@@ -50,6 +50,7 @@ impl MinimalOutput {
             map.retain(|key, _| {
                 !key.starts_with("_ansible")
                     && key != "invocation"
+                    && key != "exception"
                     && key != "diff"
                     && key != "warnings"
                     && key != "failed"

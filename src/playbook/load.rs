@@ -10,7 +10,8 @@ use super::arguments;
 use super::keyword::{Keywords, On, is_keyword, unknown};
 use super::model::{Block, Frame, FrameKind, Item, Play, Role, Task};
 use super::source::{Files, StaticScope, folder_of};
-use crate::error::{Error, Result, did_you_mean};
+use crate::error::{Error, Result};
+use crate::foreign::{Modules, Resolution};
 
 /// Loads playbooks, task files and roles of one project.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct Loader {
     pub roles_path: Vec<PathBuf>,
     /// Where collections are searched.
     pub collections_path: Vec<PathBuf>,
+    /// Modules that are not ours.
+    pub modules: Arc<Modules>,
 }
 
 /// Where a list of tasks comes from.
@@ -73,6 +76,7 @@ impl TaskFile<'_> {
 impl Loader {
     /// All plays of a playbook, imported ones included.
     pub fn playbook(&self, path: &Path) -> Result<Vec<Play>> {
+        self.modules.add_folder(path.parent().unwrap_or(Path::new("")));
         let mut plays = Vec::new();
         self.playbook_into(path, &Keywords::default(), &mut plays, &mut vec![path.to_owned()])?;
         Ok(plays)
@@ -307,7 +311,8 @@ impl Loader {
                 actions.push(split_action(&node)?);
             }
         }
-        let (action, value) = self.the_action(actions, on, entry)?;
+        let collections = collections_of(&keywords, from.frame);
+        let (action, value) = self.the_action(actions, on, entry, &collections)?;
         let mut args = arguments::of_node(&action, &value)?;
         let mut args_template = None;
         if let Some(extra) = keywords.get("args") {
@@ -378,8 +383,14 @@ impl Loader {
     }
 
     /// The one key of a task that is no keyword.
-    fn the_action(&self, mut actions: Vec<(String, Node)>, on: On, entry: &Node) -> Result<(String, Node)> {
-        let known = |name: &str| crate::action::is_known(name);
+    fn the_action(
+        &self,
+        mut actions: Vec<(String, Node)>,
+        on: On,
+        entry: &Node,
+        collections: &[String],
+    ) -> Result<(String, Node)> {
+        let known = |name: &str| !matches!(self.modules.resolve(name, collections), Resolution::Unknown(_));
         let one_known = actions.len() > 1 && actions.iter().filter(|(name, _)| known(name)).count() == 1;
         if let Some((name, node)) = actions.iter().find(|(name, _)| one_known && !known(name)) {
             return Err(unknown(name, on, node));
@@ -397,10 +408,13 @@ impl Loader {
                 &entry.span,
             ));
         };
-        if !known(&name) && !name.contains("{{") {
+        if name.contains("{{") {
+            return Ok((name, node));
+        }
+        if let Resolution::Unknown(reason) = self.modules.resolve(&name, collections) {
             let error = Error::parse(format!("there is no module or action '{name}'"), &node.span);
             let keyword = super::keyword::KEYWORDS.iter().map(|(word, _)| *word).filter(|word| is_keyword(word, on));
-            return Err(error.maybe_hint(did_you_mean(&name, crate::action::names().chain(keyword))));
+            return Err(error.maybe_hint(reason.or_else(|| self.modules.suggestion(&name, keyword))));
         }
         Ok((name, node))
     }
@@ -544,6 +558,15 @@ fn add_tags(text: &str, tags: &mut Vec<String>) {
             tags.push(tag.to_owned());
         }
     }
+}
+
+/// The collections in which short names are searched: those of `collections`, after the one that the role is in.
+pub(super) fn collections_of(keywords: &Keywords, frame: &Arc<Frame>) -> Vec<String> {
+    let own = frame.role().and_then(|role| role.collection());
+    let named = keywords.get("collections").or_else(|| frame.keyword("collections"));
+    let named =
+        named.map(|node| node.as_list().map_or_else(|| vec![node.clone()], <[Node]>::to_vec)).unwrap_or_default();
+    own.into_iter().chain(named.iter().filter_map(Node::scalar_text)).collect()
 }
 
 /// The frame of an import: it hands every keyword down, and its variables rank as parameters.

@@ -130,6 +130,18 @@ pub struct Role {
     pub identity: String,
 }
 
+impl Role {
+    /// The collection it is in, `namespace.name`.
+    pub fn collection(&self) -> Option<String> {
+        let parts: Vec<_> = self.path.iter().filter_map(|part| part.to_str()).collect();
+        let start = parts.iter().rposition(|part| *part == "ansible_collections")?;
+        match parts.get(start + 1..)? {
+            [namespace, name, "roles", ..] => Some(format!("{namespace}.{name}")),
+            _ => None,
+        }
+    }
+}
+
 /// A task or a block.
 #[derive(Debug, Clone)]
 pub enum Item {
@@ -228,6 +240,11 @@ impl Task {
     /// The nearest value of a keyword: the task's own or an inherited one.
     pub fn keyword(&self, name: &str) -> Option<&Node> {
         self.keywords.get(name).or_else(|| self.frame.keyword(name))
+    }
+
+    /// The collections in which its short name is searched.
+    pub fn collections(&self) -> Vec<String> {
+        super::load::collections_of(&self.keywords, &self.frame)
     }
 
     /// The action without its collection.

@@ -192,12 +192,17 @@ impl Loader {
             return Err(Error::parse(format!("the role '{}' depends on itself", request.name), &request.span));
         }
         chain.push(path.clone());
+        self.modules.add_folder(&path);
         let defaults = self.role_variables(&path, "defaults", request.defaults_from.as_deref(), request)?;
         let vars = self.role_variables(&path, "vars", request.vars_from.as_deref(), request)?;
         let meta = match main_file(&path.join("meta"), None) {
             Some(file) => self.files.variables(&file)?,
             None => Arc::default(),
         };
+        let mut keywords = request.keywords.clone();
+        if let (None, Some(node)) = (keywords.get("collections"), meta.get("collections")) {
+            keywords.set("collections", node.clone());
+        }
         let entry_when: Vec<Node> = from.when.iter().cloned().chain(request.keywords.list("when")).collect();
         let entry_vars = request.keywords.vars()?;
         let tags = self.tags_under(&request.keywords, from.frame, &entry_vars)?;
@@ -242,7 +247,7 @@ impl Loader {
         });
         let frame = Arc::new(Frame {
             parent: Some(Arc::clone(from.frame)),
-            keywords: request.keywords.clone(),
+            keywords,
             vars: entry_vars,
             kind: FrameKind::Role(Arc::clone(&role)),
             tags,

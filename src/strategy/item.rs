@@ -137,6 +137,7 @@ impl TaskOnHost {
             detach,
             no_log: self.no_log(context)?,
             files: Arc::clone(&self.shared.files),
+            modules: Arc::clone(&self.shared.loader.modules),
             pool: Arc::clone(&self.shared.pool),
             events: self.events.clone(),
             secrets: self.shared.secrets.clone(),

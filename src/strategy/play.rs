@@ -392,7 +392,14 @@ impl Batch {
                     }
                     Arc::make_mut(&mut world.host_mut(&to).set).extend(pairs);
                 } else {
-                    let (kept, dropped) = clean_facts(facts);
+                    let (mut kept, dropped) = clean_facts(facts);
+                    // What was found out about the host a task was delegated to is always about that host.
+                    if let Some(other) = delegate {
+                        let other: Arc<str> = Arc::from(other.as_str());
+                        let found = kept.extract_if(.., |(name, _)| name.starts_with("discovered_interpreter_"));
+                        let found: Vec<_> = found.collect();
+                        Arc::make_mut(&mut world.host_mut(&other).facts).extend(found);
+                    }
                     if !dropped.is_empty() {
                         self.shared.warn(format!(
                             "{host}: facts that would change how the host is reached were dropped: {}",

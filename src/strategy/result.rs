@@ -118,9 +118,10 @@ impl TaskResult {
         self.values.iter()
     }
 
-    /// As a value for variables.
+    /// As a value for variables, which does not repeat how the module was called.
     pub fn to_value(&self) -> Value {
-        Value::from_pairs(self.values.iter().map(|(key, value)| (Value::from(&**key), value.clone())))
+        let kept = self.values.iter().filter(|(key, _)| &***key != "invocation");
+        Value::from_pairs(kept.map(|(key, value)| (Value::from(&**key), value.clone())))
     }
 
     /// As JSON for showing.

@@ -14,7 +14,7 @@ pub use connection::{ConnectionVariables, connection_variables};
 pub(crate) use connection::{float, given, number, render, truth, unless_omitted};
 pub use facts::{Facts, clean_facts};
 pub(crate) use hostvars::variables_of;
-pub(crate) use magic::absolute;
+pub(crate) use magic::{ANSIBLE_VERSION, absolute};
 pub use scope::TaskScope;
 pub(crate) use world::world_knows;
 pub use world::{HostState, PlayState, Run, VarMap, World};

@@ -32,6 +32,7 @@ pub(crate) fn run_within(command: Command, host: &Host, limit: Duration) -> Resu
         contents: Vec::new(),
         cancelled: stop.clone(),
         sink: latest.clone(),
+        store: host.store.clone(),
     };
     let over = Arc::new(AtomicBool::new(false));
     let (finished, wait) = mpsc::channel::<()>();

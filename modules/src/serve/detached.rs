@@ -87,6 +87,7 @@ pub(super) fn run() -> io::Result<()> {
     let session = Arc::new(Session::new(nothing, WORD));
     let (job, signals) = Job::new(&request, blob);
     let mut result = job::outcome(&session, &job, &signals, request);
+    session.store.clear();
     if result.get("timedout").is_some() {
         result = json!({ "failed": true, "msg": "Timeout exceeded", "child_pid": std::process::id() });
     }

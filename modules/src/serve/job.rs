@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use windlass_protocol::{Content, Delivery, Event, Request};
 
 use super::session::{Session, failed, lock};
-use crate::{Failure, Host, Sink, process::GRACE, registry};
+use crate::{Failure, Host, Sink, foreign, process::GRACE, registry};
 
 /// How many pieces of a content may wait for a slow module before the connection is held up.
 const PIECES: usize = 4;
@@ -149,16 +149,20 @@ fn guarded(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> 
 }
 
 fn execute(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> Value {
-    let Some(module) = registry::find(&request.module) else {
-        return failed(format!("The executor has no module named {}.", request.module));
-    };
     let connection = Connection { session: Arc::clone(session), job: Arc::clone(job), id: request.id };
     let mut host = Host::new(Arc::new(connection), request.check, request.diff)
         .with_environment(request.environment.clone())
         .with_contents(request.contents.clone())
         .with_stream(request.stream);
     host.cancelled = Arc::clone(&job.cancelled);
-    crate::run(module, &request.args, &host)
+    host.store = Arc::clone(&session.store);
+    if request.module == foreign::NAME {
+        return foreign::run(&request.args, &host);
+    }
+    match registry::find(&request.module) {
+        Some(module) => crate::run(module, &request.args, &host),
+        None => failed(format!("The executor has no module named {}.", request.module)),
+    }
 }
 
 fn defect(module: &str, what: &str) -> Value {

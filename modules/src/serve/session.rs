@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     become_user::{Relay, Users},
+    foreign::Store,
     process::GRACE,
 };
 
@@ -26,6 +27,8 @@ pub(crate) struct Session {
     users: Users,
     /// The word this executor was called with.
     word: String,
+    /// Modules that were sent, for all requests.
+    pub(super) store: Arc<Store>,
 }
 
 /// Where a request runs.
@@ -49,6 +52,7 @@ impl Session {
             idle: Condvar::new(),
             users: Users::new(word),
             word: word.to_owned(),
+            store: Arc::default(),
         }
     }
 
@@ -159,6 +163,7 @@ impl Session {
                 .map_or_else(|error| error.into_inner().0, |woken| woken.0);
         }
         drop(routes);
+        self.store.clear();
         self.users.wait();
     }
 }

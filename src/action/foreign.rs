@@ -1,0 +1,232 @@
+//! Modules that are not ours: their arguments are completed as Ansible completes them, and the executor runs them.
+
+use std::sync::Arc;
+
+use windlass_protocol::Delivery;
+use windlass_template::{Context, Value};
+
+use super::{ActionContext, Content, Failure};
+use crate::foreign::{ForeignModule, Package, Style};
+use crate::strategy::TaskResult;
+
+/// Filesystems on which SELinux contexts cannot be set, as modules expect to be told.
+const SPECIAL_FILESYSTEMS: &[&str] = &["fuse", "nfs", "vboxsf", "ramfs", "9p", "vfat"];
+
+/// Runs a module that is not ours.
+pub(super) async fn run(context: &ActionContext, module: &ForeignModule) -> Result<TaskResult, Failure> {
+    if let Some(plugin) = module.action_plugin() {
+        return Err(Failure::Failed(format!(
+            "{} has a part that runs on the control machine in Python ({}), which Windlass cannot run",
+            module.described(),
+            plugin.display()
+        )));
+    }
+    let package = module.package(&context.modules)?;
+    let interpreter = interpreter(context, package, module)?;
+    let words = |list: Vec<String>| list.into_iter().map(Value::from).collect::<Value>();
+    let file = module.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let request = Value::from_pairs([
+        ("module", Value::from(module.described())),
+        ("protocol", Value::from(package.style.name())),
+        ("file", Value::from(file)),
+        ("python_name", Value::from(package.python_name.as_str())),
+        ("interpreter", words(interpreter.words)),
+        ("candidates", words(interpreter.candidates)),
+        ("silent", Value::from(interpreter.silent)),
+        ("arguments", arguments(context, module)),
+    ]);
+    let content = content(context, module, package);
+    let result = context.module(windlass_modules::foreign::NAME, request, vec![content]).await?;
+    Ok(completed(result))
+}
+
+/// The package as a content of the request: once a host has it, only its hash travels.
+fn content(context: &ActionContext, module: &ForeignModule, package: &Package) -> Content {
+    let mut content = Content::of_bytes(&module.path.display().to_string(), package.bytes.clone());
+    let user = context.connection.become_user.as_ref().map(|user| format!("{}:{}", user.method, user.user));
+    let key = (context.connection.target.name.clone(), user, content.description.sha1.clone());
+    let small = package.bytes.len() <= windlass_protocol::MAX_BLOB;
+    // A job of its own cannot ask for it later, and keeps it to itself.
+    let inline = context.detach > 0 || (small && context.modules.is_new_there(key));
+    content.description.delivery = if inline { Delivery::Inline } else { Delivery::OnDemand };
+    content
+}
+
+/// The task's arguments and what Ansible tells every module.
+fn arguments(context: &ActionContext, module: &ForeignModule) -> Value {
+    let settings = &context.world.run.settings;
+    let given = context.args.iter().map(|(key, value)| (Value::from(&**key), value.clone()));
+    let facility = variable(&context.context, "ansible_syslog_facility").unwrap_or_else(|| "LOG_USER".to_owned());
+    let remote_tmp = settings.remote_tmp.clone().unwrap_or_else(|| "~/.ansible/tmp".to_owned());
+    let (major, minor, revision) = crate::vars::ANSIBLE_VERSION;
+    let internal = [
+        ("_ansible_check_mode", Value::from(context.check)),
+        ("_ansible_no_log", Value::from(context.no_log)),
+        ("_ansible_debug", Value::from(false)),
+        ("_ansible_diff", Value::from(context.diff)),
+        ("_ansible_verbosity", Value::from(settings.verbosity)),
+        ("_ansible_version", Value::from(format!("{major}.{minor}.{revision}"))),
+        ("_ansible_module_name", Value::from(module.described())),
+        ("_ansible_syslog_facility", Value::from(facility)),
+        ("_ansible_selinux_special_fs", SPECIAL_FILESYSTEMS.iter().map(|name| Value::from(*name)).collect()),
+        ("_ansible_socket", Value::from(())),
+        ("_ansible_shell_executable", Value::from("/bin/sh")),
+        ("_ansible_keep_remote_files", Value::from(false)),
+        ("_ansible_remote_tmp", Value::from(remote_tmp)),
+        ("_ansible_ignore_unknown_opts", Value::from(false)),
+        ("_ansible_target_log_info", Value::from(())),
+        ("_ansible_tracebacks_for", Value::from(Vec::<Value>::new())),
+    ];
+    Value::from_pairs(given.chain(internal.into_iter().map(|(key, value)| (Value::from(key), value))))
+}
+
+/// What runs the module on the host.
+struct Interpreter {
+    words: Vec<String>,
+    /// Pythons to look for there instead.
+    candidates: Vec<String>,
+    silent: bool,
+}
+
+/// The interpreter of the module's first line, unless a variable names another, or Python is to be looked for.
+fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModule) -> Result<Interpreter, Failure> {
+    let named = |words: Vec<String>| Ok(Interpreter { words, candidates: Vec::new(), silent: true });
+    let shebang = match (&package.shebang, package.style) {
+        (Some(words), _) => words.clone(),
+        (None, Style::Binary) => return named(Vec::new()),
+        (None, Style::Python) => vec!["/usr/bin/python".to_owned()],
+        (None, _) => return Err(Failure::Failed(format!("module ({}) is missing interpreter line", module.name))),
+    };
+    let host = HostVariables::of(context);
+    let name = shebang.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    let replaced = |program: &str| -> Result<Vec<String>, Failure> {
+        let words = shell_words::split(program).map_err(|error| {
+            Failure::Failed(format!("ansible_{name}_interpreter cannot be read: {error}: {program}"))
+        })?;
+        Ok(words.into_iter().chain(shebang.iter().skip(1).cloned()).collect())
+    };
+    let set = host.variable(&format!("ansible_{name}_interpreter"));
+    if name != "python" {
+        return match set {
+            Some(program) => named(replaced(&program)?),
+            None => named(shebang),
+        };
+    }
+    let settings = &context.world.run.settings;
+    let wanted = match set {
+        Some(program) => program,
+        // The Python of the ansible-core on this machine has what its modules need here.
+        None if host.is_implicit => match context.modules.ansible_core().and_then(|core| core.python.as_ref()) {
+            Some(python) => python.display().to_string(),
+            None => settings.interpreter_python.clone(),
+        },
+        None => settings.interpreter_python.clone(),
+    };
+    if !matches!(wanted.as_str(), "auto" | "auto_legacy" | "auto_silent" | "auto_legacy_silent") {
+        return named(replaced(&wanted)?);
+    }
+    if let Some(known) = host.discovered() {
+        return named(replaced(&known)?);
+    }
+    let candidates = match host.context.variable("ansible_interpreter_python_fallback") {
+        Ok(Some(list)) => list.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)).collect(),
+        _ => settings.interpreter_python_fallback.clone(),
+    };
+    Ok(Interpreter { words: shebang, candidates, silent: wanted.ends_with("_silent") })
+}
+
+/// The variables of the host on which the module runs, which may be another than the task's.
+struct HostVariables {
+    context: Context,
+    /// It is this machine, and the inventory does not name it.
+    is_implicit: bool,
+}
+
+impl HostVariables {
+    fn of(context: &ActionContext) -> HostVariables {
+        let name: Arc<str> = Arc::from(context.connection.target.name.as_str());
+        let is_implicit = context.world.inventory.host(&name).is_some_and(windlass_inventory::Host::is_implicit);
+        let variables = if name == context.host { context.context.clone() } else { context.world.host_context(&name) };
+        HostVariables { context: variables, is_implicit }
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        variable(&self.context, name)
+    }
+
+    /// The Python that was found there before.
+    fn discovered(&self) -> Option<String> {
+        let facts = self.context.variable("ansible_facts").ok().flatten()?;
+        let found = facts.get_attr("discovered_interpreter_python").ok()?;
+        Some(windlass_template::text(&found)).filter(|_| !found.is_undefined() && !found.is_none())
+    }
+}
+
+/// A variable's text; nothing if it is not there, empty or `omit`.
+fn variable(context: &Context, name: &str) -> Option<String> {
+    let value = context.variable(name).ok().flatten().filter(|value| !value.is_none())?;
+    Some(windlass_template::text(&value).trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// The result as Ansible hands it on: without internal keys, with the lines of its output.
+pub(super) fn completed(mut result: TaskResult) -> TaskResult {
+    let internal: Vec<Arc<str>> =
+        result.iter().map(|(key, _)| Arc::clone(key)).filter(|key| key.starts_with("_ansible_")).collect();
+    for key in internal {
+        result.remove(&key);
+    }
+    let is_list =
+        |value: &Value| matches!(value.kind(), minijinja::value::ValueKind::Seq | minijinja::value::ValueKind::Map);
+    if let Some(results) = result.get("results").filter(|value| !is_list(value)).cloned() {
+        result.remove("results");
+        result.set("ansible_module_results", results);
+    }
+    for (key, plain) in [("warnings", text_of_message as fn(&Value) -> Value), ("deprecations", deprecation)] {
+        if let Some(list) = result.get(key).filter(|list| list.kind() == minijinja::value::ValueKind::Seq) {
+            let list: Value = list.try_iter().into_iter().flatten().map(|entry| plain(&entry)).collect();
+            result.set(key, list);
+        }
+    }
+    if let Some(exception) = result.get("exception").filter(|value| field(value, "__ansible_type").is_some()) {
+        let text = text_of_message(exception);
+        if result.get("msg").is_none() {
+            result.set("msg", format!("Module failed: {text}"));
+        }
+        result.set("exception", text);
+    }
+    if result.get("changed").is_none() {
+        result.set("changed", false);
+    }
+    for stream in ["stdout", "stderr"] {
+        let lines = format!("{stream}_lines");
+        if let (Some(text), None) = (result.get(stream), result.get(&lines)) {
+            let text = text.as_str().unwrap_or_default().to_owned();
+            result.set(&lines, text.lines().map(Value::from).collect::<Value>());
+        }
+    }
+    result
+}
+
+fn field(value: &Value, name: &str) -> Option<Value> {
+    value.get_attr(name).ok().filter(|value| !value.is_undefined() && !value.is_none())
+}
+
+/// The text of a warning or an error: of ansible-core 2.19 and later it is a structure.
+fn text_of_message(entry: &Value) -> Value {
+    field(entry, "event").and_then(|event| field(&event, "msg")).unwrap_or_else(|| entry.clone())
+}
+
+/// A deprecation with the keys that it has always had.
+fn deprecation(entry: &Value) -> Value {
+    if field(entry, "event").is_none() {
+        return entry.clone();
+    }
+    let collection = field(entry, "deprecator").and_then(|deprecator| field(&deprecator, "resolved_name"));
+    let pairs = [
+        ("msg", Some(text_of_message(entry))),
+        ("version", field(entry, "version")),
+        ("date", field(entry, "date")),
+        ("collection_name", collection),
+    ];
+    Value::from_pairs(pairs.into_iter().filter_map(|(key, value)| Some((key, value?))))
+}

@@ -1,0 +1,155 @@
+//! The ansible-core on the control machine: Python modules import its `module_utils`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// An ansible-core that is installed on the control machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnsibleCore {
+    /// The folder of the Python package `ansible`.
+    pub package: PathBuf,
+    /// The Python it belongs to, if that could be told.
+    pub python: Option<PathBuf>,
+    /// Its release.
+    pub version: String,
+}
+
+/// What tells the package `ansible` from other folders of that name.
+const MARK: &str = "module_utils/basic.py";
+/// The commands beside which it is looked for.
+const COMMANDS: &[&str] = &["ansible-playbook", "ansible"];
+
+impl AnsibleCore {
+    /// The one in this place: the package itself, a site-packages folder, a virtual environment, or a source tree.
+    pub fn at(place: &Path) -> Option<AnsibleCore> {
+        let package = package_in(place)?;
+        Some(AnsibleCore { python: python_of(&package), version: version_of(&package), package })
+    }
+
+    /// The one next to `ansible` on PATH, of the active virtual environment, of pipx or uv, or of the system's Python; nothing is started
+    /// to find it.
+    pub fn find() -> Option<AnsibleCore> {
+        places().iter().find_map(|place| AnsibleCore::at(place))
+    }
+
+    /// Its own modules.
+    pub fn modules(&self) -> PathBuf {
+        self.package.join("modules")
+    }
+
+    /// The folder of Python packages it is in; collections may be there too.
+    pub fn site_packages(&self) -> &Path {
+        self.package.parent().unwrap_or(&self.package)
+    }
+
+    /// Where its short names have moved to.
+    pub fn routing_file(&self) -> PathBuf {
+        self.package.join("config/ansible_builtin_runtime.yml")
+    }
+}
+
+/// The folders to look into, the most likely first.
+fn places() -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    let this = std::env::current_exe().and_then(|path| path.canonicalize()).ok();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    for folder in std::env::split_paths(&path) {
+        for command in COMMANDS {
+            let Ok(real) = folder.join(command).canonicalize() else { continue };
+            // A link to Windlass itself says nothing.
+            if Some(&real) == this.as_ref() {
+                continue;
+            }
+            places.extend(python_prefix_of_script(&real));
+            places.extend(prefix(&real));
+        }
+    }
+    places.extend(std::env::var_os("VIRTUAL_ENV").map(PathBuf::from));
+    if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
+        for tools in [".local/share/pipx/venvs", ".local/pipx/venvs", ".local/share/uv/tools"] {
+            places.extend(["ansible-core", "ansible"].map(|name| home.join(tools).join(name)));
+        }
+        places.push(home.join(".local"));
+    }
+    for folder in std::env::split_paths(&path) {
+        if let Ok(python) = folder.join("python3").canonicalize() {
+            places.extend(prefix(&python));
+        }
+    }
+    places.extend(["/usr/local", "/usr"].map(PathBuf::from));
+    places
+}
+
+/// `/opt/venv` of `/opt/venv/bin/ansible`.
+fn prefix(program: &Path) -> Option<PathBuf> {
+    Some(program.parent()?.parent()?.to_owned())
+}
+
+/// The prefix of the Python that the script's first line names.
+fn python_prefix_of_script(script: &Path) -> Option<PathBuf> {
+    use std::io::BufRead as _;
+    let mut line = Vec::new();
+    let file = std::fs::File::open(script).ok()?;
+    std::io::BufReader::new(file).read_until(b'\n', &mut line).ok()?;
+    let line = String::from_utf8(line).ok()?;
+    let program = line.strip_prefix("#!")?.split_whitespace().next()?;
+    prefix(Path::new(program)).filter(|_| program.contains("python"))
+}
+
+fn package_in(place: &Path) -> Option<PathBuf> {
+    let is_package = |path: &PathBuf| path.join(MARK).is_file();
+    let direct = [place.to_owned(), place.join("ansible"), place.join("lib/ansible")];
+    direct.into_iter().find(is_package).or_else(|| {
+        let mut pythons: Vec<PathBuf> = ["lib", "lib64"]
+            .iter()
+            .flat_map(|lib| std::fs::read_dir(place.join(lib)).into_iter().flatten().flatten())
+            .map(|entry| entry.path())
+            .filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("python3")))
+            .collect();
+        pythons.sort();
+        let folders =
+            pythons.iter().flat_map(|python| ["site-packages", "dist-packages"].map(|name| python.join(name)));
+        folders.map(|folder| folder.join("ansible")).find(is_package)
+    })
+}
+
+/// `/opt/venv/bin/python3` of `/opt/venv/lib/python3.11/site-packages/ansible`.
+fn python_of(package: &Path) -> Option<PathBuf> {
+    let libraries =
+        package.ancestors().find(|path| path.file_name().is_some_and(|name| name == "lib" || name == "lib64"))?;
+    let bin = libraries.parent()?.join("bin");
+    ["python3", "python"].iter().map(|name| bin.join(name)).find(|path| path.is_file())
+}
+
+fn version_of(package: &Path) -> String {
+    let text = std::fs::read_to_string(package.join("release.py")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("__version__"));
+    line.map(|rest| rest.trim_matches([' ', '=', '\'', '"', '\t']).to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(root: &Path, package: &str) {
+        let package = root.join(package);
+        std::fs::create_dir_all(package.join("module_utils")).unwrap();
+        std::fs::write(package.join(MARK), "").unwrap();
+        std::fs::write(package.join("release.py"), "__version__ = '2.19.3'\n__author__ = 'x'\n").unwrap();
+    }
+
+    #[test]
+    fn a_virtual_environment_a_source_tree_and_the_package_itself_are_places() {
+        let root = tempfile::tempdir().unwrap();
+        made(root.path(), "venv/lib/python3.11/site-packages/ansible");
+        std::fs::create_dir_all(root.path().join("venv/bin")).unwrap();
+        std::fs::write(root.path().join("venv/bin/python3"), "").unwrap();
+        made(root.path(), "checkout/lib/ansible");
+        let found = AnsibleCore::at(&root.path().join("venv")).unwrap();
+        assert_eq!((found.version.as_str(), found.python), ("2.19.3", Some(root.path().join("venv/bin/python3"))));
+        for place in ["checkout", "checkout/lib", "checkout/lib/ansible", "venv/lib/python3.11/site-packages"] {
+            assert!(AnsibleCore::at(&root.path().join(place)).is_some(), "{place}");
+        }
+        assert_eq!(AnsibleCore::at(root.path()), None);
+    }
+}

@@ -1,0 +1,387 @@
+//! Which module a name stands for: one of the project, a native one, one of a collection, or ansible-core's own.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::ansible_core::AnsibleCore;
+use super::listing::{Listings, with_subfolders};
+use super::package::Package;
+use super::routing::{Route, route};
+use crate::error::did_you_mean;
+use crate::playbook::{Files, short_name};
+
+/// Where modules are searched.
+#[derive(Debug, Clone, Default)]
+pub struct ModulesOptions {
+    /// `--module-path`: before everything else.
+    pub first: Vec<PathBuf>,
+    /// `library`: after the project's own.
+    pub library: Vec<PathBuf>,
+    /// `module_utils`: what Python modules import, after the project's own.
+    pub module_utils: Vec<PathBuf>,
+    /// Folders that hold `ansible_collections`, or are it.
+    pub collections: Vec<PathBuf>,
+    /// The place of ansible-core, if one is set.
+    pub ansible_core: Option<PathBuf>,
+}
+
+/// Finds modules; each name is looked up once.
+#[derive(Debug)]
+pub struct Modules {
+    options: ModulesOptions,
+    files: Arc<Files>,
+    core: OnceLock<Option<AnsibleCore>>,
+    folders: Mutex<Folders>,
+    listings: Listings,
+    found: Mutex<HashMap<(String, Vec<String>), Resolution>>,
+    /// The modules that hosts have: the host, how and whom one becomes there, the hash.
+    sent: Mutex<HashSet<(String, Option<String>, String)>>,
+}
+
+/// Folders of the project, in the order in which they became known.
+#[derive(Debug, Default)]
+struct Folders {
+    modules: Vec<PathBuf>,
+    module_utils: Vec<PathBuf>,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone)]
+pub enum Resolution {
+    /// An action or module of Windlass' own.
+    Native,
+    /// A file.
+    Foreign(Arc<ForeignModule>),
+    /// Nothing; what is known about it, as a sentence.
+    Unknown(Option<String>),
+}
+
+/// A module in a file.
+#[derive(Debug)]
+pub struct ForeignModule {
+    /// Its short name.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Where it was found.
+    pub origin: Origin,
+    package: OnceLock<Result<Package, String>>,
+}
+
+/// Where a module was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// In the project, a role, or a folder that is set.
+    Project,
+    /// In a collection, `namespace.name`.
+    Collection(String),
+    /// In ansible-core.
+    Core,
+}
+
+impl ForeignModule {
+    fn new(name: &str, path: PathBuf, origin: Origin) -> Resolution {
+        let module = ForeignModule { name: name.to_owned(), path, origin, package: OnceLock::new() };
+        Resolution::Foreign(Arc::new(module))
+    }
+
+    /// Its dotted name in Python.
+    pub fn python_name(&self) -> String {
+        let text = self.path.to_string_lossy();
+        match (&self.origin, text.rfind("/ansible_collections/")) {
+            (Origin::Collection(_), Some(start)) => {
+                let inside = text.get(start + 1..).unwrap_or_default();
+                inside.strip_suffix(".py").unwrap_or(inside).replace('/', ".")
+            }
+            _ => format!("ansible.modules.{}", self.name),
+        }
+    }
+
+    /// What is sent to hosts; made when first asked for.
+    pub fn package(&self, modules: &Modules) -> Result<&Package, String> {
+        self.package.get_or_init(|| Package::make(self, modules)).as_ref().map_err(Clone::clone)
+    }
+
+    /// A part of it that runs on the control machine in Python, which this cannot do.
+    pub fn action_plugin(&self) -> Option<PathBuf> {
+        let Origin::Collection(_) = self.origin else { return None };
+        let plugins = self.path.ancestors().find(|path| path.ends_with("plugins"))?;
+        Some(plugins.join("action").join(format!("{}.py", self.name))).filter(|path| path.is_file())
+    }
+}
+
+impl Modules {
+    /// Modules of a project.
+    pub fn new(options: ModulesOptions, files: Arc<Files>) -> Modules {
+        let folders = Folders { modules: options.first.clone(), module_utils: Vec::new() };
+        Modules {
+            options,
+            files,
+            core: OnceLock::new(),
+            folders: Mutex::new(folders),
+            listings: Listings::default(),
+            found: Mutex::default(),
+            sent: Mutex::default(),
+        }
+    }
+
+    /// Adds the `library/` and `module_utils/` of a playbook's or a role's folder.
+    pub fn add_folder(&self, folder: &Path) {
+        let folder = crate::vars::absolute(folder);
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let Folders { modules, module_utils } = &mut *folders;
+        for (list, name) in [(modules, "library"), (module_utils, "module_utils")] {
+            let path = folder.join(name);
+            if path.is_dir() && !list.contains(&path) {
+                list.push(path);
+                self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            }
+        }
+    }
+
+    /// The ansible-core on the control machine, if there is one.
+    pub fn ansible_core(&self) -> Option<&AnsibleCore> {
+        let find = || match &self.options.ansible_core {
+            Some(place) => AnsibleCore::at(place),
+            None => AnsibleCore::find(),
+        };
+        self.core.get_or_init(find).as_ref()
+    }
+
+    /// Why there is no ansible-core, and what to do about it.
+    pub(super) fn without_core(&self) -> String {
+        let how = "Install it (`pipx install ansible-core`, or your system's package), or name its place: `ansible_core = PATH` under [windlass] in ansible.cfg, or WINDLASS_ANSIBLE_CORE";
+        match &self.options.ansible_core {
+            Some(place) => format!("there is no ansible-core in {}, which is set as its place. {how}", place.display()),
+            None => format!("no ansible-core was found on this machine. {how}"),
+        }
+    }
+
+    /// Folders that may hold Python modules' `module_utils`, in the order in which they are searched.
+    pub(super) fn module_utils_folders(&self) -> Vec<PathBuf> {
+        let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).module_utils.clone();
+        let core = self.ansible_core().map(|core| core.package.join("module_utils"));
+        own.into_iter().chain(self.options.module_utils.iter().cloned()).chain(core).collect()
+    }
+
+    /// The folder of a collection.
+    pub(super) fn collection(&self, namespace: &str, name: &str) -> Option<PathBuf> {
+        let inside = |root: &Path| {
+            let root =
+                if root.ends_with("ansible_collections") { root.to_owned() } else { root.join("ansible_collections") };
+            Some(root.join(namespace).join(name)).filter(|path| path.is_dir())
+        };
+        let set = self.options.collections.iter().find_map(|root| inside(root));
+        set.or_else(|| inside(self.ansible_core()?.site_packages()))
+    }
+
+    /// Where a plugin of a collection (`ansible.builtin` is one) has moved to.
+    pub(super) fn route(&self, collection: &str, kind: &str, name: &str) -> Option<Route> {
+        let file = match collection.split_once('.')? {
+            ("ansible", "builtin") => self.ansible_core()?.routing_file(),
+            (namespace, name) => self.collection(namespace, name)?.join("meta/runtime.yml"),
+        };
+        route(&self.files, &file, kind, name)
+    }
+
+    /// What a name stands for, in a task with these `collections`.
+    pub fn resolve(&self, name: &str, collections: &[String]) -> Resolution {
+        let key = (name.to_owned(), collections.to_vec());
+        if let Some(found) = self.found.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return found.clone();
+        }
+        let found = self.look_up(name, collections);
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found.clone());
+        found
+    }
+
+    fn look_up(&self, name: &str, collections: &[String]) -> Resolution {
+        if crate::action::is_engine(name) {
+            return Resolution::Native;
+        }
+        let in_builtin = |short: &str| match crate::action::is_known(short) {
+            true => Some(Resolution::Native),
+            false => self.core_module(short),
+        };
+        if let Some(short) = name.strip_prefix("ansible.builtin.") {
+            return in_builtin(short).unwrap_or_else(|| self.moved("ansible.builtin", short));
+        }
+        if short_name(name).contains('.') {
+            return match crate::action::is_known(name) {
+                true => Resolution::Native,
+                false => self.qualified(name),
+            };
+        }
+        let short = short_name(name);
+        for collection in collections.iter().filter(|_| short == name) {
+            let found = match collection.as_str() {
+                "ansible.builtin" => in_builtin(short),
+                "ansible.legacy" => self.in_project(short),
+                _ => match self.qualified(&format!("{collection}.{short}")) {
+                    Resolution::Unknown(_) => None,
+                    found => Some(found),
+                },
+            };
+            if let Some(found) = found {
+                return found;
+            }
+        }
+        let found = self.in_project(short).or_else(|| in_builtin(short));
+        found.unwrap_or_else(|| self.moved("ansible.builtin", short))
+    }
+
+    /// A module of the project, of a role, or of a folder that is set.
+    fn in_project(&self, name: &str) -> Option<Resolution> {
+        let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).modules.clone();
+        let set = self.options.library.iter().flat_map(|folder| with_subfolders(folder));
+        let path = own.into_iter().chain(set).find_map(|folder| self.listings.find(&folder, name))?;
+        Some(ForeignModule::new(name.split('.').next().unwrap_or(name), path, Origin::Project))
+    }
+
+    /// A module of ansible-core that has no native counterpart.
+    fn core_module(&self, name: &str) -> Option<Resolution> {
+        let path = self.listings.find(&self.ansible_core()?.modules(), name)?;
+        Some(ForeignModule::new(name, path, Origin::Core))
+    }
+
+    /// `namespace.collection.module`.
+    fn qualified(&self, name: &str) -> Resolution {
+        let mut parts = name.splitn(3, '.');
+        let (Some(namespace), Some(collection), Some(module)) = (parts.next(), parts.next(), parts.next()) else {
+            return Resolution::Unknown(None);
+        };
+        let full = format!("{namespace}.{collection}");
+        let Some(folder) = self.collection(namespace, collection) else {
+            return Resolution::Unknown(Some(format!(
+                "the collection {full} is not installed; `ansible-galaxy collection install {full}` puts it where it is searched"
+            )));
+        };
+        let mut modules = folder.join("plugins/modules");
+        let mut short = module;
+        while let Some((subfolder, rest)) = short.split_once('.') {
+            modules.push(subfolder);
+            short = rest;
+        }
+        if let Some(path) = self.listings.find(&modules, short) {
+            return ForeignModule::new(short, path, Origin::Collection(full));
+        }
+        match self.moved(&full, module) {
+            Resolution::Unknown(None) => {
+                let names = self.listings.names(&modules);
+                Resolution::Unknown(did_you_mean(short, names.iter().map(String::as_str)))
+            }
+            found => found,
+        }
+    }
+
+    /// What the collection says about a module it no longer has.
+    fn moved(&self, collection: &str, name: &str) -> Resolution {
+        match self.route(collection, "modules", name) {
+            None => Resolution::Unknown(None),
+            Some(Route::Removed(reason)) => {
+                Resolution::Unknown(Some(format!("{collection}.{name} was removed. {reason}").trim_end().to_owned()))
+            }
+            Some(Route::Redirect(target)) if target == format!("{collection}.{name}") => Resolution::Unknown(None),
+            Some(Route::Redirect(target)) => match self.look_up(&target, &[]) {
+                Resolution::Unknown(reason) => {
+                    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                    Resolution::Unknown(Some(format!("{name} is {target} now{reason}")))
+                }
+                found => found,
+            },
+        }
+    }
+
+    /// Whether a host (its name, how and whom one becomes there) has not been sent the module of that hash yet; now it has.
+    pub fn is_new_there(&self, key: (String, Option<String>, String)) -> bool {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).insert(key)
+    }
+
+    /// The module, or one of the other words, that was probably meant.
+    pub fn suggestion(&self, name: &str, other: impl IntoIterator<Item = &'static str>) -> Option<String> {
+        let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).modules.clone();
+        let own = own.iter().chain(&self.options.library).flat_map(|folder| self.listings.names(folder));
+        let all: Vec<String> = own.chain(crate::action::names().chain(other).map(str::to_owned)).collect();
+        did_you_mean(name, all.iter().map(String::as_str))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn project(files: &[(&str, &str)]) -> (tempfile::TempDir, Modules) {
+        let root = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let options = ModulesOptions {
+            library: vec![root.path().join("set")],
+            collections: vec![root.path().join("collections")],
+            ansible_core: Some(root.path().join("core")),
+            ..ModulesOptions::default()
+        };
+        let files = Files::new(windlass_vault::Secrets::new(), windlass_yaml::DuplicateKeys::Ignore);
+        let modules = Modules::new(options, Arc::new(files));
+        (root, modules)
+    }
+
+    fn shown(root: &Path, resolution: Resolution) -> String {
+        match resolution {
+            Resolution::Native => "native".to_owned(),
+            Resolution::Foreign(module) => module.path.strip_prefix(root).unwrap().display().to_string(),
+            Resolution::Unknown(reason) => format!("unknown: {}", reason.unwrap_or_default()),
+        }
+    }
+
+    #[test]
+    fn the_project_goes_before_ours_and_ours_before_ansible_cores() {
+        let (root, modules) = project(&[
+            ("library/ping.py", ""),
+            ("library/ping.ini", ""),
+            ("set/deep/ping.sh", ""),
+            ("set/deep/other.sh", ""),
+            ("core/ansible/module_utils/basic.py", ""),
+            ("core/ansible/modules/ping.py", ""),
+            ("core/ansible/modules/only_there.py", ""),
+        ]);
+        let at = |name: &str| shown(root.path(), modules.resolve(name, &[]));
+        assert_eq!(at("ping"), "set/deep/ping.sh");
+        modules.add_folder(root.path());
+        assert_eq!(at("ping"), "library/ping.py");
+        assert_eq!(at("ansible.legacy.ping"), "library/ping.py");
+        assert_eq!(at("ansible.builtin.ping"), "native");
+        assert_eq!(at("other"), "set/deep/other.sh");
+        assert_eq!(at("only_there"), "core/ansible/modules/only_there.py");
+        assert_eq!(at("ansible.builtin.only_there"), "core/ansible/modules/only_there.py");
+        assert_eq!(at("nothing"), "unknown: ");
+        assert_eq!(at("meta"), "native");
+    }
+
+    #[test]
+    fn collections_are_searched_in_their_order_and_tell_what_has_moved() {
+        let base = "collections/ansible_collections/one/coll";
+        let runtime = "plugin_routing:\n  modules:\n    old:\n      redirect: one.coll.sub.new\n    gone:\n      tombstone:\n        warning_text: Use x.\n";
+        let (root, modules) = project(&[
+            (&format!("{base}/plugins/modules/ping.py"), ""),
+            (&format!("{base}/plugins/modules/sub/new.py"), ""),
+            (&format!("{base}/meta/runtime.yml"), runtime),
+        ]);
+        let at = |name: &str, collections: &[&str]| {
+            let collections: Vec<String> = collections.iter().map(|name| (*name).to_owned()).collect();
+            let text = shown(root.path(), modules.resolve(name, &collections));
+            text.replace(&format!("{base}/plugins/modules/"), "")
+        };
+        assert_eq!(at("one.coll.ping", &[]), "ping.py");
+        assert_eq!(at("ping", &["one.coll"]), "ping.py");
+        assert_eq!(at("ping", &["ansible.builtin", "one.coll"]), "native");
+        assert_eq!(at("ping", &[]), "native");
+        assert_eq!(at("one.coll.old", &[]), "sub/new.py");
+        assert_eq!(at("one.coll.gone", &[]), "unknown: one.coll.gone was removed. Use x.");
+        assert_eq!(at("one.coll.pong", &[]), "unknown: did you mean `ping`?");
+        assert!(at("two.coll.x", &[]).contains("the collection two.coll is not installed"));
+    }
+}

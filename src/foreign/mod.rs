@@ -1,0 +1,18 @@
+//! What is not ours: modules of a project, its roles and its collections, in any language, and what Python modules need of an
+//! ansible-core on the control machine.
+//!
+//! A module is found by [`Modules`] where Ansible would find it, read and packed once ([`Package`]), and run by the executor.
+
+mod ansible_core;
+mod finder;
+mod imports;
+mod listing;
+mod module_utils;
+mod package;
+mod routing;
+mod style;
+
+pub use ansible_core::AnsibleCore;
+pub use finder::{ForeignModule, Modules, ModulesOptions, Origin, Resolution};
+pub use package::Package;
+pub use style::Style;

@@ -1,0 +1,31 @@
+//! Where plugins of a collection have moved to: `meta/runtime.yml`.
+
+use std::path::Path;
+
+use windlass_yaml::Node;
+
+use crate::playbook::Files;
+
+/// What a collection says of a name it no longer has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Route {
+    /// It has another name now, fully qualified.
+    Redirect(String),
+    /// It is gone, and why.
+    Removed(String),
+}
+
+/// The route of a plugin of that kind (`modules`, `module_utils`), if the file names one.
+pub(super) fn route(files: &Files, file: &Path, kind: &str, name: &str) -> Option<Route> {
+    if !file.is_file() {
+        return None;
+    }
+    let node = files.yaml(file).ok()?;
+    let entry = node.get("plugin_routing")?.get(kind)?.get(name)?;
+    let text = |node: &Node, key: &str| node.get(key).and_then(Node::scalar_text);
+    if let Some(gone) = entry.get("tombstone") {
+        let reason = text(gone, "warning_text").unwrap_or_default();
+        return Some(Route::Removed(reason.trim().to_owned()));
+    }
+    text(entry, "redirect").map(Route::Redirect)
+}

@@ -1,0 +1,260 @@
+//! Modules that are not ours: scripts, programs and Python modules of a project, of roles and collections.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// As much of ansible-core as the modules below import.
+const CORE: &[(&str, &str)] = &[
+    ("core/ansible/release.py", "__version__ = '2.19.0'\n"),
+    (
+        "core/ansible/module_utils/basic.py",
+        r#"import json
+import sys
+from ansible.module_utils._text import shout
+
+_ANSIBLE_ARGS = None
+
+
+class AnsibleModule:
+    def __init__(self, argument_spec=None):
+        self.params = json.loads(_ANSIBLE_ARGS.decode())['ANSIBLE_MODULE_ARGS']
+
+    def exit_json(self, **result):
+        print(json.dumps(result))
+        sys.exit(0)
+"#,
+    ),
+    ("core/ansible/module_utils/_text.py", "def shout(text):\n    return text.upper() + '!'\n"),
+    ("core/ansible/module_utils/unused.py", "raise RuntimeError('not to be imported')\n"),
+    (
+        "core/ansible/modules/of_core.py",
+        "#!/usr/bin/python\nfrom ansible.module_utils.basic import AnsibleModule\nAnsibleModule().exit_json(where=__name__)\n",
+    ),
+];
+
+struct Run {
+    text: String,
+    code: i32,
+}
+
+fn project(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in CORE.iter().chain(files) {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE")) {
+        command.env_remove(name);
+    }
+    command.env("NO_COLOR", "1").env("HOME", folder).env("WINDLASS_ANSIBLE_CORE", folder.join("core"));
+    let output = command.args(arguments).current_dir(folder).output().unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    Run { text: text.replace(&folder.display().to_string(), "DIR"), code: output.status.code().unwrap() }
+}
+
+fn playbook(folder: &Path) -> Run {
+    run(folder, &["playbook", "-i", "localhost,", "-c", "local", "p.yml"])
+}
+
+/// Runs a playbook of these tasks whose assertions must hold.
+#[track_caller]
+fn holds(folder: &TempDir, play: &str) {
+    fs::write(folder.path().join("p.yml"), play).unwrap();
+    let run = playbook(folder.path());
+    assert_eq!(run.code, 0, "{}", run.text);
+}
+
+#[test]
+fn scripts_and_programs_of_every_protocol_run() {
+    let folder = project(&[
+        ("library/pairs.sh", "#!/bin/sh\n. \"$1\"\necho \"{\\\"msg\\\": \\\"$greeting, $_ansible_check_mode\\\"}\"\n"),
+        ("library/wants.sh", "#!/bin/sh\n# WANT_JSON\nprintf '{\"changed\": true, \"got\": %s}' \"$(cat \"$1\")\"\n"),
+        ("library/inside", "#!/bin/sh\ncat <<'END'\n{\"got\": <<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>}\nEND\n"),
+    ]);
+    // A program that prints the file it is given: its arguments are its result.
+    fs::copy("/bin/cat", folder.path().join("library/program")).unwrap();
+    fs::set_permissions(folder.path().join("library/program"), fs::Permissions::from_mode(0o644)).unwrap();
+    holds(
+        &folder,
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - pairs: {greeting: "it's me"}
+      register: pairs
+    - wants: {list: [1, "{{ 1 + 1 }}", null]}
+      register: wants
+      diff: true
+    - inside: {a: b}
+      register: inside
+    - program: {stdout: "one\ntwo", other: {x: 1}}
+      register: program
+    - wants:
+      loop: [1, 2]
+      register: looped
+    - assert:
+        that:
+          - pairs.msg == "it's me, False"
+          - wants is changed and wants.got.list == [1, 2, none] and wants.got._ansible_diff
+          - inside.got.a == 'b' and inside is not changed
+          - program.other.x == 1 and program.stdout_lines == ['one', 'two'] and program._ansible_version is undefined
+          - looped.results | map(attribute='changed') | list == [true, true]
+"#,
+    );
+}
+
+#[test]
+fn python_modules_take_their_module_utils_along() {
+    let folder = project(&[
+        (
+            "library/mine.py",
+            "#!/usr/bin/python\nfrom ansible.module_utils.basic import AnsibleModule\nfrom ansible.module_utils.beside import word\ntry:\n    from ansible.module_utils.nowhere import x\nexcept ImportError:\n    x = None\nmodule = AnsibleModule()\nmodule.exit_json(word=word, x=x, name=module.params['name'], check=module.params['_ansible_check_mode'])\n",
+        ),
+        ("module_utils/beside.py", "from ansible.module_utils._text import shout\nword = shout('beside')\n"),
+        (
+            "roles/r/library/of_role.py",
+            "#!/usr/bin/python\nfrom ansible.module_utils.basic import *\nfrom ansible.module_utils.role_util import value\nAnsibleModule().exit_json(value=value, ansible_facts={'role_fact': value})\n",
+        ),
+        ("roles/r/module_utils/role_util/__init__.py", "from .deeper import value\n"),
+        ("roles/r/module_utils/role_util/deeper.py", "value = 'deep'\n"),
+        ("roles/r/tasks/main.yml", "- of_role:\n  register: of_role\n"),
+        (
+            "collections/ansible_collections/my/own/plugins/modules/sub/thing.py",
+            "#!/usr/bin/python\nfrom ansible.module_utils.basic import AnsibleModule\nfrom ...module_utils.tool import answer\nAnsibleModule().exit_json(answer=answer)\n",
+        ),
+        (
+            "collections/ansible_collections/my/own/plugins/module_utils/tool.py",
+            "from ansible_collections.my.own.plugins.module_utils import other\nanswer = other.number\n",
+        ),
+        ("collections/ansible_collections/my/own/plugins/module_utils/other.py", "number = 42\n"),
+        (
+            "collections/ansible_collections/my/own/plugins/modules/ping.py",
+            "#!/usr/bin/python\nfrom ansible.module_utils.basic import AnsibleModule\nAnsibleModule().exit_json(ping='of my.own')\n",
+        ),
+        (
+            "collections/ansible_collections/my/own/meta/runtime.yml",
+            "plugin_routing: {modules: {was: {redirect: my.own.sub.thing}}}\n",
+        ),
+    ]);
+    holds(
+        &folder,
+        r#"- hosts: localhost
+  gather_facts: false
+  roles: [r]
+  tasks:
+    - mine: {name: "n"}
+      register: mine
+    - my.own.was:
+      register: thing
+    - ping:
+      collections: [my.own]
+      register: theirs
+    - ping:
+      register: ours
+    - of_core:
+      register: core
+    - assert:
+        that:
+          - mine.word == 'BESIDE!' and mine.x is none and mine.name == 'n' and mine.check == false
+          - of_role.value == 'deep' and role_fact == 'deep'
+          - thing.answer == 42
+          - theirs.ping == 'of my.own' and ours.ping == 'pong'
+          - core.where == '__main__'
+          - ansible_facts.discovered_interpreter_python is search('python3')
+"#,
+    );
+}
+
+#[test]
+fn interpreters_are_named_by_variables() {
+    let folder = project(&[
+        ("library/any", "#!/opt/none/ruby\n# WANT_JSON\necho '{\"msg\": \"'$0'\"}'\n"),
+        (
+            "library/py",
+            "#!/usr/bin/python\nfrom ansible.module_utils.basic import AnsibleModule\nimport sys\nAnsibleModule().exit_json(options=sys.flags.optimize)\n",
+        ),
+    ]);
+    holds(
+        &folder,
+        r#"- hosts: localhost
+  gather_facts: false
+  vars:
+    ansible_ruby_interpreter: /bin/sh
+    ansible_python_interpreter: /usr/bin/env python3 -O
+  tasks:
+    - any:
+      register: any
+    - py:
+      register: py
+    - assert:
+        that:
+          - any.msg is search('/any$')
+          - py.options == 1
+          - ansible_facts.discovered_interpreter_python is undefined
+"#,
+    );
+}
+
+#[test]
+fn what_is_missing_is_named_with_the_way_to_get_it() {
+    let python = "#!/usr/bin/python\nfrom ansible.module_utils.basic import AnsibleModule\n";
+    let folder = project(&[
+        ("library/mine.py", python),
+        ("library/lost.py", &format!("{python}from ansible.module_utils.a.b import c\n")),
+        (
+            "p.yml",
+            "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - mine:\n      ignore_errors: true\n    - lost:\n      ignore_errors: true\n    - mine:\n      vars: {ansible_python_interpreter: /opt/none/python}\n      ignore_errors: true\n",
+        ),
+    ]);
+    let text = playbook(folder.path()).text;
+    assert!(text.contains("ended with status 0 and without a result"), "{text}");
+    assert!(text.contains("Looked for (['ansible.module_utils.a.b.c', 'ansible.module_utils.a.b'])"), "{text}");
+    assert!(text.contains("Install /opt/none/python on this host"), "{text}");
+    fs::remove_dir_all(folder.path().join("core")).unwrap();
+    let text = playbook(folder.path()).text;
+    assert!(
+        text.contains("there is no ansible-core in DIR/core") && text.contains("pipx install ansible-core"),
+        "{text}"
+    );
+}
+
+#[test]
+fn names_of_modules_are_checked_before_anything_runs() {
+    let folder = project(&[
+        ("library/frobnicate.sh", "#!/bin/sh\n# WANT_JSON\n"),
+        ("p.yml", "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - debug: {msg: ran}\n    - frobnicat:\n"),
+    ]);
+    let run = playbook(folder.path());
+    assert_eq!(run.code, 4);
+    assert!(run.text.contains("did you mean `frobnicate`?") && !run.text.contains("ran"), "{}", run.text);
+}
+
+#[test]
+fn an_adhoc_command_takes_modules_from_a_folder() {
+    let folder = project(&[("elsewhere/hello", "#!/bin/sh\n# WANT_JSON\necho '{\"msg\": \"hello\"}'\n")]);
+    let run = run(folder.path(), &["adhoc", "localhost", "-M", "elsewhere", "-m", "hello"]);
+    assert!(run.text.contains("\"msg\": \"hello\"") && run.code == 0, "{}", run.text);
+}
+
+#[test]
+fn a_module_runs_as_a_job_of_its_own() {
+    let folder = project(&[(
+        "library/slow.py",
+        "#!/usr/bin/python\nimport time\nfrom ansible.module_utils.basic import AnsibleModule\ntime.sleep(0.3)\nAnsibleModule().exit_json(answer=1, changed=True)\n",
+    )]);
+    holds(
+        &folder,
+        "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - slow:\n    - slow:\n      async: 60\n      poll: 1\n      register: slow\n    - assert: {that: [slow.answer == 1, slow is changed, slow is finished]}\n",
+    );
+}
