@@ -343,9 +343,17 @@ impl Config {
         }
     }
 
-    /// A list of paths separated by colons, relative to ansible.cfg.
+    /// A list of paths separated by colons, relative to ansible.cfg, or to the current folder if the environment gives them.
     pub fn paths(&self, name: &str) -> Option<Vec<PathBuf>> {
-        self.get(name).map(|text| text.split(':').filter(|part| !part.is_empty()).map(|part| self.path(part)).collect())
+        let from_environment = self.is_from_environment(name);
+        let path = |part: &str| if from_environment { expand_home(part.trim()) } else { self.path(part) };
+        self.get(name).map(|text| text.split(':').filter(|part| !part.is_empty()).map(path).collect())
+    }
+
+    fn is_from_environment(&self, name: &str) -> bool {
+        let entries = ENTRIES.iter().find(|(setting, _)| *setting == name).map(|(_, entries)| *entries);
+        let mut variables = entries.unwrap_or_default().iter().flat_map(|entry| entry.2);
+        variables.any(|variable| std::env::var_os(variable).is_some())
     }
 
     /// A path relative to ansible.cfg.

@@ -29,6 +29,11 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let shown = windlass_template::from_json(&Node::map(read, Span::none()).to_json());
     let listed: Value = files.iter().map(|file| Value::from(file.display().to_string())).collect();
     let mut result = TaskResult::ok(false).with("ansible_included_var_files", listed);
+    // What a vault keeps secret is not shown either.
+    let secret = |file: &PathBuf| std::fs::read(file).is_ok_and(|bytes| windlass_vault::is_encrypted(&bytes));
+    if files.iter().any(secret) {
+        result.set("_ansible_no_log", true);
+    }
     match context.text("name") {
         Some(name) => {
             result.set("ansible_facts", Value::from_pairs([(Value::from(name.as_str()), shown)]));

@@ -198,7 +198,7 @@ fn list_items(items: &[Item], arguments: &Arguments, filter: &TagFilter, printer
                 }
             }
             Item::Task(task) => {
-                if task.short_action() == "meta" || !filter.selects(&task.tags) {
+                if !filter.selects(&task.tags) {
                     continue;
                 }
                 tags.extend(task.tags.iter().cloned());

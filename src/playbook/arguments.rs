@@ -34,9 +34,19 @@ pub fn parse(text: &str, free_text: bool, span: &Span) -> Result<Mapping> {
 
 /// `key=value`, where the key is a word and the first `=` is not escaped.
 fn option_of(word: &str) -> Option<(&str, &str)> {
-    let (key, value) = word.split_once('=')?;
+    let (key, value) = split_key(word)?;
     let named = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
-    named.then_some((key, value))
+    (named || key.starts_with("{{")).then_some((key, value))
+}
+
+/// Splits at the first `=`, or at the one after a template that gives the key.
+fn split_key(word: &str) -> Option<(&str, &str)> {
+    if !word.starts_with("{{") {
+        return word.split_once('=');
+    }
+    let end = word.find("}}")? + 2;
+    let (key, rest) = word.split_at_checked(end)?;
+    rest.strip_prefix('=').map(|value| (key, value))
 }
 
 /// Splits at blanks outside quotes and outside `{{ }}`, `{% %}` and `{# #}`; every piece keeps the blanks that follow it,
@@ -156,6 +166,14 @@ mod tests {
         assert_eq!(
             parsed("path={{ a | default('x y') }} mode='0644'", false),
             [pair("path", "{{ a | default('x y') }}"), pair("mode", "0644")]
+        );
+    }
+
+    #[test]
+    fn a_key_may_be_a_template() {
+        assert_eq!(
+            parsed("{{ 'a' + b if c == d else e }}={{ f }}", false),
+            [pair("{{ 'a' + b if c == d else e }}", "{{ f }}")]
         );
     }
 

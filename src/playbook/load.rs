@@ -500,8 +500,13 @@ impl Loader {
 
     /// A text that may be a template over what is known before any host is.
     pub fn static_text(&self, node: &Node, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<String> {
+        self.static_value(node, frame, vars).map(|value| windlass_template::text(&value))
+    }
+
+    /// What a text that may be a template over what is known before any host is comes to.
+    fn static_value(&self, node: &Node, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<windlass_template::Value> {
         let context = self.engine.scope(Arc::new(self.static_scope(frame, vars)));
-        context.render_to_string(node).map_err(|error| {
+        context.render(node).map_err(|error| {
             Error::new(error.report()).as_parse()
                 .hint("imports are read before any host is known: only extra variables and those of the play and blocks around can be used here; include_tasks and include_role can use all")
         })
@@ -542,11 +547,20 @@ impl Loader {
         }
         let mut tags = frame.tags.to_vec();
         for node in own {
-            let text = match node.as_str() {
-                Some(text) if text.contains("{{") => self.static_text(&node, frame, vars)?,
-                _ => node.scalar_text().unwrap_or_default(),
-            };
-            add_tags(&text, &mut tags);
+            match node.as_str() {
+                Some(text) if text.contains("{{") => {
+                    let value = self.static_value(&node, frame, vars)?;
+                    match value.kind() {
+                        minijinja::value::ValueKind::Seq => value
+                            .try_iter()
+                            .into_iter()
+                            .flatten()
+                            .for_each(|tag| add_tags(&windlass_template::text(&tag), &mut tags)),
+                        _ => add_tags(&windlass_template::text(&value), &mut tags),
+                    }
+                }
+                _ => add_tags(&node.scalar_text().unwrap_or_default(), &mut tags),
+            }
         }
         Ok(tags.into())
     }
@@ -618,8 +632,7 @@ fn check_include(task: &Task) -> Result<()> {
 fn split_action(node: &Node) -> Result<(String, Node)> {
     match &node.value {
         Value::String(text) | Value::Literal(text) => {
-            let text = text.trim();
-            let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+            let (name, rest) = split_name(text.trim());
             Ok((name.to_owned(), Node::string(rest.trim(), node.span.clone())))
         }
         Value::Map(map) => {
@@ -628,7 +641,7 @@ fn split_action(node: &Node) -> Result<(String, Node)> {
             };
             let mut args = (**map).clone();
             args.remove("module");
-            let (name, rest) = name.trim().split_once(char::is_whitespace).unwrap_or((name.trim(), ""));
+            let (name, rest) = split_name(name.trim());
             for (key, value) in arguments::parse(rest, arguments::takes_free_text(name), &node.span)?.iter() {
                 args.insert(key.clone(), value.clone());
             }
@@ -636,6 +649,13 @@ fn split_action(node: &Node) -> Result<(String, Node)> {
         }
         _ => Err(Error::parse(format!("an action must be a text or a mapping, not {}", node.kind()), &node.span)),
     }
+}
+
+/// The name at the start of an action, which may be a template, and what follows it.
+fn split_name(text: &str) -> (&str, &str) {
+    let template = if text.starts_with("{{") { text.find("}}").map_or(0, |end| end + 2) } else { 0 };
+    let end = text.get(template..).and_then(|rest| rest.find(char::is_whitespace)).map(|end| template + end);
+    text.split_at_checked(end.unwrap_or(text.len())).unwrap_or((text, ""))
 }
 
 /// Checks a name given to a variable.
@@ -648,7 +668,9 @@ pub(super) fn variable_name(node: &Node) -> Result<Arc<str>> {
         Ok(text.into())
     } else {
         Err(Error::parse(
-            format!("register needs a variable's name (letters, digits and `_`, no digit first), not '{text}'"),
+            format!(
+                "Invalid variable name in 'register': a variable's name has letters, digits and `_`, no digit first, and is not '{text}'"
+            ),
             &node.span,
         ))
     }

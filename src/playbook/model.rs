@@ -174,7 +174,7 @@ impl Block {
 }
 
 /// One task.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Task {
     /// Unique in this process.
     pub id: u64,

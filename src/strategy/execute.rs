@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use tokio::sync::{Semaphore, mpsc};
-use windlass_template::{Context, Value, Variable};
+use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::Node;
 
 use super::item::{ItemOutcome, censored};
@@ -49,6 +49,8 @@ pub struct HostOutcome {
     pub notify: Vec<String>,
     /// Facts belong to the host the task was delegated to.
     pub delegate_facts: bool,
+    /// The action's short name, which may come from a template.
+    pub action: String,
 }
 
 /// A task on its way on one host.
@@ -67,19 +69,33 @@ pub(super) struct Loop {
     pub(super) loop_var: Arc<str>,
     index_var: Option<Arc<str>>,
     extended: bool,
+    /// Whether `ansible_loop` has all items.
+    all_items: bool,
     pause: f64,
     break_when: Vec<Node>,
 }
 
 impl TaskOnHost {
     pub(super) fn new(shared: &Arc<Shared>, world: &Arc<World>, task: &Arc<Task>, host: &Arc<str>) -> TaskOnHost {
-        TaskOnHost {
+        let on_host = TaskOnHost {
             shared: Arc::clone(shared),
             world: Arc::clone(world),
             task: Arc::clone(task),
             host: Arc::clone(host),
             events: shared.events.clone(),
+        };
+        on_host.with_action_rendered()
+    }
+
+    /// `action: "{{ name }}"`: each host may run another one. A name that cannot be rendered stays, and is not found.
+    fn with_action_rendered(mut self) -> TaskOnHost {
+        if self.task.action.contains("{{") {
+            let written = Node::string(self.task.action.as_str(), self.task.span.clone());
+            if let Ok(action) = self.scope().render_to_string(&written) {
+                self.task = Arc::new(Task { action, ..Task::clone(&self.task) });
+            }
         }
+        self
     }
 
     /// The variables of the task on this host.
@@ -123,7 +139,8 @@ impl TaskOnHost {
         }
         self.send_result(&result, delegate.as_deref(), None, looped, ignored, no_log);
         let delegate_facts = ignore("delegate_facts");
-        HostOutcome { host: Arc::clone(&self.host), result, ignored, parts, notify, delegate_facts }
+        let action = self.task.short_action().to_owned();
+        HostOutcome { host: Arc::clone(&self.host), result, ignored, parts, notify, delegate_facts, action }
     }
 
     async fn all_items(
@@ -246,6 +263,7 @@ impl TaskOnHost {
                 .unwrap_or_else(|| Arc::from("item")),
             index_var: field("index_var")?.map(|value| Arc::from(windlass_template::text(&value))),
             extended: field("extended")?.is_some_and(|value| truth(&value)),
+            all_items: field("extended_allitems")?.is_none_or(|value| truth(&value)),
             pause: field("pause")?.and_then(|value| float(&value)).unwrap_or(0.0),
             break_when: match control.and_then(|map| map.get("break_when")) {
                 None => Vec::new(),
@@ -352,6 +370,7 @@ impl TaskOnHost {
         no_log: bool,
     ) -> Event {
         let settings = &self.shared.run.settings;
+        let no_log = no_log || result.is("_ansible_no_log");
         let diff = match self.task.keyword("diff") {
             None => settings.diff,
             Some(node) => node.as_bool().unwrap_or(settings.diff),
@@ -376,6 +395,10 @@ impl TaskOnHost {
 
     /// What went wrong and where: the place of the mistake in a template, or else the place of the task.
     fn report(&self, result: &TaskResult, status: Status, looped: bool, no_log: bool) -> Option<String> {
+        // Ansible shows these since 2.19; what was written before reads the output without them.
+        if self.shared.run.settings.compat == Compat::V2_18 {
+            return None;
+        }
         let told = looped && result.get("results").is_some_and(|results| results.len() != Some(0));
         if told || !matches!(status, Status::Failed { .. } | Status::Unreachable { .. }) {
             return None;
@@ -436,8 +459,11 @@ impl Loop {
         }
         if self.extended {
             let length = self.items.len();
-            let mut entries = vec![
-                ("allitems", self.items.iter().cloned().collect::<Value>()),
+            let mut entries = Vec::new();
+            if self.all_items {
+                entries.push(("allitems", self.items.iter().cloned().collect::<Value>()));
+            }
+            entries.extend([
                 ("index", Value::from(index + 1)),
                 ("index0", Value::from(index)),
                 ("first", Value::from(index == 0)),
@@ -445,7 +471,7 @@ impl Loop {
                 ("length", Value::from(length)),
                 ("revindex", Value::from(length - index)),
                 ("revindex0", Value::from(length - index - 1)),
-            ];
+            ]);
             if let Some(next) = at(index + 1) {
                 entries.push(("nextitem", next));
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use windlass_template::{Context, ErrorKind, Value, Variable};
-use windlass_yaml::Node;
+use windlass_yaml::{Mapping, Node};
 
 use super::execute::{Shared, TaskOnHost};
 use super::result::TaskResult;
@@ -197,7 +197,7 @@ impl TaskOnHost {
             }
             let seen = self.with_registered(context, &result);
             if !result.is_skipped() {
-                self.judge(&seen, &mut result)?;
+                self.judge(&seen, &mut result);
             }
             if retries == 0 {
                 return Ok(result);
@@ -232,8 +232,8 @@ impl TaskOnHost {
     }
 
     /// Applies `changed_when` and `failed_when`.
-    fn judge(&self, context: &Context, result: &mut TaskResult) -> Result<(), Failure> {
-        let decide = |name: &str| -> Result<Option<bool>, Failure> {
+    fn judge(&self, context: &Context, result: &mut TaskResult) {
+        let decide = |name: &str| -> Result<Option<bool>, windlass_template::Error> {
             let conditions = self.task.keywords.list(name);
             if conditions.is_empty() {
                 return Ok(None);
@@ -245,14 +245,20 @@ impl TaskOnHost {
             }
             Ok(Some(true))
         };
-        if let Some(changed) = decide("changed_when")? {
-            result.set("changed", changed);
+        // What the action did stays known when the condition over it cannot be evaluated.
+        match decide("changed_when") {
+            Ok(None) => {}
+            Ok(Some(changed)) => result.set("changed", changed),
+            Err(error) => return unjudged(result, "changed_when_result", &error),
         }
-        if let Some(failed) = decide("failed_when")? {
-            result.set("failed_when_result", failed);
-            result.set("failed", failed);
+        match decide("failed_when") {
+            Ok(None) => {}
+            Ok(Some(failed)) => {
+                result.set("failed_when_result", failed);
+                result.set("failed", failed);
+            }
+            Err(error) => unjudged(result, "failed_when_result", &error),
         }
-        Ok(())
     }
 
     pub(super) fn with_registered(&self, context: &Context, result: &TaskResult) -> Context {
@@ -391,7 +397,8 @@ impl TaskOnHost {
         nodes.reverse();
         let mut environment = BTreeMap::new();
         for node in nodes {
-            let Some(value) = given(context, node)? else { continue };
+            let known = self.without_unknown_facts(context, node);
+            let Some(value) = given(context, known.as_ref().unwrap_or(node))? else { continue };
             let maps: Vec<Value> = match value.kind() {
                 minijinja::value::ValueKind::Seq => value.try_iter().into_iter().flatten().collect(),
                 _ => vec![value],
@@ -412,6 +419,17 @@ impl TaskOnHost {
         Ok(environment)
     }
 
+    /// While facts are gathered, an environment is not yet made of them: what needs them is left out.
+    fn without_unknown_facts(&self, context: &Context, node: &Node) -> Option<Node> {
+        let map = node.as_map().filter(|_| matches!(self.task.short_action(), "gather_facts" | "setup"))?;
+        let is_known = |node: &Node| !given(context, node).is_err_and(|error| error.is_undefined());
+        let mut known = Mapping::new();
+        for (key, node) in map.iter().filter(|(_, node)| is_known(node)) {
+            known.insert(key.clone(), node.clone());
+        }
+        Some(Node::map(known, node.span.clone()))
+    }
+
     /// Whether the result is hidden.
     pub(super) fn no_log(&self, context: &Context) -> Result<bool, Failure> {
         match self.task.keyword("no_log") {
@@ -419,6 +437,12 @@ impl TaskOnHost {
             Some(node) => Ok(given(context, node)?.is_some_and(|value| truth(&value))),
         }
     }
+}
+
+/// The task has failed because `changed_when` or `failed_when` cannot be evaluated.
+fn unjudged(result: &mut TaskResult, key: &str, error: &windlass_template::Error) {
+    result.set(key, error.to_string());
+    result.set("failed", true);
 }
 
 /// What is shown of a hidden result.

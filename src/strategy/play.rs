@@ -337,6 +337,7 @@ impl Batch {
             parts: vec![(result.clone(), None)],
             notify: Vec::new(),
             delegate_facts: false,
+            action: on_host.task.short_action().to_owned(),
             result,
         };
         self.count(&outcome);
@@ -378,7 +379,7 @@ impl Batch {
 
     /// Keeps what a result says: the registered variable, facts, variables, hosts and groups.
     fn store(&self, task: &Arc<Task>, outcome: &HostOutcome, host: &Arc<str>, world: &mut World) -> Result<()> {
-        let name = task.short_action();
+        let name = outcome.action.as_str();
         for (result, delegate) in &outcome.parts {
             let to: Arc<str> = match delegate {
                 Some(other) if outcome.delegate_facts => Arc::from(other.as_str()),

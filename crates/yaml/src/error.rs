@@ -80,7 +80,7 @@ impl Error {
 #[non_exhaustive]
 pub enum Warning {
     /// A key stands twice in one mapping; the later value is used.
-    #[error("{second}: The key \"{key}\" is already at line {}; the value here is used.", .first.line)]
+    #[error("{second}: found a duplicate dict key ({key}): it is at line {} already; the value here is used.", .first.line)]
     DuplicateKey {
         /// The key as text.
         key: String,

@@ -69,10 +69,22 @@ pub fn parse(source: Arc<Source>, options: &Options) -> Result<Loaded, Error> {
         return Ok(Loaded { documents: vec![document], warnings: Vec::new() });
     }
     // The library has known panics on malformed input; its author's bug must not end a run.
-    catch_unwind(AssertUnwindSafe(|| compose::compose(&source, options))).unwrap_or_else(|_| {
+    let composed = catch_unwind(AssertUnwindSafe(|| compose::compose(&source, options))).unwrap_or_else(|_| {
         let message = "The text is not valid YAML, in a way the reader cannot describe.";
-        Err(Error::new(ErrorKind::Syntax, message, start))
-    })
+        Err(Error::new(ErrorKind::Syntax, message, start.clone()))
+    });
+    composed.map_err(|error| if options.json { with_json_error(error, &source) } else { error })
+}
+
+/// A text that looks like JSON and is neither JSON nor YAML was meant to be JSON: what is wrong with it as such.
+fn with_json_error(error: Error, source: &Arc<Source>) -> Error {
+    if error.kind() != ErrorKind::Syntax || !source.text.trim_start().starts_with(['{', '[']) {
+        return error;
+    }
+    match serde_json::from_str::<serde_json::Value>(&source.text) {
+        Ok(_) => error,
+        Err(json) => error.with_hint(Some(format!("It is no JSON either. JSON: {json}."))),
+    }
 }
 
 /// Reads a text with exactly one document; an empty text is null. Warnings are dropped: use [`parse`] to show them.

@@ -17,6 +17,7 @@ mod netlink;
 mod network;
 mod platform;
 mod probe;
+mod python;
 mod root;
 mod security;
 mod storage;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    Facts, Root, account, clock, distribution, hardware, local, manager, network, platform, security, storage, subset,
+    Facts, Root, account, clock, distribution, hardware, local, manager, network, platform, python, security, storage, subset,
     virtualization,
 };
 use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
@@ -85,6 +85,7 @@ fn gather(wanted: &[&str], fact_path: &str, limit: Duration, host: &Host) -> Res
             "local" => local::collect(fact_path, limit, host, &mut facts),
             "lsb" => distribution::lsb(&root, &mut facts),
             "pkg_mgr" => manager::package_manager(&root, &mut facts),
+            "python" => python::collect(&root, limit, &mut facts),
             "selinux" => security::selinux(&root, &mut facts),
             "service_mgr" => manager::service_manager(&root, &mut facts),
             "ssh_pub_keys" => platform::ssh_host_keys(&root, &mut facts),
@@ -96,7 +97,7 @@ fn gather(wanted: &[&str], fact_path: &str, limit: Duration, host: &Host) -> Res
             }
             "network" => network::collect(&root, &mut facts),
             "virtual" => virtualization::collect(&root, &mut facts),
-            // There is no Python on a host as far as we are concerned, and facter and ohai are other people's programs.
+            // Facter and ohai are other people's programs.
             _ => {}
         }
     }

@@ -29,7 +29,7 @@ pub(crate) const SUBSETS: &[Subset] = &[
     subset(
         "platform",
         true,
-        &["system", "kernel", "kernel_version", "machine", "python_version", "architecture", "machine_id"],
+        &["system", "kernel", "kernel_version", "machine", "architecture", "machine_id"],
         &[],
     ),
     subset(
@@ -53,7 +53,7 @@ pub(crate) const SUBSETS: &[Subset] = &[
     subset("local", true, &[], &[]),
     subset("lsb", true, &[], &[]),
     subset("pkg_mgr", true, &[], &["distribution"]),
-    subset("python", true, &[], &[]),
+    subset("python", true, &["python_version"], &[]),
     subset("selinux", true, &[], &[]),
     subset("service_mgr", true, &[], &["platform", "distribution"]),
     subset(

@@ -99,9 +99,9 @@ impl Call<'_> {
                 }
             };
             match searched.is_empty() {
-                true => self.error(format!("cannot find the file '{name}'")),
+                true => self.error(format!("cannot find the file '{name}': No such file or directory")),
                 false => self.error(format!(
-                    "cannot find the file '{name}' in {} (nor in '{subdirectory}' there)",
+                    "cannot find the file '{name}': No such file or directory in {} (nor in '{subdirectory}' there)",
                     searched.join(", ")
                 )),
             }
@@ -120,6 +120,11 @@ impl Call<'_> {
 
     /// The text of a file.
     pub(super) fn read(&self, path: &Path) -> Result<String, Error> {
+        self.read_as(path, "utf-8")
+    }
+
+    /// The text of a file in this encoding, by one of Python's names for it.
+    pub(super) fn read_as(&self, path: &Path, encoding: &str) -> Result<String, Error> {
         let bytes =
             std::fs::read(path).map_err(|error| self.error(format!("cannot read '{}': {error}", path.display())))?;
         let encrypted = windlass_vault::is_encrypted(&bytes);
@@ -128,8 +133,12 @@ impl Call<'_> {
                 .map_err(|error| self.error(format!("cannot decrypt '{}': {error}", path.display())))?,
             false => bytes,
         };
-        let text = String::from_utf8(bytes)
-            .map_err(|_| self.error(format!("cannot use '{}', which is no UTF-8 text", path.display())))?;
+        let text = match encoding.to_lowercase().replace(['-', '_', ' '], "").as_str() {
+            "utf8" | "utf8sig" | "u8" | "ascii" | "usascii" => String::from_utf8(bytes)
+                .map_err(|_| self.error(format!("cannot use '{}', which is no UTF-8 text", path.display())))?,
+            "latin1" | "iso88591" | "l1" | "8859" | "cp819" => bytes.into_iter().map(char::from).collect(),
+            _ => return Err(self.error(format!("does not know the encoding '{encoding}'; there are utf-8 and latin-1"))),
+        };
         if encrypted {
             // What was secret in the file must not show up in the output.
             self.context.engine().revealed().insert(text.trim());

@@ -16,14 +16,19 @@ fn option(call: &Call<'_>, given: &[(String, String)], name: &str, default: &str
 }
 
 pub(super) fn csvfile(call: &Call<'_>) -> Answer {
+    const NO_KEY: &str = "needs a key. Search key is required but was not found";
     if call.terms.is_empty() {
-        return Err(call.error("needs the key to search for"));
+        return Err(call.error(NO_KEY));
     }
     let mut found = Vec::new();
     for term in call.texts() {
         let (key, given) = key_value::parse(&term);
         if key.is_empty() {
-            return Err(call.error("needs the key to search for"));
+            return Err(call.error(NO_KEY));
+        }
+        let options = ["file", "delimiter", "col", "keycol", "default", "encoding"];
+        if let Some((name, _)) = given.iter().find(|(name, _)| !options.contains(&name.as_str())) {
+            return Err(call.error(format!("was given '{name}', which is not a valid option")));
         }
         let delimiter = match option(call, &given, "delimiter", "TAB").as_str() {
             "TAB" | "\\t" => '\t',
@@ -37,7 +42,7 @@ pub(super) fn csvfile(call: &Call<'_>) -> Answer {
         };
         let (column, key_column) = (column("col", "1")?, column("keycol", "0")?);
         let file = option(call, &given, "file", "ansible.csv");
-        let content = call.read(&call.need_file("files", &file)?)?;
+        let content = call.read_as(&call.need_file("files", &file)?, &option(call, &given, "encoding", "utf-8"))?;
         let rows = csv::rows(&content, &csv::Dialect { delimiter, ..csv::Dialect::default() })
             .map_err(|reason| call.error(format!("cannot read '{file}': {reason}")))?;
         match rows.iter().find(|row| row.get(key_column) == Some(&key)) {
@@ -63,7 +68,8 @@ pub(super) fn ini(call: &Call<'_>) -> Answer {
         let (key, given) = key_value::parse(&term);
         let file = option(call, &given, "file", "ansible.ini");
         let mut section = option(call, &given, "section", "global");
-        let mut content = call.read(&call.need_file("files", &file)?)?;
+        let encoding = option(call, &given, "encoding", "utf-8");
+        let mut content = call.read_as(&call.need_file("files", &file)?, &encoding)?;
         if option(call, &given, "type", "ini") == "properties" {
             "java_properties".clone_into(&mut section);
             content = format!("[java_properties]\n{content}");

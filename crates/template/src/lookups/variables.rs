@@ -25,9 +25,7 @@ pub(super) fn vars(call: &Call<'_>) -> Answer {
 }
 
 pub(super) fn varnames(call: &Call<'_>) -> Answer {
-    let mut names = call.context.names();
-    names.sort_unstable();
-    names.dedup();
+    let names = call.context.names();
     let mut found = Vec::new();
     for term in call.texts() {
         let pattern = compile(&term, Flags::default()).map_err(|reason| call.error(format!("failed: {reason}")))?;

@@ -69,7 +69,7 @@ fn duplicate_keys_are_told_with_both_places() {
     assert_eq!(loaded.documents[0].get("a").and_then(Node::as_int), Some(3));
     assert_eq!(
         loaded.warnings[0].to_string(),
-        "test.yml:3:1: The key \"a\" is already at line 1; the value here is used."
+        "test.yml:3:1: found a duplicate dict key (a): it is at line 1 already; the value here is used."
     );
     let strict = Options { duplicate_keys: DuplicateKeys::Error, ..Options::default() };
     assert_eq!(parse(Source::new("t", text), &strict).unwrap_err().kind(), ErrorKind::DuplicateKey);
