@@ -405,7 +405,11 @@ impl<'a, 'p> Loader<'a, 'p> {
                     second: key.span.clone(),
                 }),
                 DuplicateKeys::Error => {
-                    let message = format!("found a duplicate dict key ({}): it is at line {} already.", key.to_text(), former.span.line);
+                    let message = format!(
+                        "found a duplicate dict key ({}): it is at line {} already.",
+                        key.to_text(),
+                        former.span.line
+                    );
                     return Err(Error::new(ErrorKind::DuplicateKey, message, key.span));
                 }
             }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    Facts, Root, account, clock, distribution, hardware, local, manager, network, platform, python, security, storage, subset,
-    virtualization,
+    Facts, Root, account, clock, distribution, hardware, local, manager, network, platform, python, security, storage,
+    subset, virtualization,
 };
 use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
 

@@ -26,12 +26,7 @@ const fn subset(
 
 /// All groups, in the order they are gathered.
 pub(crate) const SUBSETS: &[Subset] = &[
-    subset(
-        "platform",
-        true,
-        &["system", "kernel", "kernel_version", "machine", "architecture", "machine_id"],
-        &[],
-    ),
+    subset("platform", true, &["system", "kernel", "kernel_version", "machine", "architecture", "machine_id"], &[]),
     subset(
         "distribution",
         true,

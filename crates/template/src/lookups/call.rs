@@ -137,7 +137,9 @@ impl Call<'_> {
             "utf8" | "utf8sig" | "u8" | "ascii" | "usascii" => String::from_utf8(bytes)
                 .map_err(|_| self.error(format!("cannot use '{}', which is no UTF-8 text", path.display())))?,
             "latin1" | "iso88591" | "l1" | "8859" | "cp819" => bytes.into_iter().map(char::from).collect(),
-            _ => return Err(self.error(format!("does not know the encoding '{encoding}'; there are utf-8 and latin-1"))),
+            _ => {
+                return Err(self.error(format!("does not know the encoding '{encoding}'; there are utf-8 and latin-1")));
+            }
         };
         if encrypted {
             // What was secret in the file must not show up in the output.
