@@ -37,6 +37,8 @@ pub struct Settings {
     pub module_path: Vec<PathBuf>,
     /// Where Python modules' `module_utils` are searched, after the project's own.
     pub module_utils: Vec<PathBuf>,
+    /// Where filters, tests and lookups in Python are searched, after the project's own.
+    pub plugins: HashMap<windlass_template::PluginKind, Vec<PathBuf>>,
     /// The Python on hosts, or `auto`.
     pub interpreter_python: String,
     /// The Pythons that `auto` looks for.
@@ -155,6 +157,9 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ),
     ("library", &[Entry("defaults", "library", &["ANSIBLE_LIBRARY"])]),
     ("module_utils", &[Entry("defaults", "module_utils", &["ANSIBLE_MODULE_UTILS"])]),
+    ("filter_plugins", &[Entry("defaults", "filter_plugins", &["ANSIBLE_FILTER_PLUGINS"])]),
+    ("test_plugins", &[Entry("defaults", "test_plugins", &["ANSIBLE_TEST_PLUGINS"])]),
+    ("lookup_plugins", &[Entry("defaults", "lookup_plugins", &["ANSIBLE_LOOKUP_PLUGINS"])]),
     ("interpreter_python", &[Entry("defaults", "interpreter_python", &["ANSIBLE_PYTHON_INTERPRETER"])]),
     (
         "interpreter_python_fallback",
@@ -460,6 +465,13 @@ impl Settings {
             library: config.paths("library").unwrap_or_else(|| plugins("modules")),
             module_path: Vec::new(),
             module_utils: config.paths("module_utils").unwrap_or_else(|| plugins("module_utils")),
+            plugins: [
+                (windlass_template::PluginKind::Filter, "filter_plugins", "filter"),
+                (windlass_template::PluginKind::Test, "test_plugins", "test"),
+                (windlass_template::PluginKind::Lookup, "lookup_plugins", "lookup"),
+            ]
+            .map(|(kind, setting, folder)| (kind, config.paths(setting).unwrap_or_else(|| plugins(folder))))
+            .into(),
             interpreter_python: config.get("interpreter_python").unwrap_or_else(|| "auto".to_owned()),
             interpreter_python_fallback: Some(list("interpreter_python_fallback"))
                 .filter(|names| !names.is_empty())

@@ -258,3 +258,79 @@ fn a_module_runs_as_a_job_of_its_own() {
         "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - slow:\n    - slow:\n      async: 60\n      poll: 1\n      register: slow\n    - assert: {that: [slow.answer == 1, slow is changed, slow is finished]}\n",
     );
 }
+
+#[test]
+fn filters_tests_and_lookups_in_python_are_evaluated_by_python() {
+    let folder = project(&[
+        (
+            "core/ansible/errors.py",
+            "class AnsibleFilterError(Exception):\n    pass\n\n\nclass AnsibleUndefinedVariable(Exception):\n    pass\n",
+        ),
+        (
+            "filter_plugins/mine.py",
+            "from ansible.errors import AnsibleFilterError, AnsibleUndefinedVariable\n\n\ndef shout(value, times=1, mark='!'):\n    print('printed to nobody')\n    return value.upper() + mark * times\n\n\ndef broken(value):\n    raise AnsibleFilterError('cannot do ' + value)\n\n\ndef lacking(value):\n    raise AnsibleUndefinedVariable('lacking ' + value)\n\n\nclass FilterModule:\n    def filters(self):\n        return {'shout': shout, 'broken': broken, 'lacking': lacking, 'same': lambda value: value, 'lower': lambda value: 'own ' + value}\n",
+        ),
+        (
+            "test_plugins/mine.py",
+            "class TestModule:\n    def tests(self):\n        return dict(longer=lambda value, size: len(value) > size)\n",
+        ),
+        (
+            "roles/r/filter_plugins/of_role.py",
+            "class FilterModule:\n    def filters(self):\n        return {'of_role': lambda value: 'role ' + value}\n",
+        ),
+        ("roles/r/tasks/main.yml", "- assert: {that: [\"'x' | of_role == 'role x'\"]}\n"),
+        (
+            "collections/ansible_collections/my/own/plugins/filter/f.py",
+            "from ansible_collections.my.own.plugins.module_utils.tool import word\n\n\nclass FilterModule:\n    def filters(self):\n        return {'wrap': lambda value: word + value}\n",
+        ),
+        ("collections/ansible_collections/my/own/plugins/module_utils/tool.py", "word = '>'\n"),
+    ]);
+    holds(
+        &folder,
+        r#"- hosts: localhost
+  gather_facts: false
+  roles: [r]
+  vars:
+    data: [1, 1.5, 'x', null, true, [1], {a: 1, 2: 3}]
+  tasks:
+    - assert:
+        that:
+          - "'a' | shout == 'A!' and 'b' | shout(2, mark='?') == 'B??' and ['c', 'd'] | map('shout') == ['C!', 'D!']"
+          - "'Z' | lower == 'own Z' and 'Z' | ansible.builtin.lower == 'z'"
+          - "data | same == data and (1, 2) | same == [1, 2]"
+          - "'abc' is longer(2) and 'abc' is not longer(5) and ['a', 'abc'] | select('longer', 1) == ['abc']"
+          - "'x' | my.own.wrap == '>x'"
+          - "nope | shout | default('none') == 'none' and 'x' | lacking | default('none') == 'none'"
+    - debug: {msg: "{{ 'v' | broken }}"}
+      register: broken
+      ignore_errors: true
+    - assert: {that: broken.msg is search("mine.py. failed. cannot do v")}
+"#,
+    );
+}
+
+#[test]
+fn python_plugins_that_cannot_run_are_named_before_the_run() {
+    let folder = project(&[
+        (
+            "filter_plugins/mine.py",
+            "class FilterModule:\n    def filters(self):\n        return {'shout': str.upper}\n",
+        ),
+        ("callback_plugins/tell.py", ""),
+        (
+            "p.yml",
+            "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - debug:\n        msg: \"{{ 'a' | shout }}\"\n",
+        ),
+    ]);
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "-i", "localhost,", "-c", "local", "p.yml"])
+        .current_dir(&folder)
+        .env("PATH", "/nonexistent")
+        .env("WINDLASS_ANSIBLE_CORE", "/nonexistent")
+        .output()
+        .unwrap();
+    let warnings = String::from_utf8(output.stderr).unwrap();
+    assert!(warnings.contains("callback_plugins/tell.py has no effect"), "{warnings}");
+    assert!(warnings.contains("filter_plugins/mine.py is written in Python and cannot be used"), "{warnings}");
+    assert!(warnings.contains("(used: shout at p.yml:4:7)"), "{warnings}");
+}

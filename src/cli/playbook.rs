@@ -124,6 +124,11 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &Printer) -> R
     for warning in shared.files.take_warnings() {
         shared.warn(warning);
     }
+    for (_, plays) in &loaded {
+        for sentence in crate::foreign::unusable(&session.plugins, plays) {
+            shared.warn(sentence);
+        }
+    }
     let mut run = PlaybookRun::new(Arc::clone(shared), Arc::clone(&session.world));
     if arguments.list_hosts || arguments.list_tasks || arguments.list_tags || arguments.syntax_check {
         for (path, plays) in &loaded {

@@ -10,7 +10,7 @@ use windlass_yaml::Mapping;
 
 use crate::error::{Error, Result};
 use crate::executor::{Limits, Pool};
-use crate::foreign::{Modules, ModulesOptions};
+use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
 use crate::output::{Event, Output, Secrets};
 use crate::playbook::{Files, Loader};
 use crate::settings::Settings;
@@ -21,6 +21,8 @@ use crate::vars::{Run, World};
 pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) world: Arc<World>,
+    /// Filters, tests and lookups in Python.
+    pub(super) plugins: Arc<PythonPlugins>,
     printer: tokio::task::JoinHandle<()>,
 }
 
@@ -81,12 +83,28 @@ impl Session {
         for name in &settings.unsupported {
             let _ = events.send(Event::Warning(format!("the setting {name} has no effect here")));
         }
+        // Collections beside the playbook go before those that are installed.
+        let mut collections_path = vec![settings.playbook_dir.join("collections")];
+        collections_path.extend(settings.collections_path.iter().cloned());
+        let modules = Arc::new(Modules::new(
+            ModulesOptions {
+                first: settings.module_path.clone(),
+                library: settings.library.clone(),
+                module_utils: settings.module_utils.clone(),
+                plugins: settings.plugins.clone(),
+                collections: collections_path.clone(),
+                ansible_core: settings.ansible_core.clone(),
+            },
+            Arc::clone(&files),
+        ));
+        let plugins = Arc::new(PythonPlugins::new(Arc::clone(&modules), settings.playbook_dir.clone()));
         let revealed = windlass_template::Revealed::default();
         let engine = Engine::new(windlass_template::Options {
             compat: settings.compat,
             playbook_dir: settings.playbook_dir.clone(),
             secrets: vault.clone(),
             revealed: revealed.clone(),
+            plugins: Some(Arc::<PythonPlugins>::clone(&plugins)),
         });
         let masking = secrets.clone();
         let printer = tokio::spawn(async move {
@@ -107,26 +125,13 @@ impl Session {
             let _ = events.send(Event::Warning(sentence));
         })?;
         let forks = Arc::new(Semaphore::new(settings.forks));
-        // Collections beside the playbook go before those that are installed.
-        let mut collections_path = vec![settings.playbook_dir.join("collections")];
-        collections_path.extend(settings.collections_path.iter().cloned());
-        let modules = Modules::new(
-            ModulesOptions {
-                first: settings.module_path.clone(),
-                library: settings.library.clone(),
-                module_utils: settings.module_utils.clone(),
-                collections: collections_path.clone(),
-                ansible_core: settings.ansible_core.clone(),
-            },
-            Arc::clone(&files),
-        );
         let loader = Loader {
             files: Arc::clone(&files),
             engine: engine.clone(),
             extra_vars: Arc::clone(&extra_vars),
             roles_path: settings.roles_path.clone(),
             collections_path,
-            modules: Arc::new(modules),
+            modules,
         };
         let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars });
         let world = Arc::new(World::new(Arc::clone(&run), Arc::new(inventory)));
@@ -139,7 +144,7 @@ impl Session {
             secrets,
             forks,
         });
-        Ok(Session { shared, world, printer })
+        Ok(Session { shared, world, plugins, printer })
     }
 
     /// Ends: closes every connection and prints what is left.

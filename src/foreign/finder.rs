@@ -2,16 +2,32 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use windlass_template::PluginKind;
 
 use super::ansible_core::AnsibleCore;
 use super::listing::{Listings, with_subfolders};
 use super::package::Package;
+use super::plugins;
 use super::routing::{Route, route};
 use crate::error::did_you_mean;
 use crate::playbook::{Files, short_name};
 
-/// Where modules are searched.
+/// Folders of plugins that run inside of Ansible.
+const WITHOUT_EFFECT: &[&str] = &[
+    "action_plugins",
+    "become_plugins",
+    "cache_plugins",
+    "callback_plugins",
+    "connection_plugins",
+    "inventory_plugins",
+    "strategy_plugins",
+    "vars_plugins",
+];
+
+/// Where modules and plugins are searched.
 #[derive(Debug, Clone, Default)]
 pub struct ModulesOptions {
     /// `--module-path`: before everything else.
@@ -20,6 +36,8 @@ pub struct ModulesOptions {
     pub library: Vec<PathBuf>,
     /// `module_utils`: what Python modules import, after the project's own.
     pub module_utils: Vec<PathBuf>,
+    /// `filter_plugins`, `test_plugins` and `lookup_plugins`: after the project's own.
+    pub plugins: HashMap<PluginKind, Vec<PathBuf>>,
     /// Folders that hold `ansible_collections`, or are it.
     pub collections: Vec<PathBuf>,
     /// The place of ansible-core, if one is set.
@@ -34,6 +52,7 @@ pub struct Modules {
     core: OnceLock<Option<AnsibleCore>>,
     folders: Mutex<Folders>,
     listings: Listings,
+    has_plugins: AtomicBool,
     found: Mutex<HashMap<(String, Vec<String>), Resolution>>,
     /// The modules that hosts have: the host, how and whom one becomes there, the hash.
     sent: Mutex<HashSet<(String, Option<String>, String)>>,
@@ -44,6 +63,7 @@ pub struct Modules {
 struct Folders {
     modules: Vec<PathBuf>,
     module_utils: Vec<PathBuf>,
+    plugins: HashMap<PluginKind, Vec<PathBuf>>,
 }
 
 /// What a name stands for.
@@ -114,30 +134,71 @@ impl ForeignModule {
 impl Modules {
     /// Modules of a project.
     pub fn new(options: ModulesOptions, files: Arc<Files>) -> Modules {
-        let folders = Folders { modules: options.first.clone(), module_utils: Vec::new() };
+        let folders = Folders { modules: options.first.clone(), ..Folders::default() };
+        let set = options.plugins.values().flatten().any(|folder| folder.is_dir());
         Modules {
             options,
             files,
             core: OnceLock::new(),
             folders: Mutex::new(folders),
             listings: Listings::default(),
+            has_plugins: AtomicBool::new(set),
             found: Mutex::default(),
             sent: Mutex::default(),
         }
     }
 
-    /// Adds the `library/` and `module_utils/` of a playbook's or a role's folder.
+    /// Adds the `library/`, `module_utils/` and plugins of a playbook's or a role's folder.
     pub fn add_folder(&self, folder: &Path) {
         let folder = crate::vars::absolute(folder);
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        let Folders { modules, module_utils } = &mut *folders;
-        for (list, name) in [(modules, "library"), (module_utils, "module_utils")] {
+        let Folders { modules, module_utils, plugins } = &mut *folders;
+        let add = |list: &mut Vec<PathBuf>, name: &str| {
             let path = folder.join(name);
-            if path.is_dir() && !list.contains(&path) {
+            let is_new = path.is_dir() && !list.contains(&path);
+            if is_new {
                 list.push(path);
-                self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            }
+            is_new
+        };
+        if add(modules, "library") {
+            self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+        add(module_utils, "module_utils");
+        for (kind, name, _) in plugins::KINDS {
+            if add(plugins.entry(kind).or_default(), name) {
+                self.has_plugins.store(true, Ordering::Relaxed);
             }
         }
+        for name in WITHOUT_EFFECT {
+            for file in plugins::python_files(&folder.join(name)) {
+                self.files.warn(format!(
+                    "{} has no effect: it is written in Python for Ansible itself, and of such plugins only filters, tests and lookups can be used",
+                    file.display()
+                ));
+            }
+        }
+    }
+
+    /// Whether there are folders of plugins.
+    pub(super) fn has_plugins(&self) -> bool {
+        self.has_plugins.load(Ordering::Relaxed)
+    }
+
+    /// The folders of plugins of that kind, in the order in which they are searched.
+    pub(super) fn plugin_folders(&self, kind: PluginKind) -> Vec<PathBuf> {
+        let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).plugins.get(&kind).cloned();
+        let set = self.options.plugins.get(&kind).into_iter().flatten().filter(|folder| folder.is_dir()).cloned();
+        own.into_iter().flatten().chain(set).collect()
+    }
+
+    /// The folders that hold `ansible_collections`.
+    pub(super) fn collection_roots(&self) -> Vec<PathBuf> {
+        let holds = |folder: &Path| match folder.ends_with("ansible_collections") {
+            true => folder.parent().unwrap_or(folder).to_owned(),
+            false => folder.to_owned(),
+        };
+        self.options.collections.iter().map(|folder| holds(folder)).filter(|folder| folder.is_dir()).collect()
     }
 
     /// The ansible-core on the control machine, if there is one.

@@ -9,10 +9,12 @@ mod imports;
 mod listing;
 mod module_utils;
 mod package;
+mod plugins;
 mod routing;
 mod style;
 
 pub use ansible_core::AnsibleCore;
 pub use finder::{ForeignModule, Modules, ModulesOptions, Origin, Resolution};
 pub use package::Package;
+pub use plugins::{PythonPlugins, unusable};
 pub use style::Style;

@@ -10,6 +10,7 @@ use windlass_vault::Secrets;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
+use crate::plugins::Plugins;
 use crate::scope::Scope;
 
 /// Which line of Ansible's behaviour the types and conditionals follow.
@@ -33,6 +34,8 @@ pub struct Options {
     pub secrets: Secrets,
     /// Where decrypted texts are reported, so that they can be masked in what is shown.
     pub revealed: Revealed,
+    /// Filters, tests and lookups that are not ours.
+    pub plugins: Option<Arc<dyn Plugins>>,
 }
 
 /// Every text that was decrypted during a run. Cheap to clone; the clones share the set.

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::mark::{self, mark};
 use crate::operators;
 use crate::plain::{plain, settled};
+use crate::plugins::PluginKind;
 use crate::python::time;
 use crate::registry;
 
@@ -286,7 +287,13 @@ fn joiner(separator: Option<&Value>) -> Value {
 impl Context {
     /// Runs a lookup as `query()` does: always a list. This is what `with_NAME` loops call.
     pub fn lookup(&self, name: &str, terms: &[Value], options: &registry::LookupOptions) -> Result<Vec<Value>, Error> {
-        let lookup = registry::lookup(name)?;
+        let lookup = registry::lookup(name);
+        if let Some(plugins) = &self.engine().options().plugins
+            && plugins.provides(PluginKind::Lookup, name, lookup.is_ok())?
+        {
+            return plugins.lookup(self, name, terms, options);
+        }
+        let lookup = lookup?;
         lookup.run(self, terms, options).map_err(|error| match error.kind() {
             ErrorKind::Filter => Error::lookup(format!("The lookup '{name}' failed. {error}")),
             _ => error,

@@ -15,6 +15,7 @@ use crate::lazy::is_lazy;
 use crate::lookups::LOOKUPS;
 use crate::mark::{self, mark};
 use crate::plain::{settled, settled_subject, undefined_within};
+use crate::plugins::{self, PluginKind};
 use crate::suggest::closest;
 use crate::tests::TESTS;
 
@@ -71,7 +72,7 @@ pub(crate) fn apply_filter(
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, minijinja::Error> {
-    call(state, filters(), "filter", name, arguments)
+    call(state, filters(), PluginKind::Filter, name, arguments)
 }
 
 /// Calls a test by name, as `select('name')` does.
@@ -98,7 +99,7 @@ pub(crate) fn apply_test(
     {
         return Ok(Value::from(false));
     }
-    call(state, tests(), "test", name, arguments)
+    call(state, tests(), PluginKind::Test, name, arguments)
 }
 
 /// Whether the evaluation follows ansible-core 2.18.
@@ -111,15 +112,24 @@ pub(crate) type Table = HashMap<String, Callable>;
 fn call(
     state: &mut State<'_, '_>,
     table: &Table,
-    what: &str,
+    kind: PluginKind,
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, minijinja::Error> {
-    match table.get(name) {
+    let native = table.get(name);
+    if let Some(context) = Context::from_state(state)
+        && let Some(plugins) = &context.engine().options().plugins
+        && plugins.provides(kind, name, native.is_some())?
+    {
+        let function = plugins::function(plugins, kind, name);
+        return Callable { function, takes_undefined: false }.call(state, name, arguments);
+    }
+    match native {
         Some(callable) => callable.call(state, name, arguments),
         None => {
             let hint = closest(name, table.keys().map(String::as_str));
-            Err(Error::new(ErrorKind::Syntax, format!("There is no {what} '{name}'.")).with_hint(hint).into())
+            let message = format!("There is no {} '{name}'.", kind.word());
+            Err(Error::new(ErrorKind::Syntax, message).with_hint(hint).into())
         }
     }
 }

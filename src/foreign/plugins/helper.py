@@ -1,0 +1,228 @@
+# Evaluates filter, test and lookup plugins for Windlass: one JSON object a line comes in, one goes out.
+import importlib.util
+import json
+import math
+import os
+import sys
+
+wire = os.fdopen(os.dup(1), 'w', encoding='utf-8')
+os.dup2(2, 1)
+setup = json.loads(sys.stdin.readline())
+sys.path[:0] = setup['paths']
+
+
+def packed(value):
+    """A value as JSON, with a mark where JSON has no word for it."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {'$': 'float', 'v': repr(float(value))}
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bytes):
+        return value.decode('utf-8', 'replace')
+    if hasattr(value, 'items') and hasattr(value, 'keys'):
+        pairs = [(packed(key), packed(item)) for key, item in value.items()]
+        if all(isinstance(key, str) for key, _ in pairs) and '$' not in value:
+            return dict(pairs)
+        return {'$': 'pairs', 'v': pairs}
+    if isinstance(value, tuple):
+        return {'$': 'tuple', 'v': [packed(item) for item in value]}
+    if type(value).__name__.endswith('Undefined') or type(value).__name__.endswith('Marker'):
+        return {'$': 'undefined', 'v': getattr(value, '_undefined_name', None) or ''}
+    if hasattr(value, '__iter__'):
+        return [packed(item) for item in value]
+    if hasattr(value, 'isoformat'):
+        return value.isoformat(' ') if hasattr(value, 'hour') and hasattr(value, 'year') else value.isoformat()
+    return str(value)
+
+
+def unpacked(value):
+    if isinstance(value, list):
+        return [unpacked(item) for item in value]
+    if isinstance(value, dict):
+        mark = value.get('$')
+        if mark == 'pairs':
+            return {unpacked(key): unpacked(item) for key, item in value['v']}
+        if mark == 'tuple':
+            return tuple(unpacked(item) for item in value['v'])
+        if mark == 'float':
+            return float(value['v'])
+        return {key: unpacked(item) for key, item in value.items()}
+    return value
+
+
+def say(answer):
+    wire.write(json.dumps(answer) + '\n')
+    wire.flush()
+
+
+def ask(question):
+    """Asks Windlass for something while it waits for an answer."""
+    say({'ask': question})
+    answer = json.loads(sys.stdin.readline())
+    if 'error' in answer:
+        raise LookupError(answer['error'])
+    return unpacked(answer['value'])
+
+
+class Variables(dict):
+    """The variables of the host, fetched when they are looked at."""
+
+    def __missing__(self, name):
+        found = ask({'variable': name})
+        if not found:
+            raise KeyError(name)
+        self[name] = found[0]
+        return found[0]
+
+    def __contains__(self, name):
+        return dict.__contains__(self, name) or bool(ask({'variable': name}))
+
+    def get(self, name, default=None):
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def __iter__(self):
+        return iter(ask({'names': True}))
+
+    def __len__(self):
+        return len(ask({'names': True}))
+
+    def keys(self):
+        return list(self)
+
+    def items(self):
+        return [(name, self[name]) for name in self]
+
+    def values(self):
+        return [self[name] for name in self]
+
+    def copy(self):
+        return self
+
+
+class Templar:
+    """As much of a templar as lookups use."""
+
+    def __init__(self, variables):
+        self.available_variables = variables
+        self._available_variables = variables
+        self.environment = None
+
+    def template(self, value, **_):
+        if isinstance(value, str):
+            return ask({'template': value}) if '{{' in value or '{%' in value else value
+        if isinstance(value, list):
+            return [self.template(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self.template(item) for key, item in value.items()}
+        return value
+
+    def is_template(self, value):
+        return isinstance(value, str) and ('{{' in value or '{%' in value)
+
+    def copy_with_new_env(self, **_):
+        return self
+
+    def set_temporary_context(self, **_):
+        import contextlib
+        return contextlib.nullcontext()
+
+
+loaded = {}
+
+
+def load(path, name):
+    """The module of a plugin's file."""
+    if path not in loaded:
+        if '/ansible_collections/' in path:
+            inside = path[path.rindex('/ansible_collections/') + 1:-len('.py')]
+            loaded[path] = importlib.import_module(inside.replace('/', '.'))
+        else:
+            spec = importlib.util.spec_from_file_location('windlass_plugins_%d_%s' % (len(loaded), name), path)
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[spec.name] = module
+            spec.loader.exec_module(module)
+            loaded[path] = module
+    return loaded[path]
+
+
+functions = {}
+
+
+def table(kind, path):
+    """The functions of a file of filters or tests by their names."""
+    if (kind, path) not in functions:
+        module = load(path, os.path.basename(path)[:-3])
+        if kind == 'filter':
+            found = module.FilterModule().filters() if hasattr(module, 'FilterModule') else {}
+        else:
+            found = module.TestModule().tests() if hasattr(module, 'TestModule') else {}
+        functions[kind, path] = found
+    return functions[kind, path]
+
+
+def call(request):
+    function = table(request['kind'], request['path'])[request['name']]
+    arguments = unpacked(request['arguments'])
+    wanted = str(getattr(function, 'jinja_pass_arg', '')).rsplit('.')[-1].lower()
+    if wanted:
+        import jinja2
+        environment = jinja2.Environment()
+        if wanted == 'environment':
+            first = environment
+        elif wanted == 'context':
+            first = environment.from_string('').new_context({})
+        else:
+            first = jinja2.nodes.EvalContext(environment)
+        arguments.insert(0, first)
+    return function(*arguments, **unpacked(request['named']))
+
+
+lookups_ready = False
+
+
+def lookup(request):
+    global lookups_ready
+    from ansible.plugins.loader import lookup_loader
+    from ansible.parsing.dataloader import DataLoader
+
+    if not lookups_ready:
+        from ansible.plugins import loader as plugin_loader
+        if hasattr(plugin_loader, 'init_plugin_loader'):
+            plugin_loader.init_plugin_loader(setup['collections'])
+        lookups_ready = True
+    if not request['name'].count('.'):
+        lookup_loader.add_directory(os.path.dirname(request['path']))
+    variables = Variables()
+    files = DataLoader()
+    files.set_basedir(setup['basedir'])
+    plugin = lookup_loader.get(request['name'], loader=files, templar=Templar(variables))
+    if plugin is None:
+        raise LookupError('ansible-core does not find it')
+    return list(plugin.run(unpacked(request['terms']), variables=variables, **unpacked(request['named'])))
+
+
+def main():
+    for line in iter(sys.stdin.readline, ''):
+        request = json.loads(line)
+        try:
+            if request['do'] == 'names':
+                answer = {'value': sorted(table(request['kind'], request['path']))}
+            elif request['do'] == 'lookup':
+                answer = {'value': packed(lookup(request))}
+            else:
+                answer = {'value': packed(call(request))}
+        except BaseException as error:
+            kind = type(error).__name__
+            message = getattr(error, 'message', None) or str(error) or kind
+            answer = {'error': str(message), 'type': kind, 'undefined': 'Undefined' in kind}
+        say(answer)
+
+
+main()

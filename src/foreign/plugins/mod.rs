@@ -1,0 +1,296 @@
+//! Filters, tests and lookups in Python: those of the project, of roles, of folders that are set, and of collections. A Python process on the
+//! control machine evaluates them; it is started when the first one is used.
+
+mod helper;
+mod uses;
+mod wire;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use minijinja::value::Kwargs;
+use serde_json::{Map, Value as Json, json};
+use windlass_template::{Context, Error, ErrorKind, LookupOptions, PluginKind, Plugins, Value};
+
+use super::finder::Modules;
+use super::routing::Route;
+use helper::{Helper, Refusal, Setup};
+use wire::{packed, unpacked};
+
+pub use uses::unusable;
+
+/// The kinds, with the folder of each beside a playbook and in a collection.
+pub(super) const KINDS: [(PluginKind, &str, &str); 3] = [
+    (PluginKind::Filter, "filter_plugins", "plugins/filter"),
+    (PluginKind::Test, "test_plugins", "plugins/test"),
+    (PluginKind::Lookup, "lookup_plugins", "plugins/lookup"),
+];
+
+/// Plugins in Python.
+#[derive(Debug)]
+pub struct PythonPlugins {
+    modules: Arc<Modules>,
+    basedir: PathBuf,
+    /// Processes that wait for work: a lookup that asks for a variable may need a second one.
+    idle: Mutex<Vec<Helper>>,
+    setup: OnceLock<Result<Setup, String>>,
+    /// The file that has a plugin, or none.
+    found: Mutex<Found>,
+    /// Names that stand in the files of a folder's plugins.
+    mentioned: Mutex<HashMap<PathBuf, Arc<HashSet<String>>>>,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    /// How many folders there were when names were looked up.
+    folders: usize,
+    plugins: HashMap<(PluginKind, String), Option<Plugin>>,
+}
+
+/// A plugin in a file.
+#[derive(Debug, Clone)]
+struct Plugin {
+    path: PathBuf,
+    /// Its name in there.
+    name: String,
+}
+
+impl PythonPlugins {
+    /// Plugins of a project.
+    pub fn new(modules: Arc<Modules>, basedir: PathBuf) -> PythonPlugins {
+        PythonPlugins {
+            modules,
+            basedir,
+            idle: Mutex::default(),
+            setup: OnceLock::new(),
+            found: Mutex::default(),
+            mentioned: Mutex::default(),
+        }
+    }
+
+    /// Why there is nothing to run plugins with, if so.
+    pub fn problem(&self) -> Option<&str> {
+        self.setup().err()
+    }
+
+    fn setup(&self) -> Result<&Setup, &str> {
+        let made = self.setup.get_or_init(|| {
+            let core = self.modules.ansible_core();
+            let own = core.and_then(|core| core.python.clone());
+            let Some(python) = own.or_else(|| on_path("python3")) else {
+                return Err(format!("there is no Python on this machine, and {}", self.modules.without_core()));
+            };
+            let collections = self.modules.collection_roots();
+            let mut paths: Vec<PathBuf> = core.map(|core| core.site_packages().to_owned()).into_iter().collect();
+            paths.extend(collections.iter().cloned());
+            Ok(Setup { python, paths, collections, basedir: self.basedir.clone() })
+        });
+        made.as_ref().map_err(String::as_str)
+    }
+
+    /// The plugin of that name, if there is one that goes before ours.
+    fn find(&self, kind: PluginKind, name: &str, native: bool) -> Result<Option<Plugin>, Error> {
+        let folders = self.modules.plugin_folders(kind);
+        {
+            let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+            if found.folders != folders.len() {
+                *found = Found { folders: folders.len(), ..Found::default() };
+            }
+            if let Some(known) = found.plugins.get(&(kind, name.to_owned())) {
+                return Ok(known.clone());
+            }
+        }
+        let plugin = self.look_up(kind, name, native, &folders)?;
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.plugins.insert((kind, name.to_owned()), plugin.clone());
+        Ok(plugin)
+    }
+
+    fn look_up(
+        &self,
+        kind: PluginKind,
+        name: &str,
+        native: bool,
+        folders: &[PathBuf],
+    ) -> Result<Option<Plugin>, Error> {
+        let short = name.strip_prefix("ansible.legacy.").unwrap_or(name);
+        if !short.contains('.') {
+            for folder in folders {
+                if let Some(plugin) = self.in_folder(kind, folder, short)? {
+                    return Ok(Some(plugin));
+                }
+            }
+            return match (native, self.modules.route("ansible.builtin", kind.word(), short)) {
+                (false, Some(Route::Redirect(target))) => self.look_up(kind, &target, false, folders),
+                _ => Ok(None),
+            };
+        }
+        let mut parts = short.splitn(3, '.');
+        let (Some(namespace), Some(collection), Some(plugin)) = (parts.next(), parts.next(), parts.next()) else {
+            return Ok(None);
+        };
+        if native || (namespace, collection) == ("ansible", "builtin") {
+            return Ok(None);
+        }
+        let Some(folder) = self.modules.collection(namespace, collection) else { return Ok(None) };
+        let inside = KINDS.iter().find(|entry| entry.0 == kind).map_or("", |entry| entry.2);
+        if let Some(found) = self.in_folder(kind, &folder.join(inside), plugin)? {
+            let name = if kind == PluginKind::Lookup { short.to_owned() } else { found.name };
+            return Ok(Some(Plugin { name, ..found }));
+        }
+        match self.modules.route(&format!("{namespace}.{collection}"), kind.word(), plugin) {
+            Some(Route::Redirect(target)) if target != short => self.look_up(kind, &target, false, folders),
+            _ => Ok(None),
+        }
+    }
+
+    /// The plugin of that name in the files of a folder.
+    fn in_folder(&self, kind: PluginKind, folder: &Path, name: &str) -> Result<Option<Plugin>, Error> {
+        if kind == PluginKind::Lookup {
+            let path = folder.join(format!("{name}.py"));
+            return Ok(path.is_file().then(|| Plugin { path, name: name.to_owned() }));
+        }
+        // Only Python knows the names for certain; a name that stands in no file is not asked for.
+        if !self.mentioned_in(folder).contains(name) {
+            return Ok(None);
+        }
+        for path in python_files(folder) {
+            let names = self.request(&json!({ "do": "names", "kind": kind.word(), "path": path }), &mut no_questions);
+            let names = names.map_err(|refusal| {
+                let message =
+                    format!("The {} plugin {} cannot be loaded: {}.", kind.word(), path.display(), refusal.message);
+                Error::filter(message)
+            })?;
+            if names.as_array().into_iter().flatten().any(|known| known.as_str() == Some(name)) {
+                return Ok(Some(Plugin { path, name: name.to_owned() }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The names that may be those of plugins in a folder's files.
+    fn mentioned_in(&self, folder: &Path) -> Arc<HashSet<String>> {
+        let mut known = self.mentioned.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = known.entry(folder.to_owned()).or_insert_with(|| {
+            let texts = python_files(folder).into_iter().filter_map(|path| std::fs::read_to_string(path).ok());
+            Arc::new(texts.flat_map(|text| uses::words_of(&text)).collect())
+        });
+        Arc::clone(names)
+    }
+
+    fn request(&self, request: &Json, answer: &mut dyn FnMut(&Json) -> Result<Json, String>) -> Result<Json, Refusal> {
+        let setup = self.setup().map_err(|problem| Refusal { message: problem.to_owned(), undefined: false })?;
+        let waiting = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut helper = waiting.map_or_else(|| Helper::start(setup), Ok)?;
+        let answer = helper.ask(request, answer);
+        if helper.is_alive() {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(helper);
+        }
+        answer
+    }
+}
+
+fn no_questions(_: &Json) -> Result<Json, String> {
+    Err("this plugin cannot ask for variables".to_owned())
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
+}
+
+/// The files of plugins in a folder, in their order.
+pub(super) fn python_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_plugin = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "py") && !path.ends_with("__init__.py") && path.is_file()
+    };
+    let mut files: Vec<PathBuf> = entries.filter(is_plugin).collect();
+    files.sort();
+    files
+}
+
+/// What a plugin's refusal means in a template.
+fn refused(kind: PluginKind, name: &str, plugin: &Plugin, refusal: &Refusal) -> Error {
+    let message = format!(
+        "The {} plugin '{name}' ({}) failed: {}.",
+        kind.word(),
+        plugin.path.display(),
+        refusal.message.trim_end_matches('.')
+    );
+    match (refusal.undefined, kind) {
+        (true, _) => Error::new(ErrorKind::Undefined { name: name.to_owned() }, message),
+        (false, PluginKind::Lookup) => Error::lookup(message),
+        (false, _) => Error::filter(message),
+    }
+}
+
+impl Plugins for PythonPlugins {
+    fn provides(&self, kind: PluginKind, name: &str, native: bool) -> Result<bool, Error> {
+        if native && !self.modules.has_plugins() {
+            return Ok(false);
+        }
+        Ok(self.find(kind, name, native)?.is_some())
+    }
+
+    fn call(&self, kind: PluginKind, name: &str, arguments: &[Value]) -> Result<Value, Error> {
+        let Some(plugin) = self.find(kind, name, false)? else {
+            return Err(Error::filter(format!("There is no {} '{name}'.", kind.word())));
+        };
+        let mut named = Map::new();
+        let mut positional = Vec::new();
+        for argument in arguments {
+            match Kwargs::try_from(argument.clone()) {
+                Ok(kwargs) if argument.is_kwargs() => {
+                    for name in kwargs.args() {
+                        let value: Value = kwargs.peek(name).unwrap_or_default();
+                        named.insert(name.to_owned(), packed(&value));
+                    }
+                }
+                _ => positional.push(packed(argument)),
+            }
+        }
+        let request = json!({
+            "do": "call", "kind": kind.word(), "path": plugin.path, "name": plugin.name,
+            "arguments": positional, "named": named,
+        });
+        let answer = self.request(&request, &mut no_questions);
+        answer.map(|value| unpacked(&value)).map_err(|refusal| refused(kind, name, &plugin, &refusal))
+    }
+
+    fn lookup(
+        &self,
+        context: &Context,
+        name: &str,
+        terms: &[Value],
+        options: &LookupOptions,
+    ) -> Result<Vec<Value>, Error> {
+        let kind = PluginKind::Lookup;
+        let Some(plugin) = self.find(kind, name, false)? else {
+            return Err(Error::lookup(format!("There is no lookup '{name}'.")));
+        };
+        let named: Map<String, Json> = options.iter().map(|(name, value)| (name.clone(), packed(value))).collect();
+        let request = json!({
+            "do": "lookup", "path": plugin.path, "name": plugin.name,
+            "terms": terms.iter().map(packed).collect::<Vec<_>>(), "named": named,
+        });
+        let answer = self.request(&request, &mut |question| answer_to(question, context));
+        let answer = answer.map_err(|refusal| refused(kind, name, &plugin, &refusal))?;
+        Ok(answer.as_array().into_iter().flatten().map(unpacked).collect())
+    }
+}
+
+/// What a lookup wants to know of the host it is for.
+fn answer_to(question: &Json, context: &Context) -> Result<Json, String> {
+    if let Some(name) = question.get("variable").and_then(Json::as_str) {
+        // A variable that cannot be evaluated is one that a lookup does not see.
+        let value = context.variable(name).ok().flatten();
+        return Ok(value.map(|value| packed(&value)).into_iter().collect());
+    }
+    if let Some(text) = question.get("template").and_then(Json::as_str) {
+        let node = windlass_yaml::Node::string(text, windlass_yaml::Span::none());
+        return context.render(&node).map(|value| packed(&value)).map_err(|error| error.to_string());
+    }
+    Ok(context.names().iter().map(|name| Json::from(&**name)).collect())
+}
