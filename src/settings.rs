@@ -119,6 +119,8 @@ pub struct Settings {
     pub duplicate_keys: windlass_yaml::DuplicateKeys,
     /// Which line of Ansible's behaviour.
     pub compat: windlass_template::Compat,
+    /// Send tasks and items ahead of the answers to earlier ones, where they do not depend on them.
+    pub stream: bool,
     /// The stdout callback's name.
     pub stdout_callback: String,
     /// `json` or `yaml` for results.
@@ -221,6 +223,7 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("max_diff_size", &[Entry("defaults", "max_diff_size", &["ANSIBLE_MAX_DIFF_SIZE"])]),
     ("duplicate_keys", &[Entry("defaults", "duplicate_dict_key", &["ANSIBLE_DUPLICATE_YAML_DICT_KEY"])]),
     ("compat", &[Entry("windlass", "compat", &["WINDLASS_COMPAT"])]),
+    ("stream", &[Entry("windlass", "stream", &["WINDLASS_STREAM"])]),
     ("stdout_callback", &[Entry("defaults", "stdout_callback", &["ANSIBLE_STDOUT_CALLBACK"])]),
     ("result_format", &[Entry("defaults", "callback_result_format", &["ANSIBLE_CALLBACK_RESULT_FORMAT"])]),
     ("nocolor", &[Entry("defaults", "nocolor", &["ANSIBLE_NOCOLOR", "NO_COLOR"])]),
@@ -522,6 +525,7 @@ impl Settings {
                 Some("2.18") => windlass_template::Compat::V2_18,
                 Some(other) => return Err(Error::usage(format!("compat must be 2.18 or 2.19, not '{other}'"))),
             },
+            stream: config.bool("stream").unwrap_or(true),
             stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
             result_format: config.get("result_format").unwrap_or_else(|| "json".to_owned()),
             color: config.bool("force_color").unwrap_or(false) || (interactive && config.get("nocolor").is_none()),

@@ -52,6 +52,7 @@ fn call(module: &str, args: Value) -> Call<Value> {
         contents: Vec::new(),
         stream: true,
         detached: None,
+        turn: None,
     })
 }
 

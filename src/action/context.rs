@@ -12,7 +12,7 @@ use crate::executor::{Call, Pool, Received, Source, TaskEvent};
 use crate::foreign::Modules;
 use crate::output::{Event, Secrets};
 use crate::playbook::{Files, Task};
-use crate::strategy::TaskResult;
+use crate::strategy::{Ahead, TaskResult};
 use crate::vars::{ConnectionVariables, World};
 
 /// Why an action has no ordinary result.
@@ -111,6 +111,8 @@ pub struct ActionContext {
     pub events: mpsc::UnboundedSender<Event>,
     /// What must never be shown.
     pub secrets: Secrets,
+    /// The task is done before earlier ones have answered.
+    pub ahead: Option<Arc<Ahead>>,
 }
 
 /// A file of the controller on its way to a host.
@@ -237,6 +239,14 @@ impl ActionContext {
     ) -> Result<(TaskResult, Option<Received>), Failure> {
         let (descriptions, sources): (Vec<_>, Vec<_>) =
             contents.into_iter().map(|content| (content.description, content.source)).unzip();
+        let ahead = self.ahead.as_ref().filter(|ahead| !ahead.has_left());
+        let turn = match ahead {
+            None => None,
+            Some(ahead) => match ahead.admit(&self.connection, &self.pool) {
+                None => return Err("it has to wait for what is under way".into()),
+                turn => turn,
+            },
+        };
         let request = Request {
             id: 0,
             module: name.to_owned(),
@@ -249,6 +259,7 @@ impl ActionContext {
             contents: descriptions,
             stream: !self.no_log,
             detached,
+            turn,
         };
         let target = Arc::new(self.connection.target.clone());
         let (sender, mut receiver) = mpsc::channel::<TaskEvent>(64);
@@ -261,10 +272,14 @@ impl ActionContext {
                 };
             }
         });
-        let answer =
-            self.pool.run(&target, Call { request, sources, receive_into: folder, events: Some(sender) }).await;
+        let sent = ahead.map(|ahead| ahead.sent());
+        let call = Call { request, sources, receive_into: folder, events: Some(sender), sent };
+        let answer = self.pool.run(&target, call).await;
         // All events of a task come before its result.
         let _ = forward.await;
+        if let (Err(crate::executor::Error::NotRun), Some(ahead)) = (&answer, ahead) {
+            ahead.refuse();
+        }
         let completed = answer?;
         Ok((TaskResult::from_value(&completed.result), completed.received))
     }

@@ -80,6 +80,12 @@ pub fn started(mut result: TaskResult, compat: windlass_template::Compat) -> Tas
     result
 }
 
+/// Whether an action is one request and nothing else, so that others may be sent behind it.
+pub fn is_one_request(action: &str) -> bool {
+    ["copy", "script", "template", "unarchive"].contains(&action)
+        || (!ENGINE.contains(&action) && !ACTIONS.iter().any(|(name, _)| *name == action))
+}
+
 /// Runs the action of a task for one item on one host.
 pub fn run(context: &ActionContext) -> ActionFuture<'_> {
     let action = ACTIONS.iter().find(|(name, _)| *name == context.action);

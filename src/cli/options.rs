@@ -114,6 +114,9 @@ pub(super) struct RunOptions {
     /// Search modules in these folders first (separated by colons)
     #[arg(short = 'M', long, value_name = "PATH")]
     module_path: Vec<String>,
+    /// Wait for each answer before anything else is sent
+    #[arg(long)]
+    no_stream: bool,
     /// Follow this line of Ansible's behaviour: 2.18 or 2.19
     #[arg(long, value_name = "LINE")]
     compat: Option<String>,
@@ -224,6 +227,7 @@ impl RunOptions {
         }
         settings.check |= self.check;
         settings.diff |= self.diff;
+        settings.stream &= !self.no_stream;
         settings.verbosity = settings.verbosity.max(self.verbose);
         let folders = self.module_path.iter().flat_map(|text| text.split(':')).filter(|folder| !folder.is_empty());
         settings.module_path.extend(folders.map(|folder| crate::vars::absolute(&crate::settings::expand_home(folder))));

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use windlass_protocol::{Delivery, Event, Reply, Request, Stream, ToExecutor};
 
@@ -33,12 +33,14 @@ pub struct Call<V> {
     pub receive_into: Option<PathBuf>,
     /// Takes what happens meanwhile. If it is slow, the host is slowed down.
     pub events: Option<mpsc::Sender<TaskEvent>>,
+    /// Becomes true once the request is on its way, for requests with a turn: the next one may follow.
+    pub sent: Option<watch::Sender<bool>>,
 }
 
 impl<V> Call<V> {
     /// A request with nothing else.
     pub fn new(request: Request<V>) -> Self {
-        Self { request, sources: Vec::new(), receive_into: None, events: None }
+        Self { request, sources: Vec::new(), receive_into: None, events: None, sent: None }
     }
 }
 
@@ -104,10 +106,15 @@ where
     let mut running = Running { live: live.clone(), id, done: false };
     let departed = Arc::new(AtomicBool::new(false));
     add(&live.counters.requests, 1);
-    add(&live.counters.round_trips, 1);
+    if call.request.turn.is_none() {
+        add(&live.counters.round_trips, 1);
+    }
     let message = ToExecutor::Run(call.request);
     live.send(&message, &blob, Some(departed.clone())).await?;
     drop(blob);
+    if let Some(sent) = &call.sent {
+        sent.send_replace(true);
+    }
     let ToExecutor::Run(request) = message else { return Err(Broken::Lost(live.closed_reason())) };
     call.request = request;
 
@@ -132,7 +139,10 @@ where
     match outcome {
         Ok(completed) => Ok(completed),
         Err(Ended::Error(error)) => Err(Broken::Error(error)),
-        Err(Ended::Lost) if departed.load(Ordering::Acquire) => Err(Broken::Lost(live.closed_reason())),
+        // What has a turn was followed by others already, which would overtake it if it was sent again.
+        Err(Ended::Lost) if call.request.turn.is_some() || departed.load(Ordering::Acquire) => {
+            Err(Broken::Lost(live.closed_reason()))
+        }
         Err(Ended::Lost) => Err(Broken::NotSent(Box::new(call), live.closed_reason())),
     }
 }
@@ -175,12 +185,16 @@ where
                 if !blob.is_empty() {
                     receive(call, &mut received, &blob)?;
                 }
+                if let Some(user) = &call.request.become_user {
+                    live.has_answered(user);
+                }
                 return Ok(Completed { result, received });
             }
             Reply::Event { event, .. } => match event {
                 Event::Output { stream } => tell(call, TaskEvent::Output { stream, bytes: blob }).await,
                 Event::Warning { message } => tell(call, TaskEvent::Warning(message)).await,
                 Event::FileData => receive(call, &mut received, &blob)?,
+                Event::NotRun => return Err(Error::NotRun.into()),
                 Event::BecomeFailed { message } => return Err(Error::Become { message }.into()),
                 Event::NeedContent { content } => {
                     let source = call.sources.get(content).cloned().ok_or_else(|| Error::Controller {

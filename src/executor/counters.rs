@@ -9,7 +9,7 @@ pub struct Statistics {
     pub uploads: u64,
     /// Requests sent.
     pub requests: u64,
-    /// Times an answer of a host was waited for: a request, a content it asked for.
+    /// Times an answer of a host was waited for: a request, a content it asked for. What is sent ahead of other answers adds none.
     pub round_trips: u64,
     /// Bytes of frames and executors sent.
     pub sent: u64,

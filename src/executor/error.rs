@@ -17,6 +17,9 @@ pub enum Error {
         /// Whether the host was restarted meanwhile, if that could be found out.
         rebooted: Option<bool>,
     },
+    /// A request before this one in its sequence has failed; nothing was run.
+    #[error("a task before this one has failed")]
+    NotRun,
     /// The other user's executor could not be started; nothing was run.
     #[error("{message}")]
     Become {

@@ -1,6 +1,6 @@
 //! A running executor: one task writes frames, one reads them and hands each to the request it belongs to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
-use windlass_protocol::{FrameDecoder, Hello, Reply, ToExecutor, encode};
+use windlass_protocol::{Become, FrameDecoder, Hello, Reply, ToExecutor, encode};
 
 use super::Error;
 use super::counters::{Counters, add};
@@ -39,6 +39,8 @@ pub(super) struct Live<V> {
     ended: watch::Receiver<bool>,
     tasks: [AbortHandle; 2],
     wire_counted: AtomicBool,
+    /// The users whose executors have been started.
+    users: Mutex<HashSet<Become>>,
 }
 
 /// Where frames of running requests go; once the executor is gone, why.
@@ -85,12 +87,27 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
             ended,
             tasks: [writer_abort, reader.abort_handle()],
             wire_counted: AtomicBool::new(false),
+            users: Mutex::default(),
         }
     }
 
     /// The executor or the connection to it is gone.
     pub(super) fn is_closed(&self) -> bool {
         *self.ended.borrow() || self.connection.is_closed()
+    }
+
+    /// Notes that this user's executor is there.
+    pub(super) fn has_answered(&self, user: &Become) {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if !users.contains(user) {
+            users.insert(user.clone());
+        }
+    }
+
+    /// Whether a request as this user goes its way without anything having to be started.
+    pub(super) fn is_ready(&self, user: Option<&Become>) -> bool {
+        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        !self.is_closed() && user.is_none_or(|user| users.contains(user))
     }
 
     /// Makes room for the answers of a new request.

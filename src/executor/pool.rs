@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use windlass_protocol::Hello;
+use windlass_protocol::{Become, Hello};
 use windlass_ssh::Connector;
 
 use super::call::{self, Broken};
@@ -120,6 +120,12 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 Err(Broken::Lost(reason)) => return Err(self.lost(target, &slot, &live, &reason).await),
             }
         }
+    }
+
+    /// Whether a request to this target, as this user, goes its way without anything having to be started for it.
+    pub fn is_ready(&self, target: &Arc<Target>, user: Option<&Become>) -> bool {
+        let slot = self.slot(target);
+        slot.state.try_lock().is_ok_and(|state| state.live.as_ref().is_some_and(|live| live.is_ready(user)))
     }
 
     /// Runs a bare command on a target, without an executor.

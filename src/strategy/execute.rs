@@ -7,7 +7,8 @@ use tokio::sync::{Semaphore, mpsc};
 use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::Node;
 
-use super::item::{ItemOutcome, censored};
+use super::item::censored;
+use super::items::Items;
 use super::label;
 use super::result::TaskResult;
 use crate::action::Failure;
@@ -67,12 +68,12 @@ pub(super) struct TaskOnHost {
 pub(super) struct Loop {
     pub(super) items: Vec<Value>,
     pub(super) loop_var: Arc<str>,
-    index_var: Option<Arc<str>>,
+    pub(super) index_var: Option<Arc<str>>,
     extended: bool,
     /// Whether `ansible_loop` has all items.
     all_items: bool,
-    pause: f64,
-    break_when: Vec<Node>,
+    pub(super) pause: f64,
+    pub(super) break_when: Vec<Node>,
 }
 
 impl TaskOnHost {
@@ -115,7 +116,7 @@ impl TaskOnHost {
                 _ => (failure.into_result(), None, false),
             },
             Ok(None) => {
-                let outcome = self.item(&context).await;
+                let outcome = self.item(&context, None).await;
                 parts.push((outcome.result.clone(), outcome.delegate.clone()));
                 if outcome.result.changed() {
                     self.notified(&outcome.context, &mut notify);
@@ -123,7 +124,9 @@ impl TaskOnHost {
                 (outcome.result, outcome.delegate, false)
             }
             Ok(Some(opened)) => {
-                let result = self.all_items(&context, &opened, &mut parts, &mut notify).await;
+                let mut items = Items::new(&self, &context, &opened);
+                let result = items.run().await;
+                (parts, notify) = items.into_parts();
                 let delegate = parts.first().and_then(|(_, delegate)| delegate.clone());
                 (result, delegate, true)
             }
@@ -143,79 +146,8 @@ impl TaskOnHost {
         HostOutcome { host: Arc::clone(&self.host), result, ignored, parts, notify, delegate_facts, action }
     }
 
-    async fn all_items(
-        &self,
-        context: &Context,
-        opened: &Loop,
-        parts: &mut Vec<(TaskResult, Option<String>)>,
-        notify: &mut Vec<String>,
-    ) -> TaskResult {
-        if opened.items.is_empty() {
-            return TaskResult::ok(false)
-                .with("skipped", true)
-                .with("skipped_reason", "No items in the list")
-                .with("results", Value::from(Vec::<Value>::new()));
-        }
-        if !matches!(context.variable(&opened.loop_var), Ok(None)) {
-            self.shared.warn(format!(
-                "The loop variable '{}' is already in use ({}). Give the loop another one with `loop_control: {{loop_var: ...}}`.",
-                opened.loop_var, self.task.span
-            ));
-        }
-        let mut results = Vec::new();
-        // What earlier items set is seen by later ones.
-        let mut seen: IndexMap<Arc<str>, Variable> = IndexMap::new();
-        for index in 0..opened.items.len() {
-            let mut vars = seen.clone();
-            vars.extend(opened.variables(index));
-            let item_context = context.with(vars);
-            let ItemOutcome { mut result, delegate, context: item_context } = self.item(&item_context).await;
-            let item = opened.items.get(index).cloned().unwrap_or_default();
-            result.set(&opened.loop_var, item.clone());
-            result.set("ansible_loop_var", &*opened.loop_var);
-            if let Some(name) = &opened.index_var {
-                result.set(name, index);
-                result.set("ansible_index_var", &**name);
-            }
-            if self.task.short_action() == "set_fact"
-                && let Some(facts) = result.get("ansible_facts")
-            {
-                for key in facts.try_iter().into_iter().flatten() {
-                    if let (Some(name), Ok(value)) = (key.as_str(), facts.get_item(&key)) {
-                        seen.insert(name.into(), Variable::Data(value));
-                    }
-                }
-            }
-            if let Some(name) = &self.task.register {
-                seen.insert(Arc::clone(name), Variable::Data(result.to_value()));
-            }
-            // An item that did not change notifies too, if another one has changed.
-            if !result.is_skipped() {
-                self.notified(&item_context, notify);
-            }
-            let no_log = self.no_log(&item_context).unwrap_or(true);
-            let label = self.item_label(&item_context, &item, no_log);
-            let ignored = self
-                .task
-                .keyword("ignore_errors")
-                .and_then(|node| given(&item_context, node).ok()?)
-                .is_some_and(|value| truth(&value));
-            self.send_result(&result, delegate.as_deref(), Some(label), false, ignored, no_log);
-            let lost = result.is_unreachable() || self.breaks_off(opened, &item_context, &result);
-            results.push(result.to_value());
-            parts.push((result, delegate));
-            if lost {
-                break;
-            }
-            if opened.pause > 0.0 && index + 1 < opened.items.len() {
-                tokio::time::sleep(std::time::Duration::from_secs_f64(opened.pause)).await;
-            }
-        }
-        summary(parts, results)
-    }
-
     /// Whether `break_when` of the loop holds now.
-    fn breaks_off(&self, opened: &Loop, context: &Context, result: &TaskResult) -> bool {
+    pub(super) fn breaks_off(&self, opened: &Loop, context: &Context, result: &TaskResult) -> bool {
         if opened.break_when.is_empty() {
             return false;
         }
@@ -284,7 +216,7 @@ impl TaskOnHost {
         Ok(items.into_iter().map(list).collect())
     }
 
-    fn item_label(&self, context: &Context, item: &Value, no_log: bool) -> String {
+    pub(super) fn item_label(&self, context: &Context, item: &Value, no_log: bool) -> String {
         if no_log {
             return "(censored due to no_log)".to_owned();
         }
@@ -297,7 +229,7 @@ impl TaskOnHost {
     }
 
     /// Adds the names in `notify`, of the task and of the blocks around it.
-    fn notified(&self, context: &Context, names: &mut Vec<String>) {
+    pub(super) fn notified(&self, context: &Context, names: &mut Vec<String>) {
         let around = self.task.frame.chain().map(|frame| &frame.keywords);
         for keywords in std::iter::once(&self.task.keywords).chain(around) {
             for node in keywords.list("notify") {
@@ -332,7 +264,7 @@ impl TaskOnHost {
         self.send_result(result, None, None, false, ignored, false);
     }
 
-    fn send_result(
+    pub(super) fn send_result(
         &self,
         result: &TaskResult,
         delegate: Option<&str>,
@@ -416,34 +348,6 @@ impl TaskOnHost {
         }
         Some(text)
     }
-}
-
-/// The result of a whole loop.
-fn summary(parts: &[(TaskResult, Option<String>)], results: Vec<Value>) -> TaskResult {
-    let any = |test: fn(&TaskResult) -> bool| parts.iter().any(|(result, _)| test(result));
-    let mut result = TaskResult::new();
-    result.set("results", results.into_iter().collect::<Value>());
-    result.set("changed", any(TaskResult::changed));
-    if any(TaskResult::is_unreachable) {
-        result.set("unreachable", true);
-        let message = parts
-            .iter()
-            .find(|(part, _)| part.is_unreachable())
-            .and_then(|(part, _)| part.text("msg").map(str::to_owned));
-        result.set("msg", message.unwrap_or_else(|| "One or more items could not reach the host".to_owned()));
-        return result;
-    }
-    if parts.iter().all(|(part, _)| part.is_skipped()) {
-        result.set("skipped", true);
-        result.set("msg", "All items skipped");
-    } else if any(TaskResult::failed) {
-        result.set("failed", true);
-        result.set("msg", "One or more items failed");
-    } else {
-        result.set("failed", false);
-        result.set("msg", "All items completed");
-    }
-    result
 }
 
 impl Loop {

@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use windlass_template::{Context, ErrorKind, Value, Variable};
 use windlass_yaml::{Mapping, Node};
 
+use super::ahead::Ahead;
 use super::execute::{Shared, TaskOnHost};
 use super::result::TaskResult;
 use crate::action::{self, ActionContext, Failure};
@@ -33,9 +34,9 @@ pub(super) struct ItemOutcome {
 
 impl TaskOnHost {
     /// Runs one item (or the whole task, if it does not loop).
-    pub(super) async fn item(&self, context: &Context) -> ItemOutcome {
+    pub(super) async fn item(&self, context: &Context, ahead: Option<&Arc<Ahead>>) -> ItemOutcome {
         let mut delegate = None;
-        let mut result = match self.prepare_and_run(context, &mut delegate).await {
+        let mut result = match self.prepare_and_run(context, &mut delegate, ahead).await {
             Ok(result) => result,
             Err(failure) => failure.into_result(),
         };
@@ -74,7 +75,12 @@ impl TaskOnHost {
         }
     }
 
-    async fn prepare_and_run(&self, context: &Context, delegate: &mut Option<String>) -> Result<TaskResult, Failure> {
+    async fn prepare_and_run(
+        &self,
+        context: &Context,
+        delegate: &mut Option<String>,
+        ahead: Option<&Arc<Ahead>>,
+    ) -> Result<TaskResult, Failure> {
         if let Some(skipped) = self.condition(context)? {
             return Ok(skipped);
         }
@@ -141,6 +147,7 @@ impl TaskOnHost {
             pool: Arc::clone(&self.shared.pool),
             events: self.events.clone(),
             secrets: self.shared.secrets.clone(),
+            ahead: ahead.cloned(),
         };
         let poll = own("poll")?.unwrap_or(settings.poll_interval);
         self.attempts(context, &action, own("retries")?, poll).await

@@ -1,10 +1,12 @@
 //! Carrying a play out: which hosts do which task next, and what follows from the results.
 
+mod ahead;
 mod batch;
 mod execute;
 mod handlers;
 mod include;
 mod item;
+mod items;
 mod job;
 mod label;
 mod meta;
@@ -14,6 +16,7 @@ mod result;
 mod run;
 mod unknown;
 
+pub use ahead::Ahead;
 pub use execute::{HostOutcome, Shared};
 pub use item::CONDITION_FALSE;
 pub use result::TaskResult;

@@ -61,6 +61,9 @@ pub struct Request<V> {
     /// Run on after an answer that only says where the result will be (`async`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detached: Option<Detached>,
+    /// Its turn among the requests that are sent ahead, without waiting for each other's answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
 }
 
 /// A run that outlives its answer, the connection and the executor that started it.
@@ -72,6 +75,15 @@ pub struct Detached {
     pub directory: String,
     /// Seconds after which the job is stopped and failed.
     pub limit: u64,
+}
+
+/// Requests with a turn run one after the other, in the order they came.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Turn {
+    /// Which requests belong together.
+    pub sequence: u64,
+    /// Not to be run once one of the same sequence has failed; the answer is [`Event::NotRun`].
+    pub after_success: bool,
 }
 
 /// How another user's executor is started. The password is only ever written to the prompt, never into argv or the environment.
@@ -172,6 +184,8 @@ pub enum Event {
         /// A whole sentence.
         message: String,
     },
+    /// A request before this one in its sequence has failed, so it was not run.
+    NotRun,
     /// The user's executor could not be started (`become`): nothing was run.
     BecomeFailed {
         /// A whole sentence.

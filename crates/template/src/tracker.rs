@@ -46,6 +46,16 @@ pub(crate) fn depends_on(dependencies: &Dependencies) {
     });
 }
 
+/// Does something, and tells which variables it read.
+pub fn reading<T>(work: impl FnOnce() -> T) -> (T, Arc<HashSet<Arc<str>>>) {
+    collect(work)
+}
+
+/// Whether what is being done within [`reading`] has read one of these variables so far.
+pub fn has_read(names: &HashSet<Arc<str>>) -> bool {
+    FRAMES.with_borrow(|frames| frames.last().is_some_and(|frame| !frame.dependencies.is_disjoint(names)))
+}
+
 /// Does something and collects what it depends on.
 pub(crate) fn collect<T>(work: impl FnOnce() -> T) -> (T, Arc<Dependencies>) {
     within(None, work)

@@ -63,6 +63,13 @@ impl Users {
         let relay = Arc::new(Relay::default());
         let id = request.id;
         session.enter(id, Route::There(Arc::clone(&relay)));
+        // A request with a turn must not be overtaken on its way.
+        if request.turn.is_some()
+            && let Slot::Running(elevated) = &*lock(&slot)
+            && elevated.alive()
+        {
+            return relay.begin(session, elevated, request, &blob);
+        }
         let (session_of_thread, word) = (Arc::clone(session), self.word.clone());
         let pass_on = move || {
             let session = session_of_thread;

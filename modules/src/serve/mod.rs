@@ -4,6 +4,7 @@
 
 mod detached;
 mod job;
+mod sequence;
 mod session;
 
 use std::{

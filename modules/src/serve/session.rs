@@ -12,6 +12,7 @@ use windlass_protocol::{Event, Reply, Request, ToExecutor, encode};
 use super::{
     detached,
     job::{self, Job},
+    sequence::{Sequence, Waiting},
 };
 use crate::{
     become_user::{Relay, Users},
@@ -29,6 +30,7 @@ pub(crate) struct Session {
     word: String,
     /// Modules that were sent, for all requests.
     pub(super) store: Arc<Store>,
+    sequence: Sequence,
 }
 
 /// Where a request runs.
@@ -53,6 +55,7 @@ impl Session {
             users: Users::new(word),
             word: word.to_owned(),
             store: Arc::default(),
+            sequence: Sequence::default(),
         }
     }
 
@@ -84,7 +87,10 @@ impl Session {
         }
         let (job, signals) = Job::new(&request, blob);
         self.enter(id, Route::Here(Arc::clone(&job)));
-        job::start(Arc::clone(self), job, signals, request);
+        match request.turn {
+            Some(turn) => self.sequence.push(self, Waiting { job, signals, request, turn }),
+            None => job::start(Arc::clone(self), job, signals, request),
+        }
     }
 
     fn route(&self, id: u64) -> Option<Route> {

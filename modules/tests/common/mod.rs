@@ -83,6 +83,7 @@ pub(crate) fn request(id: u64, module: &str, args: Value) -> Request<Value> {
         contents: Vec::<Content>::new(),
         stream: false,
         detached: None,
+        turn: None,
     }
 }
 

@@ -1,0 +1,77 @@
+//! Requests that were sent ahead: one thread runs them, one after the other, in the order they came.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+};
+
+use serde_json::Value;
+use windlass_protocol::{Event, Request, Turn};
+
+use super::{
+    job::{self, Job, Signal},
+    session::{Session, failed, lock},
+};
+
+/// A request that waits for its turn.
+pub(super) struct Waiting {
+    pub(super) job: Arc<Job>,
+    pub(super) signals: Receiver<Signal>,
+    pub(super) request: Request<Value>,
+    pub(super) turn: Turn,
+}
+
+/// The way to the thread that runs them, which is started for the first.
+#[derive(Default)]
+pub(super) struct Sequence(Mutex<Option<Sender<Waiting>>>);
+
+impl Sequence {
+    /// Lines a request up.
+    pub(super) fn push(&self, session: &Arc<Session>, waiting: Waiting) {
+        let id = waiting.request.id;
+        let mut line = lock(&self.0);
+        if line.is_none() {
+            let (sender, receiver) = channel();
+            let session = Arc::clone(session);
+            let started = thread::Builder::new().name("sequence".into()).spawn(move || run(&session, &receiver));
+            *line = started.is_ok().then_some(sender);
+        }
+        let sent = line.as_ref().is_some_and(|line| line.send(waiting).is_ok());
+        drop(line);
+        if !sent {
+            session.done(id, failed("The executor could not start a thread for tasks that are sent ahead."), &[]);
+        }
+    }
+}
+
+fn run(session: &Arc<Session>, line: &Receiver<Waiting>) {
+    let mut broken = None;
+    while let Ok(Waiting { job, signals, request, turn }) = line.recv() {
+        let id = request.id;
+        if turn.after_success && broken == Some(turn.sequence) {
+            session.event(id, Event::NotRun, &[]);
+            session.done(id, failed("A task before this one has failed."), &[]);
+            continue;
+        }
+        if let Ok(Signal::Cancel) = signals.try_recv() {
+            session.done(id, failed(format!("The {} action was cancelled.", request.module)), &[]);
+            continue;
+        }
+        let result = job::outcome(session, &job, &signals, request);
+        if is_failure(&result) {
+            broken = Some(turn.sequence);
+        }
+        session.done(id, result, &[]);
+    }
+}
+
+/// Whether the controller will take this result for a failure, unless the task says otherwise.
+fn is_failure(result: &Value) -> bool {
+    match result.get("failed") {
+        Some(failed) => failed.as_bool() != Some(false),
+        None => result.get("rc").and_then(Value::as_i64).is_some_and(|rc| rc != 0),
+    }
+}

@@ -1,0 +1,231 @@
+//! The items of a loop: one after the other, or sent ahead where they do not depend on one another.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesOrdered;
+use indexmap::IndexMap;
+use windlass_template::{Context, Value, Variable};
+
+use super::ahead::{Ahead, Lane};
+use super::execute::{Loop, TaskOnHost};
+use super::item::ItemOutcome;
+use super::result::TaskResult;
+use crate::action;
+use crate::vars::{given, truth};
+
+/// How many items may be under way at once.
+const WINDOW: usize = 32;
+
+/// A loop while it runs.
+pub(super) struct Items<'a> {
+    task: &'a TaskOnHost,
+    context: &'a Context,
+    opened: &'a Loop,
+    /// What earlier items set is seen by later ones.
+    seen: IndexMap<Arc<str>, Variable>,
+    results: Vec<Value>,
+    parts: Vec<(TaskResult, Option<String>)>,
+    notify: Vec<String>,
+}
+
+impl<'a> Items<'a> {
+    pub(super) fn new(task: &'a TaskOnHost, context: &'a Context, opened: &'a Loop) -> Items<'a> {
+        Items {
+            task,
+            context,
+            opened,
+            seen: IndexMap::new(),
+            results: Vec::new(),
+            parts: Vec::new(),
+            notify: Vec::new(),
+        }
+    }
+
+    /// The results of the items with the host each was done on, and the handlers to notify.
+    pub(super) fn into_parts(self) -> (Vec<(TaskResult, Option<String>)>, Vec<String>) {
+        (self.parts, self.notify)
+    }
+
+    /// Runs all items; the result of the whole loop.
+    pub(super) async fn run(&mut self) -> TaskResult {
+        let opened = self.opened;
+        if opened.items.is_empty() {
+            return TaskResult::ok(false)
+                .with("skipped", true)
+                .with("skipped_reason", "No items in the list")
+                .with("results", Value::from(Vec::<Value>::new()));
+        }
+        if !matches!(self.context.variable(&opened.loop_var), Ok(None)) {
+            self.task.shared.warn(format!(
+                "The loop variable '{}' is already in use ({}). Give the loop another one with `loop_control: {{loop_var: ...}}`.",
+                opened.loop_var, self.task.task.span
+            ));
+        }
+        let mut go_ahead = self.may_go_ahead();
+        let mut index = 0;
+        while index < opened.items.len() {
+            // The first item makes the connection.
+            if go_ahead && index > 0 {
+                let before = index;
+                let goes_on;
+                (index, goes_on) = self.send_ahead(index).await;
+                if !goes_on {
+                    break;
+                }
+                // Items that wait for each other are not prepared twice.
+                go_ahead = index > before + 1;
+                continue;
+            }
+            let context = self.context_of(index);
+            let outcome = self.task.item(&context, None).await;
+            if !self.finish(index, outcome) {
+                break;
+            }
+            index += 1;
+            if opened.pause > 0.0 && index < opened.items.len() {
+                tokio::time::sleep(Duration::from_secs_f64(opened.pause)).await;
+            }
+        }
+        summary(&self.parts, std::mem::take(&mut self.results))
+    }
+
+    /// Whether nothing but what they read keeps items from being sent before earlier ones have answered.
+    fn may_go_ahead(&self) -> bool {
+        let task = &self.task.task;
+        let settings = &self.task.shared.run.settings;
+        let waits = ["until", "retries", "timeout", "delegate_to", "async", "debugger"];
+        settings.stream
+            && settings.task_timeout == 0
+            && self.opened.pause == 0.0
+            && self.opened.break_when.is_empty()
+            && action::is_one_request(task.short_action())
+            && !waits.iter().any(|name| task.keyword(name).is_some())
+    }
+
+    /// Sends items as long as they need not wait; the item that comes next, and whether the loop goes on.
+    async fn send_ahead(&mut self, from: usize) -> (usize, bool) {
+        let lane = Lane::new();
+        let task = self.task;
+        let register: HashSet<Arc<str>> = task.task.register.iter().cloned().collect();
+        let mut under_way = FuturesOrdered::new();
+        let mut departing: Option<Arc<Ahead>> = None;
+        let (mut next, mut done, mut refused) = (from, from, false);
+        loop {
+            if departing.is_none() && !refused && next < self.opened.items.len() && under_way.len() < WINDOW {
+                let pending = if under_way.is_empty() { HashSet::new() } else { register.clone() };
+                let ahead = lane.ahead(pending, false);
+                let context = self.context_of(next);
+                departing = Some(Arc::clone(&ahead));
+                under_way.push_back(async move { ahead.watch(task.item(&context, Some(&ahead))).await });
+                next += 1;
+            }
+            tokio::select! {
+                biased;
+                left = departed(departing.as_deref()), if departing.is_some() => {
+                    refused = !left;
+                    departing = None;
+                }
+                outcome = under_way.next() => match outcome {
+                    // Nothing was sent behind an item that has to wait.
+                    None | Some(None) => return (done, true),
+                    Some(Some(outcome)) => {
+                        let goes_on = self.finish(done, outcome);
+                        done += 1;
+                        if !goes_on {
+                            return (done, false);
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    fn context_of(&self, index: usize) -> Context {
+        let mut vars = self.seen.clone();
+        vars.extend(self.opened.variables(index));
+        self.context.with(vars)
+    }
+
+    /// Keeps and shows the result of an item; whether the loop goes on.
+    fn finish(&mut self, index: usize, outcome: ItemOutcome) -> bool {
+        let (task, opened) = (self.task, self.opened);
+        let ItemOutcome { mut result, delegate, context } = outcome;
+        let item = opened.items.get(index).cloned().unwrap_or_default();
+        result.set(&opened.loop_var, item.clone());
+        result.set("ansible_loop_var", &*opened.loop_var);
+        if let Some(name) = &opened.index_var {
+            result.set(name, index);
+            result.set("ansible_index_var", &**name);
+        }
+        if task.task.short_action() == "set_fact"
+            && let Some(facts) = result.get("ansible_facts")
+        {
+            for key in facts.try_iter().into_iter().flatten() {
+                if let (Some(name), Ok(value)) = (key.as_str(), facts.get_item(&key)) {
+                    self.seen.insert(name.into(), Variable::Data(value));
+                }
+            }
+        }
+        if let Some(name) = &task.task.register {
+            self.seen.insert(Arc::clone(name), Variable::Data(result.to_value()));
+        }
+        // An item that did not change notifies too, if another one has changed.
+        if !result.is_skipped() {
+            task.notified(&context, &mut self.notify);
+        }
+        let no_log = task.no_log(&context).unwrap_or(true);
+        let label = task.item_label(&context, &item, no_log);
+        let ignored = task
+            .task
+            .keyword("ignore_errors")
+            .and_then(|node| given(&context, node).ok()?)
+            .is_some_and(|value| truth(&value));
+        task.send_result(&result, delegate.as_deref(), Some(label), false, ignored, no_log);
+        let lost = result.is_unreachable() || task.breaks_off(opened, &context, &result);
+        self.results.push(result.to_value());
+        self.parts.push((result, delegate));
+        !lost
+    }
+}
+
+/// Waits until a request has left; false if it has to wait.
+async fn departed(ahead: Option<&Ahead>) -> bool {
+    match ahead {
+        None => true,
+        Some(ahead) => {
+            ahead.departed().await;
+            !ahead.is_refused()
+        }
+    }
+}
+
+/// The result of a whole loop.
+fn summary(parts: &[(TaskResult, Option<String>)], results: Vec<Value>) -> TaskResult {
+    let any = |test: fn(&TaskResult) -> bool| parts.iter().any(|(result, _)| test(result));
+    let mut result = TaskResult::new();
+    result.set("results", results.into_iter().collect::<Value>());
+    result.set("changed", any(TaskResult::changed));
+    if any(TaskResult::is_unreachable) {
+        result.set("unreachable", true);
+        let message = parts
+            .iter()
+            .find(|(part, _)| part.is_unreachable())
+            .and_then(|(part, _)| part.text("msg").map(str::to_owned));
+        result.set("msg", message.unwrap_or_else(|| "One or more items could not reach the host".to_owned()));
+        return result;
+    }
+    if parts.iter().all(|(part, _)| part.is_skipped()) {
+        result.set("skipped", true);
+        result.set("msg", "All items skipped");
+    } else if any(TaskResult::failed) {
+        result.set("failed", true);
+        result.set("msg", "One or more items failed");
+    } else {
+        result.set("failed", false);
+        result.set("msg", "All items completed");
+    }
+    result
+}
