@@ -16,7 +16,7 @@ help:
 	@echo 'make demo-down  remove the hosts'
 	@echo 'make test       everything: format, lints, tests, and a cluster end to end'
 	@echo 'make release    target/release/windlass'
-	@echo 'make bench      what a run costs, as a table'
+	@echo 'make bench      what a run costs, and how it compares with its peers, as tables'
 
 setup:
 	@tools/setup
@@ -48,5 +48,6 @@ unit:
 lab-test: build artifacts
 	tests/lab/run
 
-bench: build
-	benches/run
+bench: release artifacts
+	WINDLASS=target/release/windlass benches/run
+	benches/peers/run
