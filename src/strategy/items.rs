@@ -14,6 +14,7 @@ use super::execute::{Loop, TaskOnHost};
 use super::item::ItemOutcome;
 use super::result::TaskResult;
 use crate::action;
+use crate::foreign::Resolution;
 use crate::vars::{given, truth};
 
 /// How many items may be under way at once.
@@ -102,6 +103,7 @@ impl<'a> Items<'a> {
             && self.opened.pause == 0.0
             && self.opened.break_when.is_empty()
             && action::is_one_request(task.short_action())
+            && matches!(self.task.shared.loader.modules.resolve(&task.action, &task.collections()), Resolution::Native)
             && !waits.iter().any(|name| task.keyword(name).is_some())
     }
 
