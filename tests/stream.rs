@@ -1,6 +1,6 @@
 //! What is sent ahead of earlier answers comes to the same as if each answer had been waited for, over a real sshd.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "../crates/ssh/tests/support/mod.rs"]
 mod support;

@@ -101,7 +101,7 @@ pub enum Origin {
 }
 
 impl ForeignModule {
-    fn new(name: &str, path: PathBuf, origin: Origin) -> Resolution {
+    fn found(name: &str, path: PathBuf, origin: Origin) -> Resolution {
         let module = ForeignModule { name: name.to_owned(), path, origin, package: OnceLock::new() };
         Resolution::Foreign(Arc::new(module))
     }
@@ -297,13 +297,13 @@ impl Modules {
         let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).modules.clone();
         let set = self.options.library.iter().flat_map(|folder| with_subfolders(folder));
         let path = own.into_iter().chain(set).find_map(|folder| self.listings.find(&folder, name))?;
-        Some(ForeignModule::new(name.split('.').next().unwrap_or(name), path, Origin::Project))
+        Some(ForeignModule::found(name.split('.').next().unwrap_or(name), path, Origin::Project))
     }
 
     /// A module of ansible-core that has no native counterpart.
     fn core_module(&self, name: &str) -> Option<Resolution> {
         let path = self.listings.find(&self.ansible_core()?.modules(), name)?;
-        Some(ForeignModule::new(name, path, Origin::Core))
+        Some(ForeignModule::found(name, path, Origin::Core))
     }
 
     /// `namespace.collection.module`.
@@ -325,7 +325,7 @@ impl Modules {
             short = rest;
         }
         if let Some(path) = self.listings.find(&modules, short) {
-            return ForeignModule::new(short, path, Origin::Collection(full));
+            return ForeignModule::found(short, path, Origin::Collection(full));
         }
         match self.moved(&full, module) {
             Resolution::Unknown(None) => {
