@@ -14,6 +14,8 @@ pub enum Kind {
     Parse,
     /// A command line that cannot be followed.
     Usage,
+    /// The user has ended the run, and knows it.
+    Interrupted,
 }
 
 /// An error that ends a run.
@@ -40,6 +42,16 @@ impl Error {
     /// A command line that cannot be followed.
     pub fn usage(message: impl Into<String>) -> Error {
         Error { kind: Kind::Usage, message: message.into(), span: None, hint: None }
+    }
+
+    /// The end of a run that the user wants to end now.
+    pub fn interrupted() -> Error {
+        Error { kind: Kind::Interrupted, message: "User interrupted execution".to_owned(), span: None, hint: None }
+    }
+
+    /// Whether the user knows already.
+    pub fn is_interruption(&self) -> bool {
+        self.kind == Kind::Interrupted
     }
 
     /// With what to do about it.
@@ -77,6 +89,7 @@ impl Error {
             Kind::Generic => 1,
             Kind::Parse => 4,
             Kind::Usage => 5,
+            Kind::Interrupted => 99,
         }
     }
 

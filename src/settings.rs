@@ -65,10 +65,16 @@ pub struct Settings {
     pub poll_interval: u64,
     /// Where the files of jobs are on hosts.
     pub async_dir: String,
+    /// The user is asked before every task (`--step`).
+    pub step: bool,
+    /// `--start-at-task`.
+    pub start_at_task: Option<String>,
     /// The strategy of plays that name none.
     pub strategy: String,
     /// Whether the debugger is called for tasks that fail.
     pub task_debugger: bool,
+    /// Whether the debugger passes over failures that are ignored.
+    pub task_debugger_ignore_errors: bool,
     /// How often a connection is tried again.
     pub connection_retries: u32,
     /// `ssh_args` of ansible.cfg.
@@ -184,6 +190,10 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("async_dir", &[Entry("defaults", "async_dir", &["ANSIBLE_ASYNC_DIR"])]),
     ("strategy", &[Entry("defaults", "strategy", &["ANSIBLE_STRATEGY"])]),
     ("task_debugger", &[Entry("defaults", "enable_task_debugger", &["ANSIBLE_ENABLE_TASK_DEBUGGER"])]),
+    (
+        "task_debugger_ignore_errors",
+        &[Entry("defaults", "task_debugger_ignore_errors", &["ANSIBLE_TASK_DEBUGGER_IGNORE_ERRORS"])],
+    ),
     ("retries", &[Entry("ssh_connection", "retries", &["ANSIBLE_SSH_RETRIES"]), Entry("connection", "retries", &[])]),
     ("ssh_args", &[Entry("ssh_connection", "ssh_args", &["ANSIBLE_SSH_ARGS"])]),
     ("ssh_common_args", &[Entry("ssh_connection", "ssh_common_args", &["ANSIBLE_SSH_COMMON_ARGS"])]),
@@ -490,8 +500,11 @@ impl Settings {
             task_timeout: config.number("task_timeout")?.unwrap_or(0),
             poll_interval: config.number("poll_interval")?.unwrap_or(15),
             async_dir: config.get("async_dir").unwrap_or_else(|| "~/.ansible_async".to_owned()),
+            step: false,
+            start_at_task: None,
             strategy: config.get("strategy").unwrap_or_else(|| "linear".to_owned()),
             task_debugger: config.bool("task_debugger").unwrap_or(false),
+            task_debugger_ignore_errors: config.bool("task_debugger_ignore_errors").unwrap_or(true),
             connection_retries: config.number("retries")?.unwrap_or(2),
             ssh_args: config.get("ssh_args"),
             ssh_common_args: config.get("ssh_common_args"),

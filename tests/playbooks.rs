@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -64,6 +64,7 @@ fn difference(case: &Path) -> Option<String> {
             .env("SCRATCH", scratch.path())
             .env("ANSIBLE_FORKS", "1")
             .env("NO_COLOR", "1")
+            .stdin(fs::File::open(case.join("stdin")).map_or_else(|_| Stdio::null(), Stdio::from))
             .output()
             .unwrap();
         let stdout = String::from_utf8(output.stdout).unwrap();

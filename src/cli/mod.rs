@@ -96,7 +96,9 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            report(&error);
+            if !error.is_interruption() {
+                report(&error);
+            }
             ExitCode::from(error.exit_code())
         }
     }

@@ -41,6 +41,12 @@ pub(super) struct Arguments {
     /// Run notified handlers also on hosts that have failed
     #[arg(long)]
     force_handlers: bool,
+    /// Ask before every task
+    #[arg(long)]
+    step: bool,
+    /// Begin with the task of this name, which may be a pattern
+    #[arg(long, value_name = "NAME")]
+    start_at_task: Option<String>,
     /// Forget cached facts
     #[arg(long)]
     flush_cache: bool,
@@ -65,6 +71,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     arguments.connect.apply(&mut settings, &config)?;
     arguments.r#become.apply(&mut settings, &config)?;
     settings.force_handlers |= arguments.force_handlers;
+    settings.step = arguments.step;
+    settings.start_at_task.clone_from(&arguments.start_at_task);
     let words = |list: &[String]| {
         list.iter()
             .flat_map(|text| text.split(','))

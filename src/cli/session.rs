@@ -1,6 +1,6 @@
 //! What a verb that reaches hosts needs: settings, inventory, engine, connections, and someone who prints.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Semaphore, mpsc};
 use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions};
@@ -119,12 +119,21 @@ impl Session {
                     break;
                 }
                 output.event(&event);
+                if let Event::Prompt { shown, .. } = &event {
+                    let _ = shown.send(());
+                }
             }
         });
         let inventory = inventory(&settings, vault, &mut |sentence| {
             let _ = events.send(Event::Warning(sentence));
         })?;
         let forks = Arc::new(Semaphore::new(settings.forks));
+        let (sources, secrets_of_files, tell) = (settings.clone(), vault.clone(), events.clone());
+        let reload = Box::new(move || {
+            self::inventory(&sources, &secrets_of_files, &mut |sentence| {
+                let _ = tell.send(Event::Warning(sentence));
+            })
+        });
         let loader = Loader {
             files: Arc::clone(&files),
             engine: engine.clone(),
@@ -133,6 +142,7 @@ impl Session {
             collections_path,
             modules,
         };
+        let start_at = settings.start_at_task.clone();
         let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars });
         let world = Arc::new(World::new(Arc::clone(&run), Arc::new(inventory)));
         let shared = Arc::new(Shared {
@@ -143,6 +153,8 @@ impl Session {
             events,
             secrets,
             forks,
+            reload,
+            start_at: Mutex::new(start_at),
         });
         Ok(Session { shared, world, plugins, printer })
     }

@@ -148,6 +148,11 @@ impl Modules {
         }
     }
 
+    /// The project's files.
+    pub(super) fn files(&self) -> &Files {
+        &self.files
+    }
+
     /// Adds the `library/`, `module_utils/` and plugins of a playbook's or a role's folder.
     pub fn add_folder(&self, folder: &Path) {
         let folder = crate::vars::absolute(folder);

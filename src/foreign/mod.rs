@@ -5,6 +5,7 @@
 
 mod ansible_core;
 mod finder;
+mod groups;
 mod imports;
 mod listing;
 mod module_utils;

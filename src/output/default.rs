@@ -1,6 +1,6 @@
 //! The default callback: what `ansible-playbook` prints.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -29,8 +29,10 @@ struct Options {
 pub struct DefaultOutput {
     printer: Printer,
     options: Options,
-    /// The task's banner, until something of the task is shown.
-    banner: Option<String>,
+    /// The titles of tasks, which are shown before the first thing that is shown of them.
+    titles: HashMap<u64, String>,
+    /// The task whose title was shown last.
+    titled: Option<u64>,
     warned: HashSet<String>,
 }
 
@@ -44,14 +46,24 @@ impl DefaultOutput {
             diff_context: settings.diff_context,
             live,
         };
-        DefaultOutput { printer, options, banner: None, warned: HashSet::new() }
+        DefaultOutput { printer, options, titles: HashMap::new(), titled: None, warned: HashSet::new() }
     }
 
-    fn say(&mut self, text: &str, color: Color) {
-        if let Some(banner) = self.banner.take() {
-            self.printer.line(&banner, Color::Plain);
-        }
+    /// Shows something of a task, below its title.
+    fn say(&mut self, task: u64, text: &str, color: Color) {
+        self.title(task);
         self.printer.line(text, color);
+    }
+
+    /// Shows the title of a task, unless it is the last one shown.
+    fn title(&mut self, task: u64) {
+        if self.titled == Some(task) {
+            return;
+        }
+        if let Some(title) = self.titles.get(&task) {
+            self.printer.line(title, Color::Plain);
+            self.titled = Some(task);
+        }
     }
 
     fn result(&mut self, event: &ResultEvent) {
@@ -69,7 +81,7 @@ impl DefaultOutput {
                         Some(b'@') => Color::Cyan,
                         _ => Color::Plain,
                     };
-                    self.say(line, color);
+                    self.say(event.task, line, color);
                 }
             }
         }
@@ -81,7 +93,7 @@ impl DefaultOutput {
         if let Some(report) = &event.report
             && self.warned.insert(report.clone())
         {
-            self.say(&format!("[ERROR]: {}\n", report.trim_end()), Color::Red);
+            self.say(event.task, &format!("[ERROR]: {}\n", report.trim_end()), Color::Red);
         }
         if event.looped {
             return self.summary(event, &result);
@@ -98,16 +110,16 @@ impl DefaultOutput {
                 if self.is_shown(&result) {
                     line.push_str(&format!(" => {}", self.dump(&result, event)));
                 }
-                self.say(&line, color);
+                self.say(event.task, &line, color);
             }
             Status::Failed { ignored } => {
                 let line = match &event.item {
                     Some(label) => format!("failed: [{}] (item={label}) => {}", event.host, self.dump(&result, event)),
                     None => format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(&result, event)),
                 };
-                self.say(&line, Color::Red);
+                self.say(event.task, &line, Color::Red);
                 if ignored {
-                    self.say("...ignoring", Color::Cyan);
+                    self.say(event.task, "...ignoring", Color::Cyan);
                 }
             }
             Status::Skipped => {
@@ -120,14 +132,14 @@ impl DefaultOutput {
                     if self.options.verbosity > 0 {
                         line.push_str(&format!(" => {}", self.dump(&result, event)));
                     }
-                    self.say(&line, Color::Cyan);
+                    self.say(event.task, &line, Color::Cyan);
                 }
             }
             Status::Unreachable { ignored } => {
                 let line = format!("fatal: [{}]: UNREACHABLE! => {}", event.host, self.dump(&result, event));
-                self.say(&line, Color::BrightRed);
+                self.say(event.task, &line, Color::BrightRed);
                 if ignored {
-                    self.say("...ignoring", Color::Cyan);
+                    self.say(event.task, "...ignoring", Color::Cyan);
                 }
             }
         }
@@ -139,10 +151,14 @@ impl DefaultOutput {
             Status::Failed { ignored } => {
                 let any_item = result.get("results").and_then(Value::as_array).is_some_and(|items| !items.is_empty());
                 if !any_item {
-                    self.say(&format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(result, event)), Color::Red);
+                    self.say(
+                        event.task,
+                        &format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(result, event)),
+                        Color::Red,
+                    );
                 }
                 if ignored {
-                    self.say("...ignoring", Color::Cyan);
+                    self.say(event.task, "...ignoring", Color::Cyan);
                 }
             }
             Status::Skipped if self.options.skipped => {
@@ -150,7 +166,7 @@ impl DefaultOutput {
                 if self.options.verbosity > 0 {
                     line.push_str(&format!(" => {}", self.dump(result, event)));
                 }
-                self.say(&line, Color::Cyan);
+                self.say(event.task, &line, Color::Cyan);
             }
             _ => {}
         }
@@ -206,22 +222,23 @@ impl Output for DefaultOutput {
                 }
             }
             Event::PlayStart { name } => {
-                self.banner = None;
+                self.titles.clear();
+                self.titled = None;
                 let title = if name.is_empty() { "PLAY".to_owned() } else { format!("PLAY [{name}]") };
                 self.printer.line(&banner(&title), Color::Plain);
             }
             Event::NoHostsMatched => self.printer.line("skipping: no hosts matched", Color::Cyan),
             Event::NoHostsLeft => self.printer.line(&banner("NO MORE HOSTS LEFT"), Color::Plain),
-            Event::TaskStart { name, handler, path, .. } => {
+            Event::TaskStart { id, name, handler, path, lazy, .. } => {
                 let kind = if *handler { "RUNNING HANDLER" } else { "TASK" };
                 let mut text = banner(&format!("{kind} [{name}]"));
                 if let (Some(path), true) = (path, self.options.verbosity >= 2) {
                     text.push_str(&format!("\ntask path: {path}"));
                 }
-                if self.options.skipped && self.options.ok {
-                    self.printer.line(&text, Color::Plain);
-                } else {
-                    self.banner = Some(text);
+                self.titles.insert(*id, text);
+                if self.options.skipped && self.options.ok && !lazy {
+                    self.titled = None;
+                    self.title(*id);
                 }
             }
             Event::Result(result) => self.result(result),
@@ -238,7 +255,7 @@ impl Output for DefaultOutput {
                         .collect();
                     line.push_str(&format!("Result was: {}", nice_json(&Value::Object(shown))));
                 }
-                self.say(&line, Color::Plain);
+                self.printer.line(&line, Color::Plain);
             }
             Event::Job { host, id, state } => {
                 let line = match state {
@@ -250,9 +267,9 @@ impl Output for DefaultOutput {
                 };
                 self.printer.line(&line, Color::DarkGray);
             }
-            Event::Included { what, hosts, item } => {
+            Event::Included { task, what, hosts, item } => {
                 let item = item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
-                self.say(&format!("included: {what} for {}{item}", hosts.join(", ")), Color::Cyan);
+                self.say(*task, &format!("included: {what} for {}{item}", hosts.join(", ")), Color::Cyan);
             }
             Event::Live { host, bytes } => {
                 if self.options.live {
@@ -268,7 +285,14 @@ impl Output for DefaultOutput {
                 }
             }
             Event::End => {}
-            Event::Notice(text) => self.say(text, Color::Plain),
+            Event::Notice(text) => self.printer.line(text, Color::Plain),
+            Event::Verbose { level, text } => {
+                if self.options.verbosity >= *level {
+                    self.printer.line(text, Color::Blue);
+                }
+            }
+            Event::Banner(text) => self.printer.line(&banner(text), Color::Plain),
+            Event::Prompt { text, .. } => self.printer.prompt(text),
             Event::Recap(hosts) => {
                 self.printer.line(&banner("PLAY RECAP"), Color::Plain);
                 let mut names: Vec<_> = hosts.iter().collect();

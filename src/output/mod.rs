@@ -9,6 +9,7 @@ mod printer;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use tokio::sync::mpsc;
 
 use crate::strategy::TaskResult;
 
@@ -50,6 +51,8 @@ pub struct ResultEvent {
     pub item: Option<String>,
     /// Whether this is the summary of a loop.
     pub looped: bool,
+    /// The task's number.
+    pub task: u64,
     /// The action, without its collection.
     pub action: String,
     /// Whether differences are to be shown.
@@ -77,6 +80,8 @@ pub enum Event {
     NoHostsLeft,
     /// A task starts.
     TaskStart {
+        /// The task's number.
+        id: u64,
         /// Its label.
         name: String,
         /// `TASK` or `RUNNING HANDLER`.
@@ -87,6 +92,8 @@ pub enum Event {
         path: Option<String>,
         /// How many hosts run it.
         hosts: usize,
+        /// Its title is shown with its first result: hosts do not wait for each other.
+        lazy: bool,
     },
     /// A result.
     Result(ResultEvent),
@@ -112,6 +119,8 @@ pub enum Event {
     },
     /// A file or role was included.
     Included {
+        /// The number of the task that includes it.
+        task: u64,
         /// The file or role.
         what: String,
         /// The hosts.
@@ -130,6 +139,22 @@ pub enum Event {
     Warning(String),
     /// A question or notice of `pause`.
     Notice(String),
+    /// A sentence for those who want to know more.
+    Verbose {
+        /// How many `-v` it takes.
+        level: u8,
+        /// The sentence.
+        text: String,
+    },
+    /// A line with stars.
+    Banner(String),
+    /// A question; whoever reads the answer waits until it is shown.
+    Prompt {
+        /// The question.
+        text: String,
+        /// Hears that it was shown.
+        shown: mpsc::UnboundedSender<()>,
+    },
     /// The end: what came of every host.
     Recap(IndexMap<Arc<str>, Stats>),
     /// Nothing follows.

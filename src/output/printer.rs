@@ -108,6 +108,12 @@ impl Printer {
         let _ = writeln!(std::io::stdout().lock(), "{}", self.secrets.mask(text));
     }
 
+    /// A question on standard output, without the end of a line.
+    pub fn prompt(&self, text: &str) {
+        let mut output = std::io::stdout().lock();
+        let _ = write!(output, "{}", printable(&self.secrets.mask(text))).and_then(|()| output.flush());
+    }
+
     /// A line on standard error.
     pub fn error_line(&self, text: &str, color: Color) {
         let text = self.paint(&printable(&self.secrets.mask(text)), color);

@@ -146,7 +146,6 @@ impl Loader {
 
     fn play(&self, entry: &Node, map: &Arc<Mapping>, dir: &Path, inherited: &Keywords) -> Result<Play> {
         let mut keywords = Keywords::read(map, On::Play, |word, node| Err(unknown(word, On::Play, node)))?;
-        self.warn_of_ignored(&keywords);
         let Some(hosts) = keywords.get("hosts").cloned() else {
             return Err(Error::parse("a play needs `hosts`: the pattern of the hosts it runs on", &entry.span));
         };
@@ -337,7 +336,6 @@ impl Loader {
         let vars = keywords.vars()?;
         let tags = self.tags_under(&keywords, from.frame, &vars)?;
         let when: Vec<Node> = from.when.iter().cloned().chain(keywords.list("when")).collect();
-        self.warn_of_ignored(&keywords);
         let register = match keywords.get("register") {
             None => None,
             Some(node) => Some(variable_name(node)?),
@@ -368,17 +366,6 @@ impl Loader {
                 Ok(vec![Item::Task(Arc::new(task))])
             }
             _ => Ok(vec![Item::Task(Arc::new(task))]),
-        }
-    }
-
-    /// Keywords that are Ansible's but have no effect yet: a run that looks fine and does something else would be worse.
-    fn warn_of_ignored(&self, keywords: &Keywords) {
-        for word in ["debugger", "strategy"] {
-            if let Some(node) = keywords.get(word)
-                && !matches!((word, node.as_str()), ("strategy", Some("linear" | "ansible.builtin.linear")))
-            {
-                self.files.warn(format!("{}: the keyword '{word}' has no effect yet", node.span));
-            }
         }
     }
 
@@ -529,7 +516,10 @@ impl Loader {
         let context = self.engine.scope(Arc::new(StaticScope { layers }));
         let mut tags = Vec::new();
         for node in inherited.list("tags").iter().chain(&keywords.list("tags")) {
-            add_tags(&context.render_tolerant(node), &mut tags);
+            match context.render(node) {
+                Ok(value) => add_tags_of(&value, &mut tags),
+                Err(_) => add_tags(&context.render_tolerant(node), &mut tags),
+            }
         }
         Ok(tags)
     }
@@ -548,21 +538,21 @@ impl Loader {
         let mut tags = frame.tags.to_vec();
         for node in own {
             match node.as_str() {
-                Some(text) if text.contains("{{") => {
-                    let value = self.static_value(&node, frame, vars)?;
-                    match value.kind() {
-                        minijinja::value::ValueKind::Seq => value
-                            .try_iter()
-                            .into_iter()
-                            .flatten()
-                            .for_each(|tag| add_tags(&windlass_template::text(&tag), &mut tags)),
-                        _ => add_tags(&windlass_template::text(&value), &mut tags),
-                    }
-                }
+                Some(text) if text.contains("{{") => add_tags_of(&self.static_value(&node, frame, vars)?, &mut tags),
                 _ => add_tags(&node.scalar_text().unwrap_or_default(), &mut tags),
             }
         }
         Ok(tags.into())
+    }
+}
+
+/// A template may come to a list of tags.
+fn add_tags_of(value: &windlass_template::Value, tags: &mut Vec<String>) {
+    match value.kind() {
+        minijinja::value::ValueKind::Seq => {
+            value.try_iter().into_iter().flatten().for_each(|item| add_tags(&windlass_template::text(&item), tags));
+        }
+        _ => add_tags(&windlass_template::text(value), tags),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_yaml::{Key, Mapping, Node, Span};
 
 use super::keyword::{Keywords, On};
-use super::load::{Loader, TaskFile};
+use super::load::{Loader, TaskFile, collections_of};
 use super::model::{Block, Dependent, Frame, FrameKind, Item, Role, Task};
 use crate::error::{Error, Result, did_you_mean};
 
@@ -187,7 +187,7 @@ impl Loader {
                 _ => None,
             })
             .collect();
-        let path = self.find_role(request, parents.first())?;
+        let path = self.find_role(request, parents.first(), &collections_of(&request.keywords, from.frame))?;
         if chain.contains(&path) {
             return Err(Error::parse(format!("the role '{}' depends on itself", request.name), &request.span));
         }
@@ -281,7 +281,7 @@ impl Loader {
         chain: &mut Vec<PathBuf>,
     ) -> Result<LoadedRole> {
         let beside = dependent.parent().map(|folder| folder.join(&needed.name)).filter(|path| path.is_dir());
-        let found = self.find_role(needed, None);
+        let found = self.find_role(needed, None, &collections_of(&needed.keywords, from.frame));
         match (found, beside) {
             (Err(_), Some(path)) => {
                 let request = RoleRequest { name: path.display().to_string(), ..needed.clone() };
@@ -298,7 +298,8 @@ impl Loader {
         }
     }
 
-    fn find_role(&self, request: &RoleRequest, parent: Option<&Arc<Role>>) -> Result<PathBuf> {
+    /// The folder of a role: in a collection if it is named with it or `collections` names one that has it, else where roles are.
+    fn find_role(&self, request: &RoleRequest, parent: Option<&Arc<Role>>, collections: &[String]) -> Result<PathBuf> {
         let name = &request.name;
         let mut folders = vec![request.playbook_dir.join("roles")];
         folders.extend(self.roles_path.iter().cloned());
@@ -306,7 +307,16 @@ impl Loader {
             folders.push(folder.to_owned());
         }
         folders.push(request.playbook_dir.clone());
-        if let [namespace, collection, role] = name.split('.').collect::<Vec<_>>()[..] {
+        let parts: Vec<&str> = name.split('.').collect();
+        let places: Vec<(&str, &str, &str)> = match parts[..] {
+            [namespace, collection, role] => vec![(namespace, collection, role)],
+            [role] if !role.contains('/') => {
+                let named = collections.iter().filter_map(|collection| collection.split_once('.'));
+                named.map(|(namespace, collection)| (namespace, collection, role)).collect()
+            }
+            _ => Vec::new(),
+        };
+        for (namespace, collection, role) in places {
             let inside = |folder: &PathBuf| {
                 folder.join("ansible_collections").join(namespace).join(collection).join("roles").join(role)
             };

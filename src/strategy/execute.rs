@@ -1,9 +1,10 @@
 //! One task on one host: its loop, and the results of all items together.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use indexmap::IndexMap;
 use tokio::sync::{Semaphore, mpsc};
+use windlass_inventory::Inventory;
 use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::Node;
 
@@ -12,6 +13,7 @@ use super::items::Items;
 use super::label;
 use super::result::TaskResult;
 use crate::action::Failure;
+use crate::error::Result;
 use crate::executor::Pool;
 use crate::output::{Event, ResultEvent, Secrets, Status};
 use crate::playbook::{Files, Loader, Task};
@@ -33,7 +35,14 @@ pub struct Shared {
     pub secrets: Secrets,
     /// How many hosts work at the same time.
     pub forks: Arc<Semaphore>,
+    /// Reads the inventory again.
+    pub reload: Reload,
+    /// The task before which none is done (`--start-at-task`), until it is reached.
+    pub start_at: Mutex<Option<String>>,
 }
+
+/// Reads the inventory again (`meta: refresh_inventory`).
+pub type Reload = Box<dyn Fn() -> Result<Inventory> + Send + Sync>;
 
 /// What a task came to on a host.
 #[derive(Debug)]
@@ -62,6 +71,8 @@ pub(super) struct TaskOnHost {
     pub(super) host: Arc<str>,
     /// Where its results go.
     pub(super) events: mpsc::UnboundedSender<Event>,
+    /// What the debugger has changed.
+    pub(super) vars: IndexMap<Arc<str>, Variable>,
 }
 
 /// A loop, opened.
@@ -84,6 +95,7 @@ impl TaskOnHost {
             task: Arc::clone(task),
             host: Arc::clone(host),
             events: shared.events.clone(),
+            vars: IndexMap::new(),
         };
         on_host.with_action_rendered()
     }
@@ -101,7 +113,8 @@ impl TaskOnHost {
 
     /// The variables of the task on this host.
     pub(super) fn scope(&self) -> Context {
-        self.shared.run.engine.scope(Arc::new(TaskScope::of_task(&self.world, &self.host, &self.task)))
+        let context = self.shared.run.engine.scope(Arc::new(TaskScope::of_task(&self.world, &self.host, &self.task)));
+        if self.vars.is_empty() { context } else { context.with(self.vars.clone()) }
     }
 
     /// Runs the task with all its items.
@@ -319,6 +332,7 @@ impl TaskOnHost {
             result: Arc::new(if no_log { censored(result) } else { result.clone() }),
             item,
             looped,
+            task: self.task.id,
             action: self.task.short_action().to_owned(),
             diff: diff && !no_log,
             report: self.report(result, status, looped, no_log),

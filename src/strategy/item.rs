@@ -95,7 +95,8 @@ impl TaskOnHost {
         };
         let args = match self.arguments(context) {
             Ok(args) => args,
-            Err(error) => return self.unknown_or(error, "an argument"),
+            Err(Failure::Evaluation(error)) => return self.unknown_or(*error, "an argument"),
+            Err(failure) => return Err(failure),
         };
         let task = &self.task;
         let flag = |name: &str| -> Result<Option<bool>, Failure> {
@@ -276,7 +277,7 @@ impl TaskOnHost {
     }
 
     /// The arguments, rendered; what is `omit` is left out.
-    pub(super) fn arguments(&self, context: &Context) -> Result<IndexMap<Arc<str>, Value>, windlass_template::Error> {
+    pub(super) fn arguments(&self, context: &Context) -> Result<IndexMap<Arc<str>, Value>, Failure> {
         let task = &self.task;
         let action = task.short_action();
         let mut args: IndexMap<Arc<str>, Value> = IndexMap::new();
@@ -318,28 +319,48 @@ impl TaskOnHost {
         Ok(args)
     }
 
-    fn module_defaults(&self, context: &Context) -> Result<Vec<IndexMap<Arc<str>, Value>>, windlass_template::Error> {
-        let mut found = Vec::new();
+    /// The defaults of the groups the module is in, then its own; of several entries for one name the innermost counts.
+    fn module_defaults(&self, context: &Context) -> Result<Vec<IndexMap<Arc<str>, Value>>, Failure> {
         let own = self.task.keywords.get("module_defaults").into_iter();
         let around = self.task.frame.chain().filter_map(|frame| frame.keywords.get("module_defaults"));
         let mut nodes: Vec<&Node> = own.chain(around).collect();
         nodes.reverse();
+        let modules = &self.shared.loader.modules;
+        let collections = self.task.collections();
+        let full = modules.full_name(&self.task.action, &collections);
+        let (mut groups, mut specific) = (IndexMap::new(), None);
         for node in nodes {
             let maps: Vec<Node> = node.as_list().map(<[Node]>::to_vec).unwrap_or_else(|| vec![node.clone()]);
-            for map in maps {
-                for (name, defaults) in map.as_map().map(|map| map.iter().collect::<Vec<_>>()).unwrap_or_default() {
-                    if crate::playbook::short_name(name.as_str().unwrap_or_default()) != self.task.short_action() {
+            for map in maps.iter().filter_map(Node::as_map) {
+                for (key, defaults) in map.iter() {
+                    let key_text = key.to_text();
+                    let Some(group) = key_text.strip_prefix("group/") else {
+                        if crate::playbook::short_name(&key_text) == self.task.short_action()
+                            || modules.full_name(&key_text, &collections) == full
+                        {
+                            specific = Some(defaults.clone());
+                        }
                         continue;
+                    };
+                    let Some(members) = modules.group(group) else {
+                        let message = format!("could not resolve the module_defaults group {group}");
+                        return Err(Error::parse(message, &key.span).into());
+                    };
+                    if members.contains(&full) {
+                        groups.insert(group.to_owned(), defaults.clone());
                     }
-                    let value = crate::vars::render(context, defaults)?;
-                    let entries = value
-                        .try_iter()
-                        .into_iter()
-                        .flatten()
-                        .filter_map(|key| Some((Arc::from(key.as_str()?), value.get_item(&key).ok()?)));
-                    found.push(entries.collect());
                 }
             }
+        }
+        let mut found = Vec::new();
+        for node in groups.into_values().chain(specific) {
+            let value = crate::vars::render(context, &node)?;
+            let entries = value
+                .try_iter()
+                .into_iter()
+                .flatten()
+                .filter_map(|key| Some((Arc::from(key.as_str()?), value.get_item(&key).ok()?)));
+            found.push(entries.collect());
         }
         Ok(found)
     }

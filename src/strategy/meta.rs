@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::execute::TaskOnHost;
-use super::play::Batch;
+use super::execute::{Shared, TaskOnHost};
+use super::label;
+use super::play::{Batch, Gone};
 use super::result::TaskResult;
 use crate::error::{Error, Result, did_you_mean};
+use crate::output::Event;
 use crate::playbook::Task;
 
 const ACTIONS: &[&str] = &[
@@ -59,8 +61,10 @@ impl Batch {
                 Ok(None) => on.push(Arc::clone(host)),
                 Ok(Some(_)) if !is_shown => {}
                 Ok(Some(_)) => {
-                    let reason = format!("{action} conditional evaluated to False, continuing execution for {host}");
-                    on_host.show(&TaskResult::skipped(&reason).with("msg", reason.as_str()), false);
+                    let (message, reason) = Self::not_done(action, task, host);
+                    let result = TaskResult::new().with("msg", message).with("skipped", true);
+                    on_host.show(&result.with("skip_reason", reason.as_str()), false);
+                    self.tell_meta(&reason);
                 }
                 Err(failure) => {
                     let result = failure.into_result();
@@ -69,6 +73,9 @@ impl Batch {
                 }
             }
         }
+        for host in on.iter().filter(|_| is_shown) {
+            self.tell_meta(&done(action, task, host));
+        }
         match action {
             "flush_handlers" => {
                 for host in &on {
@@ -76,6 +83,13 @@ impl Batch {
                     let Some(run) = self.hosts.get_mut(host) else { continue };
                     if run.cursor.is_in_handlers() {
                         return Err(Error::parse("flush_handlers cannot be used as a handler", &task.span).generic());
+                    }
+                    for name in std::mem::take(&mut run.notifications) {
+                        for handler in self.handlers.find(&name) {
+                            if run.notified.insert(handler.id) {
+                                notified(&self.shared, handler, host);
+                            }
+                        }
                     }
                     run.cursor.enter_handlers(block);
                 }
@@ -103,7 +117,21 @@ impl Batch {
             }
             "clear_host_errors" if !on.is_empty() => {
                 let hosts = self.world.play.as_ref().map(|play| Arc::clone(&play.hosts_all)).unwrap_or_default();
+                for (name, run) in &mut self.hosts {
+                    // A host that could not be reached goes on after the task that did not reach it.
+                    if self.removed.get(name) == Some(&Gone::Unreachable) {
+                        run.out = false;
+                    }
+                }
                 self.removed.retain(|name, _| !hosts.contains(name));
+            }
+            "refresh_inventory" => {
+                let mut world = self.world.successor();
+                world.inventory = Arc::new((self.shared.reload)()?);
+                for (host, added) in &self.world.dynamic {
+                    super::store::extend_inventory(host, added, &mut world)?;
+                }
+                self.world = Arc::new(world);
             }
             "reset_connection" => {
                 for host in &on {
@@ -118,11 +146,59 @@ impl Batch {
         Ok(())
     }
 
+    fn tell_meta(&self, what: &str) {
+        let _ = self.shared.events.send(Event::Verbose { level: 2, text: format!("META: {what}") });
+    }
+
+    /// What is said of an action whose condition is false: its message and the reason.
+    fn not_done(action: &str, task: &Task, host: &str) -> (String, String) {
+        let role = task.frame.role().map(|role| role.name.clone()).unwrap_or_default();
+        let rest = match action {
+            "flush_handlers" => format!(", not running handlers for {host}"),
+            "clear_facts" => format!(", not clearing facts and fact cache for {host}"),
+            "clear_host_errors" => format!(", not clearing host error state for {host}"),
+            "end_batch" => ", continuing current batch".to_owned(),
+            "end_play" => ", continuing play".to_owned(),
+            "end_role" => format!("continuing role {role} for {host}"),
+            _ => format!(", continuing execution for {host}"),
+        };
+        let message = match action {
+            "end_host" => format!("end_host conditional evaluated to false, continuing execution for {host}"),
+            other => other.to_owned(),
+        };
+        (message, format!("{action} conditional evaluated to False{rest}"))
+    }
+
     fn end(&mut self, host: &Arc<str>) {
         if let Some(run) = self.hosts.get_mut(host) {
             run.cursor.stop();
             run.pending = None;
             run.ended = true;
         }
+    }
+}
+
+/// Tells that a handler will run on a host.
+pub(super) fn notified(shared: &Shared, handler: &Arc<Task>, host: &str) {
+    let text = format!("NOTIFIED HANDLER {} for {host}", label::of_task(handler, None));
+    let _ = shared.events.send(Event::Verbose { level: 2, text });
+}
+
+/// What is said of an action that was done.
+fn done(action: &str, task: &Task, host: &str) -> String {
+    match action {
+        "flush_handlers" => format!("triggered running handlers for {host}"),
+        "refresh_inventory" => "inventory successfully refreshed".to_owned(),
+        "clear_facts" => "facts cleared".to_owned(),
+        "clear_host_errors" => "cleared host errors".to_owned(),
+        "end_batch" => "ending batch".to_owned(),
+        "end_play" => "ending play".to_owned(),
+        "end_host" => format!("ending play for {host}"),
+        "end_role" => {
+            let role = task.frame.role().map(|role| role.name.as_str()).unwrap_or_default();
+            format!("ending role {role} for {host}")
+        }
+        "reset_connection" => "reset connection".to_owned(),
+        other => other.to_owned(),
     }
 }

@@ -1,23 +1,32 @@
 //! Carrying a play out: which hosts do which task next, and what follows from the results.
 
 mod ahead;
+mod ask;
 mod batch;
+mod debugger;
 mod execute;
+mod failure;
+mod free;
 mod handlers;
 mod include;
+mod including;
 mod item;
 mod items;
 mod job;
 mod label;
+mod linear;
 mod meta;
 mod play;
 mod prompt;
 mod result;
 mod run;
+mod step;
+mod store;
+mod task;
 mod unknown;
 
 pub use ahead::Ahead;
-pub use execute::{HostOutcome, Shared};
+pub use execute::{HostOutcome, Reload, Shared};
 pub use item::CONDITION_FALSE;
 pub use result::TaskResult;
 pub use run::{PlaybookRun, Summary};

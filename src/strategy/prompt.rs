@@ -1,69 +1,132 @@
 //! `vars_prompt`: variables the user is asked for before a play.
 
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use windlass_template::Context;
+use windlass_template::{Context, Value, Variable};
 use windlass_yaml::{Mapping, Node};
 
+use super::ask::ask;
 use super::execute::Shared;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, did_you_mean};
 use crate::output::Event;
 use crate::playbook::Play;
 use crate::vars::truth;
 
+const KEYS: &[&str] = &["name", "prompt", "default", "private", "confirm", "encrypt", "salt_size", "salt", "unsafe"];
+
 /// Asks for what the play wants to know and the command line does not say. Without a terminal the defaults are taken.
-pub(super) fn answers(play: &Play, context: &Context, shared: &Shared) -> Result<Arc<Mapping>> {
+pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> Result<Arc<Mapping>> {
     let mut answers = Mapping::new();
     for entry in play.frame.keywords.list("vars_prompt") {
-        let field = |name: &str| entry.get(name).filter(|node| !node.is_null());
-        let Some(name) = field("name").and_then(Node::scalar_text) else {
-            return Err(Error::parse("an entry of vars_prompt needs a name", &entry.span));
-        };
-        if let Some(unsupported) = ["encrypt", "salt", "salt_size"].iter().find(|key| field(key).is_some()) {
-            let message = format!("'{unsupported}' of vars_prompt is not supported");
-            return Err(Error::parse(message, &entry.span).hint("the filter password_hash does the same"));
-        }
-        if shared.run.extra_vars.contains_key(&name) {
+        let question = Question::read(&entry, context)?;
+        if shared.run.extra_vars.contains_key(&question.name) {
             continue;
         }
-        let rendered =
-            |node: &Node| context.render_to_string(node).map_err(|error| Error::parse(error.to_string(), &node.span));
-        let default = field("default").map(rendered).transpose()?;
-        let prompt = field("prompt").map(rendered).transpose()?.unwrap_or_else(|| name.clone());
-        let flag = |key: &str, otherwise: bool| {
-            field(key).map_or(otherwise, |node| context.render(node).is_ok_and(|value| truth(&value)))
-        };
-        let answer = if std::io::stdin().is_terminal() {
-            let shown = default.as_ref().map(|default| format!(" [{default}]")).unwrap_or_default();
-            let first = ask(&format!("{prompt}{shown}: "), flag("private", true), shared)?;
-            if flag("confirm", false) && ask(&format!("confirm {prompt}: "), flag("private", true), shared)? != first {
-                return Err(Error::new(format!("the two answers for '{name}' differ")));
-            }
-            if first.is_empty() { default } else { Some(first) }
-        } else {
-            shared.warn(format!("Not prompting for '{name}': the standard input is no terminal, its default is taken"));
-            default
-        };
-        if flag("private", true)
-            && let Some(answer) = &answer
-        {
-            shared.secrets.add(answer);
+        let answer = question.answer(shared).await?;
+        let answer = question.encrypted(answer, context)?;
+        if question.is_secret {
+            shared.secrets.add(&answer);
         }
-        let value =
-            answer.map_or_else(|| Node::null(entry.span.clone()), |answer| Node::literal(answer, entry.span.clone()));
-        answers.insert_str(&name, value);
+        // What was typed may be a template, as it may in a file of variables.
+        let span = entry.span.clone();
+        let value = if question.is_unsafe { Node::literal(answer, span) } else { Node::string(answer, span) };
+        answers.insert_str(&question.name, value);
     }
     Ok(Arc::new(answers))
 }
 
-fn ask(prompt: &str, private: bool, shared: &Shared) -> Result<String> {
-    let fail = |error: std::io::Error| Error::new(format!("'{prompt}' cannot be asked: {error}"));
-    if private {
-        return rpassword::prompt_password(prompt).map_err(fail);
+struct Question<'a> {
+    entry: &'a Node,
+    name: String,
+    prompt: String,
+    default: Option<String>,
+    private: bool,
+    confirm: bool,
+    is_unsafe: bool,
+    /// It was said to be private, or it is encrypted; every prompt is private unless it says otherwise.
+    is_secret: bool,
+    encrypt: Option<String>,
+    salt: Option<String>,
+    salt_size: Option<String>,
+}
+
+impl<'a> Question<'a> {
+    fn read(entry: &'a Node, context: &Context) -> Result<Question<'a>> {
+        let unknown = entry.as_map().and_then(|map| map.keys().find(|key| !KEYS.contains(&key.to_text().as_str())));
+        if let Some(key) = unknown {
+            let word = key.to_text();
+            let message = format!("Invalid vars_prompt data structure, found unsupported key '{word}'");
+            return Err(Error::parse(message, &key.span).maybe_hint(did_you_mean(&word, KEYS.iter().copied())));
+        }
+        let field = |name: &str| entry.get(name).filter(|node| !node.is_null());
+        let text = |name: &str| {
+            let node = field(name)?;
+            Some(context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span)))
+        };
+        let flag = |name: &str| field(name).map(|node| context.render(node).is_ok_and(|value| truth(&value)));
+        let Some(name) = text("name").transpose()? else {
+            return Err(Error::parse("Invalid vars_prompt data structure, missing 'name' key", &entry.span));
+        };
+        let encrypt = text("encrypt").transpose()?;
+        Ok(Question {
+            entry,
+            prompt: text("prompt").transpose()?.unwrap_or_else(|| name.clone()),
+            default: text("default").transpose()?,
+            private: flag("private").unwrap_or(true),
+            confirm: flag("confirm").unwrap_or(false),
+            is_unsafe: flag("unsafe").unwrap_or(false),
+            is_secret: flag("private").unwrap_or(false) || encrypt.is_some(),
+            salt: text("salt").transpose()?,
+            salt_size: text("salt_size").transpose()?,
+            name,
+            encrypt,
+        })
     }
-    let _ = shared.events.send(Event::Notice(prompt.to_owned()));
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).map_err(fail)?;
-    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+
+    async fn answer(&self, shared: &Shared) -> Result<String> {
+        if !std::io::stdin().is_terminal() {
+            shared.warn("Not prompting as we are not in interactive mode");
+            // What Python makes a text of nothing.
+            return Ok(self.default.clone().unwrap_or_else(|| "None".to_owned()));
+        }
+        let shown = match (&self.default, self.prompt.is_empty()) {
+            (_, true) => format!("input for {}: ", self.name),
+            (Some(default), _) => format!("{} [{default}]: ", self.prompt),
+            (None, _) => format!("{}: ", self.prompt),
+        };
+        loop {
+            let first = ask(&shown, self.private, shared).await?.unwrap_or_default();
+            if self.confirm
+                && ask(&format!("confirm {shown}"), self.private, shared).await?.unwrap_or_default() != first
+            {
+                let _ = shared.events.send(Event::Notice("***** VALUES ENTERED DO NOT MATCH ****".to_owned()));
+                continue;
+            }
+            return Ok(match &self.default {
+                Some(default) if first.is_empty() => default.clone(),
+                _ => first,
+            });
+        }
+    }
+
+    /// The answer as `encrypt` wants it kept.
+    fn encrypted(&self, answer: String, context: &Context) -> Result<String> {
+        let Some(method) = &self.encrypt else { return Ok(answer) };
+        let data = |value: &str| Variable::Data(Value::from(value));
+        let mut vars =
+            indexmap::IndexMap::from([(Arc::from("_answer"), data(&answer)), (Arc::from("_method"), data(method))]);
+        let mut options = String::new();
+        if let Some(salt) = &self.salt {
+            vars.insert(Arc::from("_salt"), data(salt));
+            options.push_str(", salt=_salt");
+        }
+        if let Some(size) = &self.salt_size {
+            vars.insert(Arc::from("_size"), data(size));
+            options.push_str(", salt_size=_size|int");
+        }
+        let filter =
+            Node::string(format!("{{{{ _answer | password_hash(_method{options}) }}}}"), self.entry.span.clone());
+        context.with(vars).render_to_string(&filter).map_err(|error| Error::parse(error.report(), &self.entry.span))
+    }
 }

@@ -1,7 +1,7 @@
 //! A whole run: plays one after the other, batches of hosts in each.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use indexmap::IndexMap;
 use windlass_template::Context;
@@ -10,7 +10,7 @@ use windlass_yaml::{Mapping, Node};
 use super::batch::batches;
 use super::execute::Shared;
 use super::handlers::Handlers;
-use super::play::{Batch, Gone, HostRun};
+use super::play::{Batch, Gone, HostRun, Strategy};
 use crate::error::{Error, Result};
 use crate::output::{Event, Stats};
 use crate::plan::{Cursor, TagFilter};
@@ -48,6 +48,12 @@ impl PlaybookRun {
             if !self.play(Arc::new(play)).await? {
                 break;
             }
+        }
+        let missing = self.shared.start_at.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(name) = missing {
+            self.shared.warn(format!(
+                "No matching task \"{name}\" found. Note: --start-at-task can only follow static includes."
+            ));
         }
         Ok(())
     }
@@ -96,19 +102,28 @@ impl PlaybookRun {
                 _ => self.shared.warn(warning.to_string()),
             }
         }
-        let mut hosts = matches.hosts;
-        if let Some(node) = play.frame.keywords.get("order") {
-            let order = context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span))?;
-            match order.as_str() {
-                "" | "inventory" => {}
-                "sorted" => hosts.sort(),
-                "reverse_sorted" => hosts.sort_by(|a, b| b.cmp(a)),
-                "reverse_inventory" => hosts.reverse(),
-                "shuffle" => shuffle(&mut hosts),
-                other => {
-                    return Err(Error::parse(format!("'{other}' is no order of hosts"), &node.span)
-                        .hint("there are inventory, reverse_inventory, sorted, reverse_sorted and shuffle"));
-                }
+        Ok(matches.hosts)
+    }
+
+    /// The hosts in the order the play wants them.
+    fn in_order(&self, play: &Play, hosts: &[Arc<str>]) -> Result<Vec<Arc<str>>> {
+        let mut hosts = hosts.to_vec();
+        let Some(node) = play.frame.keywords.get("order") else { return Ok(hosts) };
+        let scope = StaticScope { layers: vec![Arc::clone(&play.frame.vars), Arc::clone(&self.shared.run.extra_vars)] };
+        let context = self.shared.run.engine.scope(Arc::new(scope));
+        let order = context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span))?;
+        match order.as_str() {
+            "" | "inventory" => {}
+            "sorted" => hosts.sort(),
+            "reverse_sorted" => hosts.sort_by(|a, b| b.cmp(a)),
+            "reverse_inventory" => hosts.reverse(),
+            "shuffle" => shuffle(&mut hosts),
+            other => {
+                return Err(Error::usage(format!(
+                    "Invalid 'order' specified for inventory hosts: {other} ({})",
+                    node.span
+                ))
+                .hint("there are inventory, reverse_inventory, sorted, reverse_sorted and shuffle"));
             }
         }
         Ok(hosts)
@@ -116,7 +131,9 @@ impl PlaybookRun {
 
     /// Runs one play; false ends the run.
     async fn play(&mut self, play: Arc<Play>) -> Result<bool> {
+        let answers = super::prompt::answers(&play, &self.context(&[]), &self.shared).await?;
         let all = self.hosts_of(&play)?;
+        let ordered = self.in_order(&play, &all)?;
         let name = play_name(&play, &self.shared);
         let _ = self.shared.events.send(Event::PlayStart { name: name.clone() });
         if all.is_empty() {
@@ -136,13 +153,12 @@ impl PlaybookRun {
             play: Arc::clone(&play),
         }));
         self.world = Arc::new(world);
-        let answers = super::prompt::answers(&play, &self.context(&hosts), &self.shared)?;
         self.change_play(|state| state.files.push(answers));
         let files = self.static_vars_files(&play)?;
         self.change_play(|state| state.files.extend(files));
         let context = self.context(&hosts);
         // Batches are made of all hosts; those that have failed before leave theirs smaller.
-        let batches = batches(play.frame.keywords.get("serial"), &all, &context)?;
+        let batches = batches(play.frame.keywords.get("serial"), &ordered, &context)?;
         for (index, batch) in batches.into_iter().enumerate() {
             if index > 0 {
                 let _ = self.shared.events.send(Event::PlayStart { name: name.clone() });
@@ -185,16 +201,14 @@ impl PlaybookRun {
         if gather {
             self.gathered.extend(hosts.iter().cloned());
         }
-        let runs = hosts.iter().map(|host| {
-            let run = HostRun {
-                cursor: Cursor::new(&block),
-                notified: HashSet::new(),
-                pending: None,
-                out: false,
-                ended: false,
-            };
-            (Arc::clone(host), run)
-        });
+        let strategy = match play.frame.keywords.get("strategy") {
+            Some(node) => {
+                let name = context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span))?;
+                Strategy::named(&name, Some(node))?
+            }
+            None => Strategy::named(&settings.strategy, None)?,
+        };
+        let runs = hosts.iter().map(|host| (Arc::clone(host), HostRun::new(Cursor::new(&block))));
         for host in &hosts {
             self.stats.entry(Arc::clone(host)).or_default();
         }
@@ -203,15 +217,17 @@ impl PlaybookRun {
             world: Arc::clone(&self.world),
             handlers: Handlers::new(&play.handlers, &play.frame, &context),
             play: Arc::clone(play),
+            strategy,
             hosts: runs.collect(),
             stats: std::mem::take(&mut self.stats),
             filter: TagFilter::new(&settings.tags, &settings.skip_tags),
             end_play: false,
             end_run: false,
             removed: std::mem::take(&mut self.removed),
+            step: settings.step,
             step_failed: false,
         };
-        let ended = match batch.find_vars_files() {
+        let ended = match batch.find_vars_files().and_then(|()| batch.start_at()) {
             Ok(()) => batch.run().await,
             Err(error) => Err(error),
         };

@@ -69,6 +69,8 @@ pub struct World {
     pub run: Arc<Run>,
     /// Hosts and groups.
     pub inventory: Arc<Inventory>,
+    /// What `add_host` and `group_by` have added to the inventory, in order, with the host each was done for.
+    pub dynamic: Vec<(Arc<str>, Value)>,
     /// What is known of hosts; a host that is missing here has nothing yet.
     pub hosts: HashMap<Arc<str>, Arc<HostState>>,
     /// The running play.
@@ -79,7 +81,7 @@ pub struct World {
 impl World {
     /// The world before anything has run.
     pub fn new(run: Arc<Run>, inventory: Arc<Inventory>) -> World {
-        World { run, inventory, hosts: HashMap::new(), play: None, contexts: Mutex::default() }
+        World { run, inventory, dynamic: Vec::new(), hosts: HashMap::new(), play: None, contexts: Mutex::default() }
     }
 
     /// The same world, to be changed before it is shared.
@@ -87,6 +89,7 @@ impl World {
         World {
             run: Arc::clone(&self.run),
             inventory: Arc::clone(&self.inventory),
+            dynamic: self.dynamic.clone(),
             hosts: self.hosts.clone(),
             play: self.play.clone(),
             contexts: Mutex::default(),

@@ -1,0 +1,95 @@
+//! Groups of modules, which `module_defaults` names as `group/NAME`.
+
+use super::finder::{Modules, Origin, Resolution};
+
+/// The groups without a collection's name, and the groups of collections they stand for.
+const SHORT: &[(&str, &[&str])] = &[
+    ("acme", &["community.crypto.acme"]),
+    ("aws", &["amazon.aws.aws", "community.aws.aws"]),
+    ("azure", &["azure.azcollection.azure"]),
+    ("cpm", &["wti.remote.cpm"]),
+    ("docker", &["community.general.docker", "community.docker.docker"]),
+    ("gcp", &["google.cloud.gcp"]),
+    (
+        "k8s",
+        &[
+            "community.kubernetes.k8s",
+            "community.general.k8s",
+            "community.kubevirt.k8s",
+            "community.okd.k8s",
+            "kubernetes.core.k8s",
+        ],
+    ),
+    ("os", &["openstack.cloud.os"]),
+    ("ovirt", &["ovirt.ovirt.ovirt", "community.general.ovirt"]),
+    ("vmware", &["community.vmware.vmware"]),
+];
+
+impl Modules {
+    /// The modules of a group by their full names; nothing if there is no such group.
+    pub fn group(&self, name: &str) -> Option<Vec<String>> {
+        let mut members = Vec::new();
+        let known =
+            match SHORT.iter().find(|(short, _)| name.strip_prefix("ansible.builtin.").unwrap_or(name) == *short) {
+                Some((_, groups)) => {
+                    groups.iter().for_each(|group| {
+                        self.add_group(group, &mut Vec::new(), &mut members);
+                    });
+                    true
+                }
+                None => self.add_group(name, &mut Vec::new(), &mut members),
+            };
+        known.then_some(members)
+    }
+
+    /// Adds what the collection of a group says of it, and of the groups it extends.
+    fn add_group(&self, name: &str, seen: &mut Vec<String>, members: &mut Vec<String>) -> bool {
+        let mut parts = name.splitn(3, '.');
+        let (Some(namespace), Some(collection), Some(group)) = (parts.next(), parts.next(), parts.next()) else {
+            return false;
+        };
+        if seen.iter().any(|known| known == name) {
+            return true;
+        }
+        seen.push(name.to_owned());
+        let file = match self.collection(namespace, collection) {
+            Some(folder) => folder.join("meta/runtime.yml"),
+            None => return false,
+        };
+        let Ok(meta) = self.files().variables(&file) else { return false };
+        let groups = meta.get("action_groups");
+        let Some(list) = groups.and_then(|groups| groups.get(name).or_else(|| groups.get(group))) else { return false };
+        let full = |word: &str| match word.matches('.').count() {
+            0 => format!("{namespace}.{collection}.{word}"),
+            _ => word.to_owned(),
+        };
+        for entry in list.as_list().unwrap_or_default() {
+            if let Some(word) = entry.as_str() {
+                members.push(full(word));
+                continue;
+            }
+            let more = entry.get("metadata").and_then(|metadata| metadata.get("extend_group"));
+            let more = more.map(|node| node.as_list().map_or_else(|| vec![node.clone()], <[_]>::to_vec));
+            for word in more.unwrap_or_default().iter().filter_map(|node| node.as_str()) {
+                self.add_group(&full(word), seen, members);
+            }
+        }
+        true
+    }
+
+    /// The full name of what an action's name stands for.
+    pub fn full_name(&self, name: &str, collections: &[String]) -> String {
+        match self.resolve(name, collections) {
+            Resolution::Foreign(module) => match &module.origin {
+                Origin::Collection(collection) => format!("{collection}.{}", module.name),
+                Origin::Core => format!("ansible.builtin.{}", module.name),
+                Origin::Project => format!("ansible.legacy.{}", module.name),
+            },
+            _ => match windlass_modules::registry::find(name) {
+                Some(module) => format!("{}.{}", module.spec().collection, module.spec().name),
+                None if name.contains('.') => name.to_owned(),
+                None => format!("ansible.builtin.{name}"),
+            },
+        }
+    }
+}

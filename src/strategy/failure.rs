@@ -1,0 +1,98 @@
+//! What failures mean: for the host, and for all others of the batch.
+
+use std::sync::Arc;
+
+use windlass_template::Value;
+use windlass_yaml::Node;
+
+use super::execute::HostOutcome;
+use super::play::{Batch, Gone};
+use crate::output::Event;
+use crate::playbook::Task;
+use crate::vars::{float, given, truth};
+
+impl Batch {
+    /// Fails every host that has not failed already.
+    pub(super) fn fail_others(&mut self) {
+        let others: Vec<Arc<str>> = self
+            .hosts
+            .iter()
+            .filter(|(_, run)| !run.out && !run.ended && !run.cursor.is_failing())
+            .map(|(name, _)| Arc::clone(name))
+            .collect();
+        for name in &others {
+            self.fail_host(name);
+        }
+    }
+
+    /// What a failure means for the host.
+    pub(super) fn follow(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
+        if outcome.ignored {
+            return;
+        }
+        if outcome.result.is_unreachable() {
+            self.step_failed = true;
+            if let Some(run) = self.hosts.get_mut(&outcome.host) {
+                run.pending = None;
+                run.out = true;
+            }
+            self.removed.insert(Arc::clone(&outcome.host), Gone::Unreachable);
+        } else if outcome.result.failed() {
+            self.step_failed = true;
+            self.remember_failure(task, outcome);
+            self.fail_host(&outcome.host);
+        }
+    }
+
+    /// `ansible_failed_task` and `ansible_failed_result` for rescue.
+    fn remember_failure(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
+        let args = Value::from_pairs(
+            task.args
+                .iter()
+                .map(|(key, node)| (Value::from(key.to_text()), windlass_template::from_json(&node.to_json()))),
+        );
+        let name = task.name.as_ref().and_then(Node::scalar_text).unwrap_or_default();
+        let described = Value::from_pairs([
+            ("name", Value::from(name)),
+            ("action", Value::from(task.action.as_str())),
+            ("args", args),
+        ]);
+        let mut world = self.world.successor();
+        let set = Arc::make_mut(&mut world.host_mut(&outcome.host).set);
+        set.insert(Arc::from("ansible_failed_task"), described);
+        set.insert(Arc::from("ansible_failed_result"), outcome.result.to_value());
+        self.world = Arc::new(world);
+    }
+
+    /// The host goes to its rescue, or out; what must always run is run before.
+    pub(super) fn fail_host(&mut self, host: &Arc<str>) {
+        let Some(run) = self.hosts.get_mut(host) else { return };
+        run.pending = None;
+        if !run.cursor.would_rescue() {
+            self.removed.insert(Arc::clone(host), Gone::Failed);
+        }
+        run.cursor.fail();
+        run.out = run.cursor.failed();
+    }
+
+    /// `any_errors_fatal` and `max_fail_percentage`.
+    pub(super) fn check_failures(&mut self, task: &Arc<Task>) {
+        if !self.step_failed {
+            return;
+        }
+        let context = self.play_context();
+        let keyword = |node: Option<&Node>| node.and_then(|node| given(&context, node).ok()?);
+        let fatal = keyword(task.keyword("any_errors_fatal"))
+            .map_or(self.shared.run.settings.any_errors_fatal, |value| truth(&value));
+        let limit = keyword(self.play.frame.keywords.get("max_fail_percentage")).and_then(|value| float(&value));
+        let failed = self.hosts.keys().filter(|name| self.removed.contains_key(*name)).count();
+        let over = limit.is_some_and(|limit| failed as f64 / self.hosts.len().max(1) as f64 * 100.0 > limit);
+        if fatal || over {
+            self.fail_others();
+        }
+        if over {
+            let _ = self.shared.events.send(Event::NoHostsLeft);
+            self.end_run = self.hosts.keys().all(|name| self.removed.contains_key(name));
+        }
+    }
+}

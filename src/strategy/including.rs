@@ -1,0 +1,148 @@
+//! `include_tasks` and `include_role` on the hosts of a step: who includes what, and where they go on.
+
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+
+use super::execute::{HostOutcome, TaskOnHost};
+use super::include::{self, Loaded, Wanted};
+use super::play::Batch;
+use super::result::TaskResult;
+use crate::error::Result;
+use crate::playbook::{Block, Item, Task};
+use crate::vars::PlayState;
+
+/// A file or role that several hosts include together.
+struct Entry {
+    block: Arc<Block>,
+    what: String,
+    item: Option<String>,
+    hosts: IndexSet<Arc<str>>,
+}
+
+impl Batch {
+    /// Includes what the hosts ask for.
+    pub(super) fn include(&mut self, task: &Arc<Task>, hosts: &[Arc<str>]) -> Result<()> {
+        let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
+        let once = self.runs_once(task, context.as_ref())?;
+        let hosts = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
+        self.announce(task, hosts, context.as_ref());
+        let mut loaded = Loaded::default();
+        // Hosts that include the same share the tasks and stay together in them.
+        let mut entries: Vec<Entry> = Vec::new();
+        for host in hosts {
+            let on_host = TaskOnHost::new(&self.shared, &self.world, task, host);
+            let wanted = match on_host.wanted() {
+                Ok(wanted) => wanted,
+                Err(result) => {
+                    self.without_include(&on_host, result);
+                    continue;
+                }
+            };
+            match self.load_all(task, &wanted, &mut loaded) {
+                Ok(included) => {
+                    self.included(task, host, &wanted);
+                    for (block, what, item) in included {
+                        let same =
+                            |entry: &&mut Entry| Arc::ptr_eq(&entry.block, &block) && !entry.hosts.contains(host);
+                        match entries.iter_mut().find(same) {
+                            Some(entry) => {
+                                entry.hosts.insert(Arc::clone(host));
+                            }
+                            None => {
+                                entries.push(Entry { block, what, item, hosts: IndexSet::from([Arc::clone(host)]) })
+                            }
+                        }
+                    }
+                }
+                Err(error) => {
+                    let name = wanted.first().map(Wanted::target).unwrap_or_default();
+                    let result = TaskResult::ok(false).with("failed", true).with("include", name);
+                    let result = result.with("reason", error.message()).with_report(error.to_string());
+                    self.without_include(&on_host, result);
+                }
+            }
+        }
+        for entry in &entries {
+            include::announce(&self.shared, task, &entry.what, &entry.hosts, entry.item.clone());
+        }
+        for host in hosts.iter().filter(|host| entries.iter().any(|entry| entry.hosts.contains(&**host))) {
+            // What the host does not include is empty for it, so that every include has the same place on all hosts.
+            let empty = Arc::new(Block::plain(&task.frame, Vec::new()));
+            let own =
+                |entry: &Entry| if entry.hosts.contains(host) { Arc::clone(&entry.block) } else { Arc::clone(&empty) };
+            let body = entries.iter().map(own).map(Item::Block).collect();
+            let whole = Arc::new(Block::plain(&task.frame, body));
+            if let Some(run) = self.hosts.get_mut(host) {
+                match task.handler {
+                    true => run.cursor.enter_handler(whole),
+                    false => run.cursor.enter(whole),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what a host includes, and registers it.
+    fn included(&mut self, task: &Arc<Task>, host: &Arc<str>, wanted: &[Wanted]) {
+        self.stats.entry(Arc::clone(host)).or_default().ok += wanted.len() as u32;
+        if let Some(run) = self.hosts.get_mut(host) {
+            run.cursor.ran();
+        }
+        if let Some(register) = &task.register {
+            let target = wanted.first().map(Wanted::target).unwrap_or_default();
+            let result = TaskResult::ok(false).with("failed", false).with("include", target);
+            let mut world = self.world.successor();
+            Arc::make_mut(&mut world.host_mut(host).set).insert(Arc::clone(register), result.to_value());
+            self.world = Arc::new(world);
+        }
+    }
+
+    fn load_all(
+        &mut self,
+        task: &Arc<Task>,
+        wanted: &[Wanted],
+        loaded: &mut Loaded,
+    ) -> Result<Vec<(Arc<Block>, String, Option<String>)>> {
+        let mut blocks = Vec::new();
+        for one in wanted {
+            let (included, is_new) = loaded.get(one, task, &self.shared, &self.play.dir)?;
+            if is_new && !included.handlers.is_empty() {
+                let context = self.play_context();
+                self.handlers.add(&included.handlers, &context);
+            }
+            if is_new && !included.public_roles.is_empty() {
+                let mut world = self.world.successor();
+                if let Some(play) = &world.play {
+                    let mut state = PlayState::clone(play);
+                    state.public_roles.extend(included.public_roles.iter().cloned());
+                    world.play = Some(Arc::new(state));
+                }
+                self.world = Arc::new(world);
+            }
+            blocks.push((included.block, included.what, one.label.clone()));
+        }
+        Ok(blocks)
+    }
+
+    /// A host that does not include: its condition is false, or it failed.
+    fn without_include(&mut self, on_host: &TaskOnHost, result: TaskResult) {
+        on_host.show(&result, result.failed() && on_host.ignores_errors());
+        self.without(on_host, result);
+    }
+
+    /// Counts and follows a result that no action gave.
+    pub(super) fn without(&mut self, on_host: &TaskOnHost, result: TaskResult) {
+        let outcome = HostOutcome {
+            host: Arc::clone(&on_host.host),
+            ignored: result.failed() && on_host.ignores_errors(),
+            parts: vec![(result.clone(), None)],
+            notify: Vec::new(),
+            delegate_facts: false,
+            action: on_host.task.short_action().to_owned(),
+            result,
+        };
+        self.count(&outcome);
+        self.follow(&on_host.task, &outcome);
+    }
+}

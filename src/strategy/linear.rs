@@ -1,0 +1,57 @@
+//! All hosts do a task before any does the next: the strategies `linear` and `debug`.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::play::Batch;
+use crate::error::Result;
+use crate::plan::Step;
+use crate::playbook::Task;
+
+impl Batch {
+    /// Runs the batch to its end, in lockstep.
+    pub(super) async fn lockstep(&mut self) -> Result<()> {
+        while let Some((step, hosts)) = self.next_step() {
+            self.update_play_hosts();
+            self.step_failed = false;
+            match step.task.short_action() {
+                "meta" => self.meta(&step.task, &hosts).await?,
+                _ if !self.take_step(&step.task, None).await? => continue,
+                "include_tasks" | "include_role" => self.include(&step.task, &hosts)?,
+                _ => self.task(&step.task, &hosts).await?,
+            }
+            self.check_failures(&step.task);
+            if self.end_play || self.end_run {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The task that is furthest behind, and the hosts that are there.
+    fn next_step(&mut self) -> Option<(Step, Vec<Arc<str>>)> {
+        let filter = self.filter.clone();
+        let steps = self.hosts.values_mut().filter_map(|run| run.peek(&filter).cloned());
+        let first = steps.min_by(|a, b| a.position.cmp(&b.position))?;
+        let mut hosts = Vec::new();
+        for (name, run) in &mut self.hosts {
+            let same = |step: &Step| step.task.id == first.task.id && step.position == first.position;
+            if run.pending.as_ref().is_some_and(same) {
+                run.advance();
+                hosts.push(Arc::clone(name));
+            }
+        }
+        Some((first, hosts))
+    }
+
+    async fn task(&mut self, task: &Arc<Task>, hosts: &[Arc<str>]) -> Result<()> {
+        let mut running = JoinSet::new();
+        let started = self.start(task, hosts, &mut running).await?;
+        let mut outcomes = Vec::new();
+        while let Some(outcome) = self.next_outcome(&mut running).await? {
+            outcomes.push(outcome);
+        }
+        self.finish(&started, outcomes).await
+    }
+}

@@ -1,0 +1,162 @@
+//! What results leave: registered variables, facts, hosts and groups, and the numbers of the recap.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use windlass_template::{Value, Variable};
+use windlass_yaml::{Node, Span};
+
+use super::execute::HostOutcome;
+use super::label;
+use super::play::Batch;
+use super::result::TaskResult;
+use crate::error::Result;
+use crate::playbook::Task;
+use crate::vars::{World, clean_facts};
+
+impl Batch {
+    /// Counts a result for the recap.
+    pub(super) fn count(&mut self, outcome: &HostOutcome) {
+        if let Some(run) = self.hosts.get_mut(&outcome.host).filter(|_| !outcome.result.is_skipped()) {
+            run.cursor.ran();
+        }
+        let would_rescue = self.hosts.get(&outcome.host).is_some_and(|run| run.cursor.would_rescue());
+        let stats = self.stats.entry(Arc::clone(&outcome.host)).or_default();
+        let result = &outcome.result;
+        if result.is_unreachable() {
+            if outcome.ignored {
+                stats.ok += 1;
+                stats.ignored += 1;
+            } else {
+                stats.unreachable += 1;
+            }
+        } else if result.failed() {
+            match (outcome.ignored, would_rescue) {
+                (true, _) => {
+                    stats.ok += 1;
+                    stats.ignored += 1;
+                    stats.changed += u32::from(result.changed());
+                }
+                (false, true) => stats.rescued += 1,
+                (false, false) => stats.failed += 1,
+            }
+        } else if result.is_skipped() {
+            stats.skipped += 1;
+        } else {
+            stats.ok += 1;
+            stats.changed += u32::from(result.changed());
+        }
+    }
+
+    /// Keeps what a result says: the registered variable, facts, variables, hosts and groups.
+    pub(super) fn store(
+        &self,
+        task: &Arc<Task>,
+        outcome: &HostOutcome,
+        host: &Arc<str>,
+        world: &mut World,
+    ) -> Result<()> {
+        let name = outcome.action.as_str();
+        for (result, delegate) in &outcome.parts {
+            let to: Arc<str> = match delegate {
+                Some(other) if outcome.delegate_facts => Arc::from(other.as_str()),
+                _ => Arc::clone(host),
+            };
+            if let Some(facts) = result.get("ansible_facts").filter(|_| name != "include_vars") {
+                if name == "set_fact" {
+                    let pairs = pairs_of(facts);
+                    if result.is("_ansible_facts_cacheable") {
+                        Arc::make_mut(&mut world.host_mut(&to).facts).extend(pairs.iter().cloned());
+                    }
+                    Arc::make_mut(&mut world.host_mut(&to).set).extend(pairs);
+                } else {
+                    let (mut kept, dropped) = clean_facts(facts);
+                    // What was found out about the host a task was delegated to is always about that host.
+                    if let Some(other) = delegate {
+                        let other: Arc<str> = Arc::from(other.as_str());
+                        let found = kept.extract_if(.., |(name, _)| name.starts_with("discovered_interpreter_"));
+                        let found: Vec<_> = found.collect();
+                        Arc::make_mut(&mut world.host_mut(&other).facts).extend(found);
+                    }
+                    if !dropped.is_empty() {
+                        self.shared.warn(format!(
+                            "{host}: facts that would change how the host is reached were dropped: {}",
+                            dropped.join(", ")
+                        ));
+                    }
+                    Arc::make_mut(&mut world.host_mut(&to).facts).extend(kept);
+                }
+            }
+            if let Some(files) = result.get("ansible_included_var_files") {
+                self.include_vars(result, files, world.host_mut(&to))?;
+            }
+            if result.get("add_host").is_some() || result.get("add_group").is_some() {
+                let added = result.only(&["add_host", "add_group", "parent_groups"]).to_value();
+                extend_inventory(host, &added, world)?;
+                world.dynamic.push((Arc::clone(host), added));
+            }
+        }
+        if let Some(register) = &task.register {
+            let value = registered(task, &outcome.result);
+            Arc::make_mut(&mut world.host_mut(host).set).insert(Arc::clone(register), value);
+        }
+        Ok(())
+    }
+
+    fn include_vars(&self, result: &TaskResult, files: &Value, state: &mut crate::vars::HostState) -> Result<()> {
+        let mut vars: IndexMap<Arc<str>, Variable> = IndexMap::new();
+        for file in files.try_iter().into_iter().flatten() {
+            let map = self.shared.files.variables(std::path::Path::new(&windlass_template::text(&file)))?;
+            match result.text("_include_vars_name") {
+                Some(name) => {
+                    vars.insert(name.into(), Variable::Text(Node::map(Arc::clone(&map), Span::none())));
+                }
+                None => vars
+                    .extend(map.string_entries().map(|(name, node)| (Arc::from(name), Variable::Text(node.clone())))),
+            }
+        }
+        Arc::make_mut(&mut state.included).extend(vars);
+        Ok(())
+    }
+}
+
+/// What `register` keeps. Of a task that check mode did not run, everything that is not there is unknown.
+fn registered(task: &Arc<Task>, result: &TaskResult) -> Value {
+    if !result.is("_windlass_not_run") && !result.is("_windlass_unknown") {
+        return result.to_value();
+    }
+    let reason = format!("the result of '{}', which is not run in check mode", label::of_task(task, None));
+    super::unknown::partial(result, &reason)
+}
+
+fn pairs_of(map: &Value) -> Vec<(Arc<str>, Value)> {
+    let keys = map.try_iter().into_iter().flatten();
+    keys.filter_map(|key| Some((Arc::from(key.as_str()?), map.get_item(&key).ok()?))).collect()
+}
+
+/// Adds what `add_host` or `group_by` came to.
+pub(super) fn extend_inventory(host: &Arc<str>, added: &Value, world: &mut World) -> Result<()> {
+    let field = |of: &Value, name: &str| of.get_attr(name).ok().filter(|value| !value.is_undefined());
+    let texts = |list: Option<Value>| -> Vec<String> {
+        let items = list.and_then(|list| list.try_iter().ok());
+        items.into_iter().flatten().map(|item| windlass_template::text(&item)).collect()
+    };
+    let inventory = Arc::make_mut(&mut world.inventory);
+    if let Some(entry) = field(added, "add_host") {
+        let name = windlass_template::text(&field(&entry, "host_name").unwrap_or_default());
+        let groups = texts(field(&entry, "groups"));
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+        let vars = windlass_template::to_json(&field(&entry, "host_vars").unwrap_or_default());
+        let vars = Node::from_json(&vars, &Span::synthetic("add_host")).into_literal();
+        inventory.add_host(&name, &groups, &vars.as_map().cloned().unwrap_or_default());
+    }
+    if let Some(group) = field(added, "add_group") {
+        let group = windlass_template::text(&group);
+        inventory.add_group(&group);
+        inventory.add_host_to_group(host, &group);
+        for parent in texts(field(added, "parent_groups")).iter().filter(|parent| *parent != "all") {
+            inventory.add_child(parent, &group)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! An ordinary task on its hosts: started, run, and its results applied.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use windlass_template::Context;
+
+use super::execute::{HostOutcome, TaskOnHost};
+use super::label;
+use super::play::Batch;
+use crate::action;
+use crate::error::{Error, Result, did_you_mean};
+use crate::output::Event;
+use crate::playbook::Task;
+use crate::vars::{given, number, truth};
+
+/// A task that was started.
+pub(super) struct Started {
+    task: Arc<Task>,
+    /// Those it runs on.
+    on: Vec<Arc<str>>,
+    /// Those it is for: more than it runs on if one does it for all.
+    hosts: Vec<Arc<str>>,
+}
+
+impl Started {
+    /// One host does it for all.
+    fn is_once(&self) -> bool {
+        self.on.len() < self.hosts.len()
+    }
+}
+
+impl Batch {
+    /// Starts a task on hosts, as many at a time as `forks` and `throttle` allow.
+    pub(super) async fn start(
+        &self,
+        task: &Arc<Task>,
+        hosts: &[Arc<str>],
+        running: &mut JoinSet<HostOutcome>,
+    ) -> Result<Started> {
+        let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
+        let once = self.runs_once(task, context.as_ref())?;
+        let on: &[Arc<str>] = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
+        self.announce(task, on, context.as_ref());
+        // Hosts that do not wait for each other are held back before they get here.
+        let throttle = if self.strategy.is_free() { None } else { self.throttle(task, context.as_ref())? };
+        let throttle = throttle.map(|count| Arc::new(Semaphore::new(count)));
+        let mut ordered = Vec::new();
+        for host in on {
+            let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
+            if action::is_immediate(task.short_action()) {
+                // Nothing is waited for, so results may as well be told in the order of the hosts.
+                let (sender, receiver) = mpsc::unbounded_channel();
+                work.events = sender;
+                ordered.push(receiver);
+            }
+            // Both are only closed at the end of the program.
+            let throttled = match &throttle {
+                Some(semaphore) => Arc::clone(semaphore).acquire_owned().await.ok(),
+                None => None,
+            };
+            let fork = Arc::clone(&self.shared.forks).acquire_owned().await.ok();
+            running.spawn(async move {
+                let outcome = work.run().await;
+                drop((throttled, fork));
+                outcome
+            });
+        }
+        for mut receiver in ordered {
+            while let Some(event) = receiver.recv().await {
+                let _ = self.shared.events.send(event);
+            }
+        }
+        Ok(Started { task: Arc::clone(task), on: on.to_vec(), hosts: hosts.to_vec() })
+    }
+
+    /// Waits for the next host that is done.
+    pub(super) async fn next_outcome(&self, running: &mut JoinSet<HostOutcome>) -> Result<Option<HostOutcome>> {
+        match running.join_next().await {
+            None => Ok(None),
+            Some(Ok(outcome)) => Ok(Some(outcome)),
+            Some(Err(error)) => Err(Error::new(format!("a task could not be run to its end: {error}"))),
+        }
+    }
+
+    /// Applies the results of a task.
+    pub(super) async fn finish(&mut self, started: &Started, outcomes: Vec<HostOutcome>) -> Result<()> {
+        let task = &started.task;
+        let mut outcomes = outcomes;
+        // Results come as hosts finish; they are applied in the order of the hosts, so that a run can be repeated.
+        outcomes.sort_by_key(|outcome| started.on.iter().position(|host| *host == outcome.host));
+        let outcomes = self.debugged(task, outcomes).await?;
+        let mut world = self.world.successor();
+        for outcome in &outcomes {
+            self.count(outcome);
+            let own = [Arc::clone(&outcome.host)];
+            let receivers: &[Arc<str>] = if started.is_once() { &started.hosts } else { &own };
+            for host in receivers {
+                self.store(task, outcome, host, &mut world)?;
+            }
+        }
+        self.world = Arc::new(world);
+        self.find_vars_files()?;
+        for outcome in &outcomes {
+            self.notify(task, outcome)?;
+            self.follow(task, outcome);
+        }
+        if started.is_once() && self.step_failed {
+            // What one host did for all has failed for all.
+            self.fail_others();
+        }
+        Ok(())
+    }
+
+    /// How many hosts may do a task at once, if it says so.
+    pub(super) fn throttle(&self, task: &Arc<Task>, context: Option<&Context>) -> Result<Option<usize>> {
+        let (Some(node), Some(context)) = (task.keyword("throttle"), context) else { return Ok(None) };
+        let value = given(context, node).map_err(|error| Error::parse(error.report(), &node.span))?;
+        let Some(value) = value else { return Ok(None) };
+        match number(&value) {
+            Some(0) => Ok(None),
+            Some(count) => Ok(usize::try_from(count).ok()),
+            None => {
+                Err(Error::parse(format!("Failed to convert the throttle value to an integer: {value}"), &node.span)
+                    .generic())
+            }
+        }
+    }
+
+    /// Whether one host does the task for all.
+    pub(super) fn runs_once(&self, task: &Arc<Task>, context: Option<&Context>) -> Result<bool> {
+        let by_nature = action::runs_once(task.short_action());
+        let once = match (task.keyword("run_once"), context) {
+            (Some(node), Some(context)) => {
+                let value = given(context, node).map_err(|error| Error::parse(error.report(), &node.span))?;
+                value.is_some_and(|value| truth(&value))
+            }
+            _ => false,
+        };
+        if !self.strategy.is_free() {
+            return Ok(once || by_nature);
+        }
+        if by_nature {
+            let message = format!(
+                "The '{}' module bypasses the host loop, which is currently not supported in the free strategy and would instead execute for every host in the inventory list.",
+                task.action
+            );
+            return Err(Error::parse(message, &task.span).generic());
+        }
+        if once {
+            self.shared.warn(format!(
+                "run_once has no effect under the strategy of this play: every host does the task by itself ({})",
+                task.span
+            ));
+        }
+        Ok(false)
+    }
+
+    /// Tells that a task starts on hosts.
+    pub(super) fn announce(&self, task: &Arc<Task>, hosts: &[Arc<str>], context: Option<&Context>) {
+        let check = self.shared.run.settings.check;
+        let _ = self.shared.events.send(Event::TaskStart {
+            id: task.id,
+            name: label::of_task(task, context),
+            handler: task.handler,
+            check,
+            path: task.span.is_located().then(|| format!("{}:{}", task.span.source.name, task.span.line)),
+            hosts: hosts.len(),
+            lazy: self.strategy.is_free(),
+        });
+    }
+
+    /// Notes what a result notifies. Which handlers that means is decided when they are flushed: roles included until then bring more of them.
+    fn notify(&mut self, task: &Arc<Task>, outcome: &HostOutcome) -> Result<()> {
+        for name in &outcome.notify {
+            let found: Vec<Arc<Task>> = self.handlers.find(name).into_iter().cloned().collect();
+            if found.is_empty() {
+                let hint = did_you_mean(name, self.handlers.known());
+                let message = format!("no handler is called '{name}' or listens to it");
+                if self.shared.run.settings.error_on_missing_handler {
+                    return Err(Error::parse(message, &task.span).maybe_hint(hint).generic());
+                }
+                self.shared.warn(message);
+            }
+            if let Some(run) = self.hosts.get_mut(&outcome.host) {
+                if !run.cursor.is_in_handlers() {
+                    run.notifications.insert(name.clone());
+                    continue;
+                }
+                for handler in found.iter().filter(|handler| run.notified.insert(handler.id)) {
+                    super::meta::notified(&self.shared, handler, &outcome.host);
+                }
+            }
+        }
+        Ok(())
+    }
+}
