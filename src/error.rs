@@ -49,6 +49,11 @@ impl Error {
         Error { kind: Kind::Interrupted, message: "User interrupted execution".to_owned(), span: None, hint: None }
     }
 
+    /// Whether something in a file of the project cannot be read.
+    pub fn is_parse(&self) -> bool {
+        self.kind == Kind::Parse
+    }
+
     /// Whether the user knows already.
     pub fn is_interruption(&self) -> bool {
         self.kind == Kind::Interrupted

@@ -192,7 +192,7 @@ fn a_missing_role() {
       |           ^
 
     hint: did you mean `common`? searched in roles:DIR/.ansible/roles:/usr/share/ansible/roles:/etc/ansible/roles:.
-    [exit 4]
+    [exit 1]
     "##);
 }
 

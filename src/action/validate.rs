@@ -19,11 +19,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         Some(value) => Ok(Some(value)),
         None => context.context.variable(name).map_err(|error| error.to_string()),
     });
-    let described = Value::from_pairs([
-        ("type", Value::from("role")),
-        ("name", context.arg("role_name").cloned().unwrap_or_default()),
-        ("argument_spec_name", context.arg("entry_point").cloned().unwrap_or_default()),
-    ]);
+    let described = context.arg("validate_args_context").cloned();
+    let described = described.unwrap_or_else(|| Value::from_pairs(std::iter::empty::<(Value, Value)>()));
     if errors.is_empty() {
         return Ok(TaskResult::ok(false)
             .with("msg", "The arg spec validation passed")

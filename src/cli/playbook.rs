@@ -206,9 +206,8 @@ fn list_items(items: &[Item], arguments: &Arguments, filter: &TagFilter, printer
     for item in items {
         match item {
             Item::Block(block) => {
-                for part in [&block.body, &block.rescue, &block.always] {
-                    list_items(part, arguments, filter, printer, tags);
-                }
+                // Ansible lists what runs if nothing fails.
+                list_items(&block.body, arguments, filter, printer, tags);
             }
             Item::Task(task) => {
                 if !filter.selects(&task.tags) {
@@ -218,10 +217,11 @@ fn list_items(items: &[Item], arguments: &Arguments, filter: &TagFilter, printer
                 if arguments.list_tasks {
                     let mut shown: Vec<&str> = task.tags.iter().map(String::as_str).collect();
                     shown.sort_unstable();
-                    printer.line(
-                        &format!("      {}\tTAGS: [{}]", crate::strategy::task_label(task), shown.join(", ")),
-                        Color::Plain,
-                    );
+                    let label = match task.name {
+                        Some(_) => crate::strategy::task_label(task),
+                        None => task.action.clone(),
+                    };
+                    printer.line(&format!("      {label}\tTAGS: [{}]", shown.join(", ")), Color::Plain);
                 }
             }
         }

@@ -482,6 +482,7 @@ impl Loader {
             }
         }
         Err(Error::parse(format!("Could not find or access '{name}'"), &task.span)
+            .generic()
             .hint(format!("searched in {}", tried.join(", "))))
     }
 

@@ -33,6 +33,8 @@ pub struct RoleRequest {
     pub validate: bool,
     /// Whether this is `include_role` or `import_role`, not an entry of `roles:`.
     pub from_include: bool,
+    /// The variables of the include, with those of its loop.
+    pub include_vars: Arc<Mapping>,
     /// Whether the whole play sees its defaults and variables.
     pub public: Option<bool>,
     /// The folder of the playbook.
@@ -56,11 +58,12 @@ impl RoleRequest {
     pub fn of_arguments(
         args: &[(String, Node)],
         span: &Span,
-        _frame: &Arc<Frame>,
+        frame: &Arc<Frame>,
         playbook_dir: &Path,
     ) -> Result<RoleRequest> {
         let mut request = RoleRequest::named("", span, playbook_dir);
         request.from_include = true;
+        request.include_vars = Arc::clone(&frame.vars);
         request.allow_duplicates = Some(true);
         for (key, node) in args {
             let text = || node.scalar_text();
@@ -109,6 +112,7 @@ impl RoleRequest {
             allow_duplicates: None,
             validate: true,
             from_include: false,
+            include_vars: Arc::default(),
             public: None,
             playbook_dir: playbook_dir.to_owned(),
             span: span.clone(),
@@ -118,7 +122,8 @@ impl RoleRequest {
     fn identity(&self, path: &Path) -> String {
         let params = Node::map(Arc::clone(&self.params), self.span.clone()).to_json();
         let list = |name: &str| self.keywords.list(name).iter().map(Node::to_json).collect::<serde_json::Value>();
-        let vars = self.keywords.get("vars").map(Node::to_json);
+        let own = self.keywords.get("vars").cloned();
+        let vars = own.unwrap_or_else(|| Node::map(Arc::clone(&self.include_vars), self.span.clone())).to_json();
         format!(
             "{}\0{params}\0{}\0{}\0{vars:?}\0{:?}\0{}",
             crate::vars::absolute(path).display(),
@@ -332,7 +337,7 @@ impl Loader {
                 .collect();
             let existing: Vec<String> = folders.iter().flat_map(|folder| names_in(folder)).collect();
             let hint = did_you_mean(name, existing.iter().map(String::as_str)).map(|hint| format!("{hint} "));
-            Error::parse(format!("the role '{name}' was not found"), &request.span).hint(format!(
+            Error::parse(format!("the role '{name}' was not found"), &request.span).generic().hint(format!(
                 "{}searched in {}",
                 hint.unwrap_or_default(),
                 shown.join(":")
@@ -397,8 +402,14 @@ impl Loader {
         let options = spec.get("options").cloned().unwrap_or_else(|| Node::map(Mapping::new(), span.clone()));
         let mut args = Mapping::new();
         args.insert_str("argument_spec", literal(&options));
-        args.insert_str("entry_point", Node::literal(entry, span.clone()));
-        args.insert_str("role_name", Node::literal(request.name.as_str(), span.clone()));
+        let mut described = Mapping::new();
+        let folder = crate::vars::absolute(path).display().to_string();
+        for (key, text) in
+            [("type", "role"), ("name", &request.name), ("argument_spec_name", entry), ("path", folder.as_str())]
+        {
+            described.insert_str(key, Node::literal(text, span.clone()));
+        }
+        args.insert_str("validate_args_context", Node::map(described, span.clone()));
         let summary =
             spec.get("short_description").and_then(Node::as_str).map(|text| format!(" - {text}")).unwrap_or_default();
         let mut task = Task::internal("ansible.builtin.validate_argument_spec", args, frame, &["always"]);

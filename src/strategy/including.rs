@@ -55,6 +55,8 @@ impl Batch {
                         }
                     }
                 }
+                // What is there and cannot be read is a mistake in the project, and none that a host can be rescued from.
+                Err(error) if error.is_parse() => return Err(error),
                 Err(error) => {
                     let name = wanted.first().map(Wanted::target).unwrap_or_default();
                     let result = TaskResult::ok(false).with("failed", true).with("include", name);

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use indexmap::IndexSet;
 use windlass_template::Value;
 
 use super::scope::{TaskScope, roles_around};
+use crate::playbook::Role;
 
 /// The names that [`get`] knows.
 pub(super) const NAMES: &[&str] = &[
@@ -81,13 +83,14 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         "ansible_play_hosts_all" => names(&world.play.as_ref()?.hosts_all),
         "ansible_play_hosts" => names(&world.play.as_ref()?.hosts),
         "ansible_play_batch" | "play_hosts" => names(&world.play.as_ref()?.batch),
-        "ansible_play_role_names" | "role_names" | "ansible_role_names" => {
+        "ansible_play_role_names" | "role_names" => {
             let roles = &world.play.as_ref()?.play.roles;
             roles.iter().map(|role| Value::from(role.name.as_str())).collect()
         }
-        "ansible_dependent_role_names" => {
+        "ansible_dependent_role_names" => names_of(dependencies(&world.play.as_ref()?.play.roles)),
+        "ansible_role_names" => {
             let roles = &world.play.as_ref()?.play.roles;
-            roles.iter().flat_map(|role| &role.dependencies).map(|role| Value::from(role.name.as_str())).collect()
+            names_of(dependencies(roles).into_iter().chain(roles))
         }
         "role_name" | "ansible_role_name" => Value::from(scope.task.as_ref()?.frame.role()?.name.as_str()),
         "role_path" => path(&absolute(&scope.task.as_ref()?.frame.role()?.path)),
@@ -127,6 +130,17 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         }
         _ => return None,
     })
+}
+
+/// All roles that these depend on, directly or not.
+fn dependencies(roles: &[Arc<Role>]) -> Vec<&Arc<Role>> {
+    roles.iter().flat_map(|role| role.dependencies.iter().chain(dependencies(&role.dependencies))).collect()
+}
+
+/// The names of roles, each once.
+fn names_of<'a>(roles: impl IntoIterator<Item = &'a Arc<Role>>) -> Value {
+    let names: IndexSet<&str> = roles.into_iter().map(|role| role.name.as_str()).collect();
+    names.into_iter().map(Value::from).collect()
 }
 
 /// A list that is not defined rather than empty.
