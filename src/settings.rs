@@ -119,8 +119,8 @@ pub struct Settings {
     pub display_ok_hosts: bool,
     /// Lines around a change in diffs.
     pub diff_context: usize,
-    /// The largest text a diff is made of.
-    pub max_diff_size: usize,
+    /// The largest text a diff is made of, in bytes; 0 is no limit.
+    pub max_diff_size: u64,
     /// What to do about keys that stand twice in a mapping.
     pub duplicate_keys: windlass_yaml::DuplicateKeys,
     /// Which line of Ansible's behaviour.

@@ -191,7 +191,7 @@ fn a_missing_role() {
     2 |   roles: [comon]
       |           ^
 
-    hint: did you mean `common`? searched in roles:DIR/.ansible/roles:/usr/share/ansible/roles:/etc/ansible/roles:.
+    hint: did you mean `common`? searched in DIR/roles:DIR/.ansible/roles:/usr/share/ansible/roles:/etc/ansible/roles:DIR
     [exit 1]
     "##);
 }

@@ -46,6 +46,7 @@ fn call(module: &str, args: Value) -> Call<Value> {
         args,
         check: false,
         diff: false,
+        max_diff: None,
         environment: Default::default(),
         timeout: 0,
         become_user: None,

@@ -26,6 +26,9 @@ impl Args {
             }
         };
         let mut warnings = Vec::new();
+        if spec.others.is_none() {
+            refuse_unknown(spec.name, spec.options, given, "")?;
+        }
         let values = coerce_all(spec.name, spec.options, given, host, &mut warnings, "")?;
         let has = |name: &str| given_value(spec, given, name);
         for set in spec.mutually_exclusive {
@@ -129,14 +132,8 @@ fn given_value(spec: &Spec, given: &Map, name: &str) -> bool {
     names.into_iter().any(|name| given.get(*name).is_some_and(|value| !value.is_null()))
 }
 
-fn coerce_all(
-    module: &str,
-    options: &'static [Opt],
-    given: &Map,
-    host: &Host,
-    warnings: &mut Vec<String>,
-    path: &str,
-) -> Result<Map, Failure> {
+/// Fails if a name is none of the options'.
+fn refuse_unknown(module: &str, options: &'static [Opt], given: &Map, path: &str) -> Result<(), Failure> {
     let unknown: Vec<_> = given
         .keys()
         .filter(|name| {
@@ -145,13 +142,25 @@ fn coerce_all(
         .map(|name| format!("{path}{name}"))
         .collect();
     if !unknown.is_empty() {
-        let supported: Vec<_> = options.iter().map(|option| option.name).collect();
+        let supported: Vec<_> =
+            options.iter().map(|option| option.name).filter(|name| !name.starts_with('_')).collect();
         return Err(Failure::new(format!(
             "Unsupported parameters for ({module}) module: {}. Supported parameters include: {}.",
             unknown.join(", "),
             supported.join(", ")
         )));
     }
+    Ok(())
+}
+
+fn coerce_all(
+    module: &str,
+    options: &'static [Opt],
+    given: &Map,
+    host: &Host,
+    warnings: &mut Vec<String>,
+    path: &str,
+) -> Result<Map, Failure> {
     let mut values = Map::new();
     let mut missing = Vec::new();
     for option in options {
@@ -265,7 +274,9 @@ fn coerce(
             if option.options.is_empty() {
                 map.into()
             } else {
-                coerce_all(module, option.options, &map, host, warnings, &format!("{path}{}.", option.name))?.into()
+                let path = format!("{path}{}.", option.name);
+                refuse_unknown(module, option.options, &map, &path)?;
+                coerce_all(module, option.options, &map, host, warnings, &path)?.into()
             }
         }
     })

@@ -38,6 +38,7 @@ pub type Content = windlass_protocol::Content;
 pub struct Host {
     pub(crate) check: bool,
     pub(crate) diff: bool,
+    pub(crate) max_diff: u64,
     pub(crate) stream: bool,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) contents: Vec<Content>,
@@ -53,6 +54,7 @@ impl Host {
         Host {
             check,
             diff,
+            max_diff: crate::files::difference::MAX_DIFF,
             stream: false,
             environment: BTreeMap::new(),
             contents: Vec::new(),
@@ -85,6 +87,16 @@ impl Host {
         self
     }
 
+    /// With another limit for texts that diffs are made of; 0 is none.
+    pub fn with_max_diff(mut self, bytes: Option<u64>) -> Host {
+        match bytes {
+            None => {}
+            Some(0) => self.max_diff = u64::MAX - 1,
+            Some(bytes) => self.max_diff = bytes,
+        }
+        self
+    }
+
     /// Only a prediction is asked for.
     pub fn check(&self) -> bool {
         self.check
@@ -93,6 +105,11 @@ impl Host {
     /// Differences are to be reported.
     pub fn diff(&self) -> bool {
         self.diff
+    }
+
+    /// How large a text may be that a diff is made of.
+    pub fn max_diff(&self) -> u64 {
+        self.max_diff
     }
 
     /// The environment the task sets for every process it starts.

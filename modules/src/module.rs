@@ -148,6 +148,8 @@ pub struct Diff {
     pub after_header: Option<String>,
     /// A text shown as it is, instead of the two.
     pub prepared: Option<String>,
+    /// Why the contents are not there: `dst_larger` and `src_larger` with the limit, `dst_binary`, `src_binary`.
+    pub notices: Vec<(&'static str, u64)>,
 }
 
 impl Diff {
@@ -159,6 +161,7 @@ impl Diff {
             before_header: Some(name.to_owned()),
             after_header: Some(name.to_owned()),
             prepared: None,
+            notices: Vec::new(),
         }
     }
 
@@ -166,6 +169,9 @@ impl Diff {
     pub fn to_json(&self) -> Value {
         if let Some(prepared) = &self.prepared {
             return json!({ "prepared": prepared });
+        }
+        if !self.notices.is_empty() {
+            return self.notices.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
         }
         let mut map = Map::new();
         map.insert("before".into(), self.before.clone());

@@ -25,6 +25,8 @@ pub struct Spec {
     pub required_by: &'static [(&'static str, &'static [&'static str])],
     /// The option that takes the free text of `module: text`, if the module has one.
     pub free_form: Option<&'static str>,
+    /// What options of other names are, if they are taken too: the facts of `set_fact`, for one.
+    pub others: Option<&'static str>,
     /// What the module does in check mode.
     pub check: Check,
     /// Tasks, as YAML.
@@ -48,10 +50,19 @@ impl Spec {
         required_if: &[],
         required_by: &[],
         free_form: None,
+        others: None,
         check: Check::Full,
         examples: "",
         returns: &[],
     };
+
+    /// The names it answers to, fully qualified: its own first.
+    pub fn full_names(&self) -> impl Iterator<Item = String> {
+        std::iter::once(&self.name).chain(self.aliases).map(|name| match name.contains('.') {
+            true => (*name).to_owned(),
+            false => format!("{}.{name}", self.collection),
+        })
+    }
 
     /// Whether the module answers to this name: short, `ansible.builtin.`, `ansible.legacy.` or its own collection's.
     pub fn answers_to(&self, name: &str) -> bool {

@@ -225,7 +225,7 @@ fn files_and_trees_of_the_host_itself() {
 fn binary_and_large_contents_are_not_shown() {
     let bench = Bench::new();
     let result = bench.run("copy", json!({ "content": "a\u{0}b", "dest": "@/a" }), true);
-    assert_eq!(result["diff"]["prepared"], "diff skipped: source file appears to be binary\n");
+    assert_eq!(result["diff"]["src_binary"], 1);
 }
 
 #[test]

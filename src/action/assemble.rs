@@ -9,38 +9,27 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         let args = Value::from_pairs(context.args.iter().map(|(key, value)| (Value::from(&**key), value.clone())));
         return context.module("ansible.builtin.assemble", args, Vec::new()).await;
     }
-    let Some(src) = context.text("src") else { return Err("src and dest are required".into()) };
+    let src = context.text("src").unwrap_or_default();
     let folder = context.find("files", &src)?;
-    let pattern = match context.text("regexp") {
-        None => None,
-        Some(text) => Some(
-            regex::Regex::new(&text).map_err(|error| Failure::Failed(format!("Invalid Regexp ({text}): {error}")))?,
-        ),
-    };
+    let pattern = context.text("regexp").map(|text| windlass_python_regex::compile(&text, Default::default()));
+    let pattern = pattern.transpose().map_err(|message| format!("Invalid Regexp: {message}"))?;
     let hidden = context.flag("ignore_hidden").unwrap_or(false);
-    let mut entries: Vec<_> = std::fs::read_dir(&folder)
-        .map_err(|error| Failure::Failed(format!("Source ({}) is not a directory: {error}", folder.display())))?
-        .flatten()
-        .filter(|entry| entry.path().is_file())
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| pattern.as_ref().is_none_or(|regex| regex.is_match(name)) && !(hidden && name.starts_with('.')))
-        .collect();
-    entries.sort();
-    let delimiter = context.text("delimiter").map(|text| text.replace("\\n", "\n"));
-    let mut joined: Vec<u8> = Vec::new();
-    for (index, name) in entries.iter().enumerate() {
-        let (bytes, _) = context.files.bytes(&folder.join(name))?;
-        if index > 0 && joined.last() != Some(&b'\n') {
-            joined.push(b'\n');
+    let found = std::fs::read_dir(&folder)
+        .map_err(|error| Failure::Failed(format!("Source ({}) is not a directory: {error}", folder.display())))?;
+    let mut paths = Vec::new();
+    for path in found.flatten().map(|entry| entry.path()).filter(|path| path.is_file()) {
+        let name = super::files::file_name(&path);
+        let chosen = match &pattern {
+            Some(pattern) => pattern.is_match(&name)?,
+            None => true,
+        };
+        if chosen && !(hidden && name.starts_with('.')) {
+            paths.push(path);
         }
-        if let Some(delimiter) = delimiter.as_ref().filter(|_| index > 0) {
-            joined.extend_from_slice(delimiter.as_bytes());
-            if !delimiter.ends_with('\n') {
-                joined.push(b'\n');
-            }
-        }
-        joined.extend_from_slice(&bytes);
     }
+    paths.sort();
+    let fragments = paths.iter().map(|path| Ok::<_, Failure>(context.files.bytes(path)?.0));
+    let joined = windlass_modules::files::assemble::joined(fragments, context.text("delimiter").as_deref())?;
     let mut args = context.args.clone();
     for key in ["src", "regexp", "ignore_hidden", "delimiter", "remote_src", "decrypt"] {
         args.shift_remove(key);

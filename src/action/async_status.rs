@@ -5,13 +5,7 @@ use crate::strategy::TaskResult;
 
 /// `async_status`: how far a job is.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
-    let Some(job) = context.text("jid") else { return Err("missing required arguments: jid".into()) };
-    if let Some(other) = context.args.keys().find(|name| !matches!(&***name, "jid" | "mode")) {
-        return Err(format!(
-            "Unsupported parameters for async_status: {other}. Supported parameters include: jid, mode."
-        )
-        .into());
-    }
+    let job = context.text("jid").unwrap_or_default();
     context.job(&job, &context.text("mode").unwrap_or_else(|| "status".to_owned())).await
 }
 

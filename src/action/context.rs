@@ -253,6 +253,7 @@ impl ActionContext {
             args,
             check: self.check,
             diff: self.diff,
+            max_diff: Some(self.world.run.settings.max_diff_size).filter(|_| self.diff),
             environment: self.environment.clone(),
             timeout: self.timeout,
             become_user: self.connection.become_user.clone(),

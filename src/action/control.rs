@@ -1,10 +1,70 @@
 //! `debug`, `fail`, `assert`: nothing leaves the controller.
 
+use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
 use windlass_yaml::Node;
 
 use super::{ActionContext, Failure};
 use crate::strategy::TaskResult;
+
+pub(super) static DEBUG: Spec = Spec {
+    name: "debug",
+    summary: "Print a message or a variable",
+    description: &["Nothing is sent to the host. With neither `msg` nor `var` it greets the world."],
+    options: &[
+        Opt::new("msg", Kind::Raw, "What to print: a text, a list or a mapping.").default("\"Hello world!\""),
+        Opt::new(
+            "var",
+            Kind::Str,
+            "The name of a variable, or any expression; it takes no braces. What is undefined is said to be so and is no failure.",
+        ),
+        Opt::new("verbosity", Kind::Int, "How many `-v` the command line needs for this to be printed.").default("0"),
+    ],
+    examples: "- name: Where the host is\n  ansible.builtin.debug:\n    msg: \"{{ inventory_hostname }} is at {{ ansible_host }}\"\n\n\
+               - name: All that is known of the host, only with -vv\n  ansible.builtin.debug:\n    var: hostvars[inventory_hostname]\n    verbosity: 2\n",
+    returns: &[
+        Return { name: "msg", kind: "raw", when: "without `var`", doc: "The message." },
+        Return { name: "(the name in `var`)", kind: "raw", when: "with `var`", doc: "The value." },
+    ],
+    ..Spec::EMPTY
+};
+
+pub(super) static FAIL: Spec = Spec {
+    name: "fail",
+    summary: "Fail with a message",
+    description: &[
+        "Fails on every host that gets there. With `when` it guards what follows against a state that must not be.",
+    ],
+    options: &[Opt::new("msg", Kind::Raw, "Why.").default("\"Failed as requested from task\"")],
+    examples: "- name: This release is not supported\n  ansible.builtin.fail:\n    msg: \"{{ ansible_distribution_release }} is too old\"\n  \
+               when: ansible_distribution_major_version is version('11', '<')\n",
+    returns: &[Return { name: "msg", kind: "raw", when: "always", doc: "The message." }],
+    ..Spec::EMPTY
+};
+
+pub(super) static ASSERT: Spec = Spec {
+    name: "assert",
+    summary: "Fail unless conditions hold",
+    description: &[
+        "The conditions are expressions as in `when`. The first that does not hold fails the task and is in the result.",
+    ],
+    options: &[
+        Opt::required("that", Kind::Raw, "A condition, or a list of conditions that must all hold."),
+        Opt::new("fail_msg", Kind::Raw, "What to say if one does not hold.")
+            .aliases(&["msg"])
+            .default("\"Assertion failed\""),
+        Opt::new("success_msg", Kind::Raw, "What to say if all hold.").default("\"All assertions passed\""),
+        Opt::new("quiet", Kind::Bool, "Print no result without `-v`.").default("false"),
+    ],
+    examples: "- name: There is an odd number of etcd members\n  ansible.builtin.assert:\n    that:\n      - groups['etcd'] | length is odd\n      \
+               - etcd_version is defined\n    fail_msg: etcd needs one, three or five members\n",
+    returns: &[
+        Return { name: "assertion", kind: "str", when: "failure", doc: "The condition that does not hold." },
+        Return { name: "evaluated_to", kind: "bool", when: "failure", doc: "What it came to: false." },
+        Return { name: "msg", kind: "raw", when: "always", doc: "`fail_msg` or `success_msg`." },
+    ],
+    ..Spec::EMPTY
+};
 
 /// `debug`.
 pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -41,9 +101,7 @@ pub(super) async fn fail(context: &ActionContext) -> Result<TaskResult, Failure>
 
 /// `assert`.
 pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failure> {
-    let Some(that) = context.task.args.get("that") else {
-        return Err("conditional required in \"that\" string".into());
-    };
+    let Some(that) = context.task.args.get("that") else { return Err("missing required arguments: that".into()) };
     let quiet = context.flag("quiet").unwrap_or(false);
     let conditions = match that.as_list() {
         Some(list) => list.to_vec(),
@@ -58,11 +116,7 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
     };
     for condition in &conditions {
         if !context.context.condition(condition)? {
-            let message = context
-                .arg("fail_msg")
-                .or_else(|| context.arg("msg"))
-                .cloned()
-                .unwrap_or_else(|| Value::from("Assertion failed"));
+            let message = context.arg("fail_msg").cloned().unwrap_or_else(|| Value::from("Assertion failed"));
             let assertion = condition.scalar_text().unwrap_or_default();
             let mut result = TaskResult::new().with("changed", false).with("failed", true);
             if !quiet {

@@ -4,12 +4,12 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use windlass_template::{TemplateOptions, Value};
+use windlass_template::Value;
 
 use super::{ActionContext, Content, Failure};
 use crate::strategy::TaskResult;
 
-type Args = IndexMap<Arc<str>, Value>;
+pub(super) type Args = IndexMap<Arc<str>, Value>;
 
 /// `copy`: a file, a tree, or a text.
 pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -124,79 +124,6 @@ fn walk(
     Ok(())
 }
 
-/// `template`: rendered here, written there like a copy.
-pub(super) async fn template(context: &ActionContext) -> Result<TaskResult, Failure> {
-    let mut args = context.args.clone();
-    let Some(src) = context.text("src") else { return Err("src and dest are required".into()) };
-    if context.text("dest").is_none() {
-        return Err("src and dest are required".into());
-    }
-    let path = context.find("templates", &src)?;
-    let (bytes, _) = context.files.bytes(&path)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Failure::Failed(format!("Template source files must be utf-8 encoded: {}", path.display())))?;
-    let pair = |name: &str, default: &str| context.text(name).unwrap_or_else(|| default.to_owned());
-    let defaults = TemplateOptions::default();
-    let options = TemplateOptions {
-        trim_blocks: context.flag("trim_blocks").unwrap_or(true),
-        lstrip_blocks: context.flag("lstrip_blocks").unwrap_or(false),
-        newline_sequence: context
-            .text("newline_sequence")
-            .map(|text| text.replace("\\n", "\n").replace("\\r", "\r"))
-            .unwrap_or_else(|| defaults.newline_sequence.clone()),
-        block: (pair("block_start_string", "{%"), pair("block_end_string", "%}")),
-        variable: (pair("variable_start_string", "{{"), pair("variable_end_string", "}}")),
-        comment: (pair("comment_start_string", "{#"), pair("comment_end_string", "#}")),
-        ..defaults
-    };
-    let dest = context.text("dest").unwrap_or_default();
-    let rendered = context.context.with(template_variables(context, &path, &dest)).template(
-        &text,
-        &path.display().to_string(),
-        &options,
-    )?;
-    for key in [
-        "src",
-        "trim_blocks",
-        "lstrip_blocks",
-        "newline_sequence",
-        "block_start_string",
-        "block_end_string",
-        "variable_start_string",
-        "variable_end_string",
-        "comment_start_string",
-        "comment_end_string",
-        "output_encoding",
-    ] {
-        args.shift_remove(key);
-    }
-    args.insert("_original_basename".into(), Value::from(file_name(&path)));
-    let mut content = Content::of_bytes(&path.display().to_string(), rendered.into_bytes());
-    content.description.mode =
-        Content::of_file(&path, &context.files, false).map(|file| file.description.mode).unwrap_or(0o644);
-    copy_content(context, args, content).await
-}
-
-/// What only a template sees.
-fn template_variables(
-    context: &ActionContext,
-    path: &Path,
-    dest: &str,
-) -> IndexMap<Arc<str>, windlass_template::Variable> {
-    let path_text = path.display().to_string();
-    let values = [
-        ("ansible_managed", context.world.run.settings.ansible_managed.clone()),
-        ("template_path", path_text.clone()),
-        ("template_fullpath", crate::vars::absolute(path).display().to_string()),
-        ("template_destpath", dest.to_owned()),
-        ("template_host", std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()),
-    ];
-    values
-        .into_iter()
-        .map(|(name, value)| (Arc::from(name), windlass_template::Variable::Data(Value::from(value))))
-        .collect()
-}
-
 /// `script`: a script of the project, run on the host.
 pub(super) async fn script(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
@@ -218,7 +145,7 @@ pub(super) async fn script(context: &ActionContext) -> Result<TaskResult, Failur
 /// `unarchive`: an archive of the project, unless it is on the host already.
 pub(super) async fn unarchive(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
-    let Some(src) = context.text("src") else { return Err("src (or content) and dest are required".into()) };
+    let src = context.text("src").unwrap_or_default();
     let decrypt = context.flag("decrypt").unwrap_or(true);
     args.shift_remove("decrypt");
     if context.flag("remote_src").unwrap_or(false) || src.contains("://") {
@@ -252,10 +179,8 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
     };
     let before = std::fs::read(&path).ok().map(|bytes| sha1_of(&bytes));
     let mut args = IndexMap::from([(Arc::from("src"), Value::from(src.as_str()))]);
-    for key in ["fail_on_missing"] {
-        if let Some(value) = context.arg(key) {
-            args.insert(Arc::from(key), value.clone());
-        }
+    if let Some(value) = context.arg("fail_on_missing") {
+        args.insert(Arc::from("fail_on_missing"), value.clone());
     }
     if let Some(sum) = &before {
         args.insert("_checksum".into(), Value::from(sum.as_str()));
@@ -300,10 +225,10 @@ fn sha1_of(bytes: &[u8]) -> String {
     hex::encode(sha1::Sha1::digest(bytes))
 }
 
-fn value_of(args: Args) -> Value {
+pub(super) fn value_of(args: Args) -> Value {
     Value::from_pairs(args.into_iter().map(|(key, value)| (Value::from(&*key), value)))
 }
 
-fn file_name(path: &Path) -> String {
+pub(super) fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -1,11 +1,66 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
 use windlass_yaml::{Mapping, Node, Span};
 
 use super::{ActionContext, Failure};
 use crate::strategy::TaskResult;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "include_vars",
+    summary: "Read variables from files of the project",
+    description: &[
+        "The files are YAML or JSON, in a vault or not. They are searched in `vars` of the role, beside the file the task is in, and in `vars` of \
+         the playbook's folder. The variables belong to the host from the next task on.",
+    ],
+    options: &[
+        Opt::new("_raw_params", Kind::Str, "The file, as free text."),
+        Opt::new("file", Kind::Str, "The file."),
+        Opt::new(
+            "dir",
+            Kind::Str,
+            "A folder: all its files are read, in the order of their names, and those of the folders in it.",
+        ),
+        Opt::new("name", Kind::Str, "Put everything into one variable of this name."),
+        Opt::new("depth", Kind::Int, "How many levels of `dir` to read; 0 reads all.").default("0"),
+        Opt::new(
+            "files_matching",
+            Kind::Str,
+            "Of `dir`, read only the files whose names this regular expression is found in.",
+        ),
+        Opt::new("ignore_files", Kind::List(&Kind::Str), "Of `dir`, files to leave out, by name.").default("[]"),
+        Opt::new("extensions", Kind::List(&Kind::Str), "Extensions that files in `dir` have.")
+            .default("[\"json\", \"yaml\", \"yml\"]"),
+        Opt::new(
+            "ignore_unknown_extensions",
+            Kind::Bool,
+            "Leave files of `dir` with other extensions out; otherwise they are a failure.",
+        )
+        .default("false"),
+        Opt::new("hash_behaviour", Kind::Str, "What happens to a variable that is there already: it is replaced.")
+            .choices(&["replace"])
+            .default("\"replace\""),
+    ],
+    mutually_exclusive: &[
+        &["_raw_params", "file"],
+        &["file", "dir"],
+        &["_raw_params", "dir"],
+        &["file", "depth"],
+        &["file", "files_matching"],
+        &["file", "ignore_files"],
+        &["file", "extensions"],
+    ],
+    free_form: Some("_raw_params"),
+    examples: "- name: What differs between distributions\n  ansible.builtin.include_vars: \"{{ ansible_os_family | lower }}.yml\"\n\n\
+               - name: All settings of the site, in one variable\n  ansible.builtin.include_vars:\n    dir: site\n    name: site\n",
+    returns: &[
+        Return { name: "ansible_facts", kind: "dict", when: "success", doc: "The variables." },
+        Return { name: "ansible_included_var_files", kind: "list", when: "success", doc: "The files that were read." },
+    ],
+    ..Spec::EMPTY
+};
 
 /// `include_vars`. The variables keep their text, so they are rendered where they are used; the strategy reads the files named in
 /// `ansible_included_var_files` again from the project's cache.
@@ -66,7 +121,10 @@ fn files_of_dir(context: &ActionContext, dir: &str) -> Result<Vec<PathBuf>, Fail
         .map_err(|error| Failure::Failed(format!("{} cannot be read: {error}", folder.display())))?;
     let matching = match context.text("files_matching") {
         None => None,
-        Some(pattern) => Some(fancy_regex_of(&pattern)?),
+        Some(pattern) => {
+            let compiled = windlass_python_regex::compile(&pattern, Default::default());
+            Some(compiled.map_err(|message| format!("files_matching is no regular expression: {message}"))?)
+        }
     };
     let ignores_extensions = context.flag("ignore_unknown_extensions").unwrap_or(false);
     if let Some(other) = files.iter().filter(|_| !ignores_extensions && matching.is_none()).find(|path| {
@@ -82,14 +140,9 @@ fn files_of_dir(context: &ActionContext, dir: &str) -> Result<Vec<PathBuf>, Fail
         let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned()).unwrap_or_default();
         extensions.contains(&extension)
             && !ignored.contains(&name)
-            && matching.as_ref().is_none_or(|regex| regex.is_match(&name))
+            && matching.as_ref().is_none_or(|regex| regex.is_match(&name).unwrap_or(false))
     });
     Ok(files)
-}
-
-fn fancy_regex_of(pattern: &str) -> Result<regex::Regex, Failure> {
-    regex::Regex::new(pattern)
-        .map_err(|error| Failure::Failed(format!("files_matching is no regular expression: {error}")))
 }
 
 fn walk(folder: &Path, level: u64, depth: u64, files: &mut Vec<PathBuf>) -> std::io::Result<()> {

@@ -1,22 +1,69 @@
 //! `add_host` and `group_by`: the strategy changes the inventory by what is in the result.
 
+use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
 
 use super::{ActionContext, Failure};
 use crate::strategy::TaskResult;
 
+pub(super) static ADD_HOST: Spec = Spec {
+    name: "add_host",
+    summary: "Add a host to the inventory of this run",
+    description: &[
+        "Later plays can name the host and its groups. The task runs once for all hosts of the play, with the variables of the first; in a loop it \
+         adds a host for each item.",
+    ],
+    options: &[
+        Opt::new("name", Kind::Str, "The name of the host. It must be given.").aliases(&["host", "hostname"]),
+        Opt::new(
+            "groups",
+            Kind::Raw,
+            "The groups it belongs to: a list, or names with commas between. They are made if they are not there.",
+        )
+        .aliases(&["group", "groupname"]),
+    ],
+    others: Some("A variable of the host and its value."),
+    examples: "- name: Remember the new machine\n  ansible.builtin.add_host:\n    name: \"{{ machine.name }}\"\n    groups: [new_nodes]\n    \
+               ansible_host: \"{{ machine.address }}\"\n",
+    returns: &[Return {
+        name: "add_host",
+        kind: "dict",
+        when: "success",
+        doc: "The name, the groups and the variables.",
+    }],
+    ..Spec::EMPTY
+};
+
+pub(super) static GROUP_BY: Spec = Spec {
+    name: "group_by",
+    summary: "Put hosts into groups by what is known of them",
+    description: &["Later plays can name the groups. Blanks in names become hyphens."],
+    options: &[
+        Opt::required("key", Kind::Str, "The group this host belongs to."),
+        Opt::new("parents", Kind::Raw, "The groups that group belongs to: a list, or names with commas between.")
+            .default("\"all\""),
+    ],
+    examples: "- name: A group for each distribution\n  ansible.builtin.group_by:\n    key: \"os_{{ ansible_distribution | lower }}\"\n",
+    returns: &[
+        Return { name: "add_group", kind: "str", when: "success", doc: "The group." },
+        Return { name: "parent_groups", kind: "list", when: "success", doc: "The groups above it." },
+    ],
+    ..Spec::EMPTY
+};
+
 /// `add_host`.
 pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Failure> {
-    let Some(name) = ["name", "hostname", "host"].iter().find_map(|key| context.text(key)) else {
+    let Some(name) = context.text("name") else {
         return Err("name, host or hostname needs to be provided".into());
     };
-    let groups = ["groups", "group", "groupname"].iter().find_map(|key| context.arg(key));
-    let groups: Vec<Value> = match groups {
+    let groups: Vec<Value> = match context.arg("groups") {
         None => Vec::new(),
+        Some(value) if value.kind() == minijinja::value::ValueKind::Map => {
+            return Err("groups must be a list of names, not a mapping".into());
+        }
         Some(value) => names(value).into_iter().map(Value::from).collect(),
     };
-    let special = ["name", "hostname", "host", "groups", "group", "groupname"];
-    let vars = context.args.iter().filter(|(key, _)| !special.contains(&&***key));
+    let vars = context.args.iter().filter(|(key, _)| ADD_HOST.option(key).is_none());
     let vars = Value::from_pairs(vars.map(|(key, value)| (Value::from(&**key), value.clone())));
     let changed = is_new(context, &name, &groups, &vars);
     let entry = Value::from_pairs([

@@ -2,10 +2,12 @@
 //!
 //! A new action is one file and one line in [`ACTIONS`].
 
+mod arguments;
 mod assemble;
 mod async_status;
 mod context;
 mod control;
+mod engine;
 mod files;
 mod foreign;
 mod include_vars;
@@ -15,46 +17,57 @@ mod pause;
 mod raw;
 mod reboot;
 mod set_fact;
+mod template;
+mod uri;
 mod validate;
 
 use std::pin::Pin;
 
+use windlass_modules::{Spec, archive, commands, files as file_modules, net, registry};
+
 use crate::foreign::{Origin, Resolution};
 use crate::strategy::TaskResult;
 
+pub use arguments::checked;
 pub use context::{ActionContext, Content, Failure};
+pub(crate) use engine::{INCLUDE_ROLE, INCLUDE_TASKS};
 
 /// What an action comes to: a result, or the host could not be reached, which is a result too.
 pub type ActionFuture<'a> = Pin<Box<dyn Future<Output = Result<TaskResult, Failure>> + Send + 'a>>;
 
-type Run = for<'a> fn(&'a ActionContext) -> ActionFuture<'a>;
+/// An action: what it is called, takes and returns, and what it does. One that sends the module of its own name has that one's spec.
+struct Action {
+    spec: &'static Spec,
+    run: for<'a> fn(&'a ActionContext) -> ActionFuture<'a>,
+}
 
-/// Actions by their short names.
-const ACTIONS: &[(&str, Run)] = &[
-    ("add_host", |context| Box::pin(inventory::add_host(context))),
-    ("assemble", |context| Box::pin(assemble::run(context))),
-    ("async_status", |context| Box::pin(async_status::run(context))),
-    ("assert", |context| Box::pin(control::assert(context))),
-    ("copy", |context| Box::pin(files::copy(context))),
-    ("debug", |context| Box::pin(control::debug(context))),
-    ("fail", |context| Box::pin(control::fail(context))),
-    ("fetch", |context| Box::pin(files::fetch(context))),
-    ("gather_facts", |context| Box::pin(module::gather_facts(context))),
-    ("group_by", |context| Box::pin(inventory::group_by(context))),
-    ("include_vars", |context| Box::pin(include_vars::run(context))),
-    ("pause", |context| Box::pin(pause::run(context))),
-    ("raw", |context| Box::pin(raw::run(context))),
-    ("reboot", |context| Box::pin(reboot::run(context))),
-    ("script", |context| Box::pin(files::script(context))),
-    ("set_fact", |context| Box::pin(set_fact::run(context))),
-    ("template", |context| Box::pin(files::template(context))),
-    ("unarchive", |context| Box::pin(files::unarchive(context))),
-    ("validate_argument_spec", |context| Box::pin(validate::run(context))),
-    ("wait_for_connection", |context| Box::pin(reboot::wait_for_connection(context))),
+const ACTIONS: &[Action] = &[
+    Action { spec: &inventory::ADD_HOST, run: |context| Box::pin(inventory::add_host(context)) },
+    Action { spec: &file_modules::assemble::SPEC, run: |context| Box::pin(assemble::run(context)) },
+    Action { spec: &commands::async_status::SPEC, run: |context| Box::pin(async_status::run(context)) },
+    Action { spec: &control::ASSERT, run: |context| Box::pin(control::assert(context)) },
+    Action { spec: &file_modules::copy::SPEC, run: |context| Box::pin(files::copy(context)) },
+    Action { spec: &control::DEBUG, run: |context| Box::pin(control::debug(context)) },
+    Action { spec: &control::FAIL, run: |context| Box::pin(control::fail(context)) },
+    Action { spec: &file_modules::fetch::SPEC, run: |context| Box::pin(files::fetch(context)) },
+    Action { spec: &module::GATHER_FACTS, run: |context| Box::pin(module::gather_facts(context)) },
+    Action { spec: &inventory::GROUP_BY, run: |context| Box::pin(inventory::group_by(context)) },
+    Action { spec: &include_vars::SPEC, run: |context| Box::pin(include_vars::run(context)) },
+    Action { spec: &pause::SPEC, run: |context| Box::pin(pause::run(context)) },
+    Action { spec: &raw::SPEC, run: |context| Box::pin(raw::run(context)) },
+    Action { spec: &reboot::REBOOT, run: |context| Box::pin(reboot::run(context)) },
+    Action { spec: &commands::script::SPEC, run: |context| Box::pin(files::script(context)) },
+    Action { spec: &set_fact::SPEC, run: |context| Box::pin(set_fact::run(context)) },
+    Action { spec: &template::SPEC, run: |context| Box::pin(template::run(context)) },
+    Action { spec: &archive::unarchive::SPEC, run: |context| Box::pin(files::unarchive(context)) },
+    Action { spec: &net::uri::SPEC, run: |context| Box::pin(uri::run(context)) },
+    Action { spec: &validate::SPEC, run: |context| Box::pin(validate::run(context)) },
+    Action { spec: &reboot::WAIT_FOR_CONNECTION, run: |context| Box::pin(reboot::wait_for_connection(context)) },
 ];
 
-/// What the strategy does itself.
-const ENGINE: &[&str] = &["meta", "include_tasks", "import_tasks", "include_role", "import_role", "import_playbook"];
+fn action(name: &str) -> Option<&'static Action> {
+    ACTIONS.iter().find(|action| action.spec.answers_to(name))
+}
 
 /// Actions whose task runs once for all hosts, on the first.
 pub fn runs_once(action: &str) -> bool {
@@ -71,7 +84,7 @@ pub fn is_immediate(action: &str) -> bool {
 /// Whether a task with this action may be a job of its own (`async`): those that are a module and no more.
 pub fn supports_async(action: &str) -> bool {
     let dispatchers = ["command", "dnf", "package", "service", "shell", "uri", "yum"];
-    dispatchers.contains(&action) || !ACTIONS.iter().any(|(name, _)| *name == action)
+    dispatchers.contains(&action) || self::action(action).is_none()
 }
 
 /// The answer for a job that was started, with the types of the line of Ansible that is followed.
@@ -82,39 +95,52 @@ pub fn started(mut result: TaskResult, compat: windlass_template::Compat) -> Tas
 
 /// Whether an action is one request and nothing else, so that others may be sent behind it.
 pub fn is_one_request(action: &str) -> bool {
-    ["copy", "script", "template", "unarchive"].contains(&action)
-        || (!ENGINE.contains(&action) && !ACTIONS.iter().any(|(name, _)| *name == action))
+    ["copy", "script", "template", "unarchive", "uri"].contains(&action)
+        || (!is_engine(action) && self::action(action).is_none())
 }
 
 /// Runs the action of a task for one item on one host.
 pub fn run(context: &ActionContext) -> ActionFuture<'_> {
-    let action = ACTIONS.iter().find(|(name, _)| *name == context.action);
+    let action = action(&context.action);
     match (context.modules.resolve(&context.task.action, &context.task.collections()), action) {
         // A module of the project with the name of an action is only what the action runs on the host.
         (Resolution::Foreign(module), None) => Box::pin(async move { foreign::run(context, &module).await }),
         (Resolution::Foreign(module), Some(_)) if module.origin != Origin::Project => {
             Box::pin(async move { foreign::run(context, &module).await })
         }
-        (_, Some((_, run))) => run(context),
+        (_, Some(action)) => (action.run)(context),
         _ => Box::pin(module::run(context)),
     }
 }
 
 /// Whether a name is something that the strategy does itself.
 pub fn is_engine(name: &str) -> bool {
-    ENGINE.contains(&crate::playbook::short_name(name))
+    engine::SPECS.iter().any(|spec| spec.answers_to(name))
+}
+
+/// Whether the controller has a part in it.
+pub fn is_action(spec: &Spec) -> bool {
+    let named = |other: &Spec| other.name == spec.name && other.collection == spec.collection;
+    ACTIONS.iter().any(|action| named(action.spec)) || engine::SPECS.iter().any(|page| named(page))
+}
+
+/// Everything a task may name, each once: what the engine does itself, actions, modules.
+pub fn specs() -> impl Iterator<Item = &'static Spec> {
+    let modules = registry::MODULES.iter().map(|module| module.spec()).filter(|spec| !is_action(spec));
+    engine::SPECS.iter().copied().chain(ACTIONS.iter().map(|action| action.spec)).chain(modules)
+}
+
+/// What goes by a name, short or fully qualified.
+pub fn spec(name: &str) -> Option<&'static Spec> {
+    specs().find(|spec| spec.answers_to(name))
 }
 
 /// Whether a name is one of our actions or modules, short or fully qualified.
 pub fn is_known(name: &str) -> bool {
-    let short = crate::playbook::short_name(name);
-    ENGINE.contains(&short)
-        || ACTIONS.iter().any(|(action, _)| *action == short)
-        || windlass_modules::registry::find(name).is_some()
+    spec(name).is_some()
 }
 
 /// The short names of all actions and modules.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let modules = windlass_modules::registry::MODULES.iter().map(|module| module.spec().name);
-    ENGINE.iter().copied().chain(ACTIONS.iter().map(|(name, _)| *name)).chain(modules)
+    specs().map(|spec| spec.name)
 }

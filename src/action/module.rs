@@ -1,7 +1,30 @@
+use windlass_modules::facts::setup;
+use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
 
 use super::{ActionContext, Failure};
 use crate::strategy::TaskResult;
+
+pub(super) static GATHER_FACTS: Spec = Spec {
+    name: "gather_facts",
+    summary: "Gather facts about a host, as plays do at their start",
+    description: &["The task that plays begin with unless `gather_facts` is false. It calls `setup`."],
+    options: &[
+        setup::GATHER_SUBSET,
+        setup::FILTER,
+        setup::FACT_PATH,
+        setup::GATHER_TIMEOUT,
+        Opt::new("parallel", Kind::Bool, "Accepted: there is one module of facts."),
+    ],
+    examples: "- name: What the package has changed\n  ansible.builtin.gather_facts:\n    gather_subset: [\"!all\", network]\n",
+    returns: &[Return {
+        name: "ansible_facts",
+        kind: "dict",
+        when: "success",
+        doc: "The facts, with `ansible_` before their names.",
+    }],
+    ..Spec::EMPTY
+};
 
 /// A module without a part on the controller.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {

@@ -1,9 +1,37 @@
 use std::io::{BufRead as _, IsTerminal as _};
 use std::time::{Duration, Instant};
 
+use windlass_modules::{Kind, Opt, Return, Spec};
+
 use super::{ActionContext, Failure};
 use crate::output::Event;
 use crate::strategy::TaskResult;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "pause",
+    summary: "Wait for a time or for the user",
+    description: &[
+        "Runs once for all hosts. Without a time it waits for Enter; without a terminal nobody could press it, so it goes on at once with a warning.",
+    ],
+    options: &[
+        Opt::new("minutes", Kind::Int, "How many minutes to wait."),
+        Opt::new("seconds", Kind::Int, "How many seconds to wait, at least one."),
+        Opt::new("prompt", Kind::Str, "What to say to the user."),
+        Opt::new("echo", Kind::Bool, "Show what the user types.").default("true"),
+    ],
+    mutually_exclusive: &[&["minutes", "seconds"]],
+    examples: "- name: Give the load balancers time to notice\n  ansible.builtin.pause:\n    seconds: 20\n\n\
+               - name: Ask before the point of no return\n  ansible.builtin.pause:\n    prompt: Press Enter to drain the node\n",
+    returns: &[
+        Return { name: "user_input", kind: "str", when: "no time was given", doc: "What the user typed." },
+        Return { name: "stdout", kind: "str", when: "always", doc: "How long it took, as a sentence." },
+        Return { name: "delta", kind: "int", when: "always", doc: "How many seconds it took." },
+        Return { name: "start", kind: "str", when: "always", doc: "When it began." },
+        Return { name: "stop", kind: "str", when: "always", doc: "When it ended." },
+        Return { name: "echo", kind: "bool", when: "always", doc: "Whether the input was shown." },
+    ],
+    ..Spec::EMPTY
+};
 
 /// `pause`: for a time, or until the user answers.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -18,7 +46,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     };
     let seconds = number("seconds")?.or(number("minutes")?.map(|minutes| minutes * 60)).map(|seconds| seconds.max(1));
     let prompt = context.text("prompt");
-    let start = Instant::now();
+    let (start, began) = (Instant::now(), windlass_template::text(&windlass_template::about::now()));
     let mut answer = String::new();
     if let Some(seconds) = seconds {
         let _ = context.events.send(Event::Notice(format!("Pausing for {seconds} seconds")));
@@ -56,6 +84,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let mut result =
         TaskResult::ok(false).with("rc", 0).with("stderr", "").with("echo", echo).with("user_input", answer);
     result.set("delta", waited.as_secs());
+    result.set("start", began);
+    result.set("stop", windlass_template::text(&windlass_template::about::now()));
     result
         .set("stdout", format!("Paused for {} {unit}", windlass_yaml::python_float((amount * 100.0).round() / 100.0)));
     Ok(result)

@@ -1,6 +1,33 @@
+use windlass_modules::{Check, Kind, Opt, Return, Spec};
+
 use super::{ActionContext, Failure};
 use crate::executor::RawCommand;
 use crate::strategy::TaskResult;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "raw",
+    summary: "Run a command without the executor",
+    description: &[
+        "The text goes to the login shell of the connection as it is. Nothing is put on the host for it, so it works on appliances and on machines \
+         that cannot run the executor. Everywhere else `command` and `shell` say more and are safer.",
+    ],
+    options: &[
+        Opt::new("_raw_params", Kind::Str, "The command."),
+        Opt::new("executable", Kind::Str, "The shell that runs it, as an absolute path."),
+    ],
+    free_form: Some("_raw_params"),
+    others: Some("Accepted, without effect."),
+    check: Check::None,
+    examples: "- name: Ask a switch\n  ansible.builtin.raw: show version\n  changed_when: false\n",
+    returns: &[
+        Return { name: "rc", kind: "int", when: "always", doc: "The exit status." },
+        Return { name: "stdout", kind: "str", when: "always", doc: "Standard output." },
+        Return { name: "stderr", kind: "str", when: "always", doc: "Standard error." },
+        Return { name: "stdout_lines", kind: "list", when: "always", doc: "Standard output in lines." },
+        Return { name: "stderr_lines", kind: "list", when: "always", doc: "Standard error in lines." },
+    ],
+    ..Spec::EMPTY
+};
 
 /// `raw`: a command on the connection itself, for hosts that cannot run the executor.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {

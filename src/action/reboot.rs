@@ -3,10 +3,82 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use windlass_modules::{Check, Kind, Opt, Return, Spec};
 use windlass_template::Value;
 
 use super::{ActionContext, Failure};
+use crate::connection::Kind as ConnectionKind;
 use crate::strategy::TaskResult;
+
+pub(super) static WAIT_FOR_CONNECTION: Spec = Spec {
+    name: "wait_for_connection",
+    summary: "Wait until a host can be reached",
+    description: &[
+        "Connects anew until the host answers. Use it at the start of a play whose machines were only just made, with `gather_facts: false`.",
+    ],
+    options: &[
+        Opt::new("delay", Kind::Int, "How many seconds to wait before the first attempt.").default("0"),
+        Opt::new("sleep", Kind::Int, "How many seconds to wait between attempts.").default("1"),
+        Opt::new("timeout", Kind::Int, "After how many seconds to give up.").default("600"),
+        Opt::new(
+            "connect_timeout",
+            Kind::Int,
+            "Accepted; how long an attempt takes is set by `timeout` of the connection.",
+        )
+        .default("5"),
+    ],
+    check: Check::None,
+    examples: "- name: The new machines are up\n  ansible.builtin.wait_for_connection:\n    timeout: 300\n",
+    returns: &[Return { name: "elapsed", kind: "int", when: "always", doc: "How many seconds it took." }],
+    ..Spec::EMPTY
+};
+
+pub(super) static REBOOT: Spec = Spec {
+    name: "reboot",
+    summary: "Restart a host and wait until it is back",
+    description: &[
+        "The host is back when it answers with another boot id than before, so a restart that did not happen is not taken for one. The control \
+         machine itself is not restarted.",
+    ],
+    options: &[
+        Opt::new("pre_reboot_delay", Kind::Int, "How many seconds to wait before the restart.")
+            .aliases(&["pre_reboot_delay_sec"])
+            .default("0"),
+        Opt::new("post_reboot_delay", Kind::Int, "How many seconds to wait before looking whether the host is back.")
+            .aliases(&["post_reboot_delay_sec"])
+            .default("0"),
+        Opt::new("reboot_timeout", Kind::Int, "After how many seconds to give up.")
+            .aliases(&["reboot_timeout_sec"])
+            .default("600"),
+        Opt::new(
+            "connect_timeout",
+            Kind::Int,
+            "Accepted; how long an attempt takes is set by `timeout` of the connection.",
+        )
+        .aliases(&["connect_timeout_sec"]),
+        Opt::new("test_command", Kind::Str, "A command that must succeed when the host is back."),
+        Opt::new("msg", Kind::Str, "What logged-in users are told before the restart.")
+            .default("\"Reboot initiated by Ansible\""),
+        Opt::new("boot_time_command", Kind::Str, "A command whose output is another one after a restart.")
+            .default("\"cat /proc/sys/kernel/random/boot_id\""),
+        Opt::new(
+            "reboot_command",
+            Kind::Str,
+            "The command that restarts the host; by default systemd's, or else `shutdown`.",
+        ),
+        Opt::new(
+            "search_paths",
+            Kind::List(&Kind::Str),
+            "Accepted; commands are found by the path of the user on the host.",
+        ),
+    ],
+    examples: "- name: Start the new kernel\n  ansible.builtin.reboot:\n    reboot_timeout: 900\n  when: kernel_updated is changed\n",
+    returns: &[
+        Return { name: "rebooted", kind: "bool", when: "always", doc: "Whether the host was restarted." },
+        Return { name: "elapsed", kind: "int", when: "always", doc: "How many seconds it took." },
+    ],
+    ..Spec::EMPTY
+};
 
 /// `wait_for_connection`: until the host answers a module.
 pub(super) async fn wait_for_connection(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -20,6 +92,10 @@ pub(super) async fn wait_for_connection(context: &ActionContext) -> Result<TaskR
 
 /// `reboot`: the boot id tells whether the host has really been down.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
+    if context.connection.target.kind == ConnectionKind::Local {
+        let refused = TaskResult::failure("Running reboot with local connection would reboot the control node.");
+        return Ok(refused.with("elapsed", 0).with("rebooted", false));
+    }
     if context.check {
         return Ok(TaskResult::ok(true).with("rebooted", true).with("elapsed", 0));
     }
@@ -28,10 +104,10 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let command =
         context.text("reboot_command").unwrap_or_else(|| "systemctl reboot || shutdown -r now || reboot".to_owned());
     let delay = seconds("pre_reboot_delay", 0);
-    let args = Value::from_pairs([(
-        "_raw_params",
-        Value::from(format!("nohup sh -c 'sleep {}; {command}' >/dev/null 2>&1 &", delay.max(1))),
-    )]);
+    let message = context.text("msg").unwrap_or_else(|| "Reboot initiated by Ansible".to_owned());
+    let script = format!("sleep {}; wall {}; {command}", delay.max(1), shell_words::quote(&message));
+    let line = format!("nohup sh -c {} >/dev/null 2>&1 &", shell_words::quote(&script));
+    let args = Value::from_pairs([("_raw_params", Value::from(line))]);
     let start = Instant::now();
     context.module("ansible.builtin.shell", args, Vec::new()).await?;
     tokio::time::sleep(Duration::from_secs(delay + 1 + seconds("post_reboot_delay", 0))).await;
@@ -58,8 +134,12 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
 }
 
 async fn boot_id(context: &ActionContext) -> Result<String, Failure> {
-    let args = Value::from_pairs([("_raw_params", Value::from("cat /proc/sys/kernel/random/boot_id"))]);
+    let command = context.text("boot_time_command").unwrap_or_else(|| "cat /proc/sys/kernel/random/boot_id".to_owned());
+    let args = Value::from_pairs([("_raw_params", Value::from(command))]);
     let result = context.module("ansible.builtin.command", args, Vec::new()).await?;
+    if result.failed() {
+        return Err(format!("the boot id cannot be read: {}", result.text("msg").unwrap_or_default()).into());
+    }
     Ok(result.text("stdout").unwrap_or_default().trim().to_owned())
 }
 

@@ -1,9 +1,28 @@
 use std::sync::Arc;
 
+use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::{Compat, Value};
 
 use super::{ActionContext, Failure};
 use crate::strategy::TaskResult;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "set_fact",
+    summary: "Set variables of a host",
+    description: &[
+        "The variables belong to the host from the next task on, for the rest of the run. They are stronger than those of the inventory, of plays \
+         and of roles, and weaker than parameters of roles and includes and than `-e`.",
+        "Their values are computed once, here, not where they are used.",
+    ],
+    options: &[
+        Opt::new("cacheable", Kind::Bool, "The variables are facts too: they are in `ansible_facts`.").default("false")
+    ],
+    others: Some("A variable and its value."),
+    examples: "- name: Decide on the address once\n  ansible.builtin.set_fact:\n    node_address: \"{{ ip | default(ansible_default_ipv4.address) }}\"\n    \
+               is_first: \"{{ inventory_hostname == groups['etcd'] | first }}\"\n",
+    returns: &[Return { name: "ansible_facts", kind: "dict", when: "success", doc: "The variables." }],
+    ..Spec::EMPTY
+};
 
 /// `set_fact`: the strategy stores what is in `ansible_facts`.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {

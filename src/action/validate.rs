@@ -1,14 +1,41 @@
 //! `validate_argument_spec`: are a role's variables what its specification says?
 
+use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
 
 use super::{ActionContext, Failure};
 use crate::strategy::TaskResult;
 
+pub(super) static SPEC: Spec = Spec {
+    name: "validate_argument_spec",
+    summary: "Check variables against a specification",
+    description: &[
+        "The specification is a mapping of names to `type`, `required`, `choices`, `elements` and `options`, as `options` in a role's \
+         `meta/argument_specs.yml`. Roles that have such a file are checked by this before their first task.",
+    ],
+    options: &[
+        Opt::required("argument_spec", Kind::Raw, "The specification."),
+        Opt::new(
+            "provided_arguments",
+            Kind::Raw,
+            "A mapping of what to check; what is not in it is looked up among the host's variables.",
+        ),
+        Opt::new("validate_args_context", Kind::Raw, "What is checked, for the result."),
+    ],
+    examples: "- name: The settings are complete\n  ansible.builtin.validate_argument_spec:\n    argument_spec:\n      app_port: {type: int, required: true}\n      \
+               app_scheme: {choices: [http, https]}\n    provided_arguments: \"{{ app }}\"\n",
+    returns: &[
+        Return { name: "argument_errors", kind: "list", when: "failure", doc: "What is wrong, a sentence each." },
+        Return { name: "argument_spec_data", kind: "dict", when: "failure", doc: "The specification." },
+        Return { name: "validate_args_context", kind: "dict", when: "always", doc: "What was checked." },
+    ],
+    ..Spec::EMPTY
+};
+
 /// Checks variables of the specification's names.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let Some(options) = context.arg("argument_spec") else {
-        return Err("\"argument_spec\" arg is required in args: argument_spec".into());
+        return Err("missing required arguments: argument_spec".into());
     };
     let provided = context.arg("provided_arguments");
     let mut errors = Vec::new();

@@ -1,15 +1,16 @@
-//! `windlass doc`: what modules do, take and return, read from the modules themselves.
+//! `windlass doc`: what modules and actions do, take and return, read from themselves.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass_modules::{Check, Kind, Opt, Spec};
 
+use crate::action;
 use crate::error::{Error, Result, did_you_mean};
 
 /// Show the documentation of modules.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The modules
+    /// The modules; with --list, collections
     #[arg(value_name = "MODULE")]
     modules: Vec<String>,
     /// List all modules
@@ -18,36 +19,30 @@ pub(super) struct Arguments {
     /// As JSON
     #[arg(short, long)]
     json: bool,
+    /// A task with all options, to start from
+    #[arg(short, long)]
+    snippet: bool,
 }
 
 /// Runs the verb.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     if arguments.list {
-        let mut specs: Vec<&Spec> = windlass_modules::registry::MODULES.iter().map(|module| module.spec()).collect();
-        specs.sort_by_key(|spec| (spec.collection, spec.name));
-        let name = |spec: &Spec| format!("{}.{}", spec.collection, spec.name);
-        let text = if arguments.json {
-            let map: serde_json::Map<String, Value> =
-                specs.iter().map(|spec| (name(spec), spec.summary.into())).collect();
-            crate::output::nice_json(&map.into()) + "\n"
-        } else {
-            specs.iter().map(|spec| format!("{:<40} {}\n", name(spec), spec.summary)).collect()
-        };
-        super::print(&text)?;
-        return Ok(0);
+        return list(arguments);
     }
     if arguments.modules.is_empty() {
         return Err(Error::usage("which module? `windlass doc --list` shows them all"));
     }
-    let mut all = serde_json::Map::new();
+    let mut all = Map::new();
     for wanted in &arguments.modules {
-        let Some(module) = windlass_modules::registry::find(wanted) else {
-            return Err(Error::new(format!("there is no module {wanted}"))
-                .maybe_hint(did_you_mean(wanted, crate::action::names())));
+        let Some(spec) = action::spec(wanted) else {
+            return Err(
+                Error::new(format!("there is no module {wanted}")).maybe_hint(did_you_mean(wanted, action::names()))
+            );
         };
-        let spec = module.spec();
         if arguments.json {
-            all.insert(format!("{}.{}", spec.collection, spec.name), as_json(spec));
+            all.insert(wanted.clone(), as_json(spec));
+        } else if arguments.snippet {
+            super::print(&as_snippet(spec))?;
         } else {
             super::print(&as_text(spec))?;
         }
@@ -56,6 +51,35 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         super::print(&(crate::output::nice_json(&all.into()) + "\n"))?;
     }
     Ok(0)
+}
+
+/// Every name with its summary, those of some collections only if they are named.
+fn list(arguments: &Arguments) -> Result<u8> {
+    let wanted = |name: &str| {
+        let of = |collection: &String| name.strip_prefix(collection.as_str()).is_some_and(|rest| rest.starts_with('.'));
+        arguments.modules.is_empty() || arguments.modules.iter().any(of)
+    };
+    let mut lines: Vec<(String, &str)> =
+        action::specs().flat_map(|spec| spec.full_names().map(|name| (name, spec.summary))).collect();
+    lines.retain(|(name, _)| wanted(name));
+    lines.sort();
+    let text = if arguments.json {
+        let map: Map<String, Value> = lines.into_iter().map(|(name, summary)| (name, summary.into())).collect();
+        crate::output::nice_json(&map.into()) + "\n"
+    } else {
+        lines.iter().map(|(name, summary)| format!("{name:<40} {summary}\n")).collect()
+    };
+    super::print(&text)?;
+    Ok(0)
+}
+
+/// The options that a user can give, under the name they are shown by.
+fn shown(spec: &Spec) -> impl Iterator<Item = (&'static str, &'static Opt)> {
+    let free_form = spec.free_form;
+    spec.options.iter().filter_map(move |option| match Some(option.name) == free_form {
+        true => Some(("free_form", option)),
+        false => (!option.name.starts_with('_')).then_some((option.name, option)),
+    })
 }
 
 fn as_text(spec: &Spec) -> String {
@@ -69,7 +93,10 @@ fn as_text(spec: &Spec) -> String {
         Check::None => "is skipped",
     };
     text.push_str(&format!("\n  In check mode it {check}.\n\nOPTIONS (= is mandatory):\n"));
-    options(spec.options, 0, &mut text);
+    options(shown(spec), 0, &mut text);
+    if let Some(others) = spec.others {
+        text.push_str(&format!("\n- (any other name)\n{}\n", wrapped(others, 8)));
+    }
     if !spec.examples.is_empty() {
         text.push_str(&format!("\nEXAMPLES:\n\n{}\n", spec.examples.trim_end()));
     }
@@ -83,13 +110,12 @@ fn as_text(spec: &Spec) -> String {
     text
 }
 
-fn options(list: &[Opt], depth: usize, text: &mut String) {
-    for option in list.iter().filter(|option| !option.name.starts_with('_')) {
+fn options(list: impl Iterator<Item = (&'static str, &'static Opt)>, depth: usize, text: &mut String) {
+    for (name, option) in list {
         let indent = " ".repeat(depth * 8);
         text.push_str(&format!(
-            "\n{indent}{} {}\n{}\n",
+            "\n{indent}{} {name}\n{}\n",
             if option.required { '=' } else { '-' },
-            option.name,
             wrapped(option.doc, depth * 8 + 8)
         ));
         let mut details = vec![format!("type: {}", kind(&option.kind))];
@@ -105,36 +131,85 @@ fn options(list: &[Opt], depth: usize, text: &mut String) {
         for detail in details {
             text.push_str(&format!("{indent}        {detail}\n"));
         }
-        options(option.options, depth + 1, text);
+        if !option.options.is_empty() {
+            let inner: Vec<_> = option.options.iter().map(|option| (option.name, option)).collect();
+            options(inner.into_iter(), depth + 1, text);
+        }
     }
 }
 
+/// A task with all options as comments.
+fn as_snippet(spec: &Spec) -> String {
+    let mut text = format!("- name: {}\n  {}:\n", spec.summary, spec.name);
+    for (name, option) in shown(spec) {
+        let required = if option.required { "(required) " } else { "" };
+        let doc = wrapped(&format!("{required}{}", option.doc), 31);
+        let comment = doc.trim_start().replace(&format!("\n{}", " ".repeat(31)), &format!("\n{}# ", " ".repeat(29)));
+        text.push_str(&format!("      {:<22} # {comment}\n", format!("{name}:")));
+    }
+    text
+}
+
+/// One page, as `ansible-doc --json` has it.
 fn as_json(spec: &Spec) -> Value {
+    let support = match spec.check {
+        Check::Full => "full",
+        Check::Partial => "partial",
+        Check::None => "none",
+    };
+    let returns: Map<String, Value> = spec
+        .returns
+        .iter()
+        .map(|value| {
+            let entry = json!({"description": value.doc, "returned": value.when, "type": value.kind});
+            (value.name.to_owned(), entry)
+        })
+        .collect();
     json!({
         "doc": {
-            "module": spec.name,
+            "attributes": {"check_mode": {"description": "Can predict in check mode what it would change.", "support": support}},
+            "author": ["Windlass"],
             "collection": spec.collection,
-            "short_description": spec.summary,
             "description": spec.description,
-            "options": options_json(spec.options),
+            "has_action": action::is_action(spec),
+            "module": spec.name,
+            "options": options_json(shown(spec)),
+            "plugin_name": format!("{}.{}", spec.collection, spec.name),
+            "short_description": spec.summary,
         },
         "examples": spec.examples,
-        "return": spec.returns.iter().map(|value| (value.name.to_owned(), json!({"type": value.kind, "returned": value.when, "description": value.doc}))).collect::<serde_json::Map<_, _>>(),
+        "metadata": null,
+        "return": if returns.is_empty() { Value::Null } else { returns.into() },
     })
 }
 
-fn options_json(list: &[Opt]) -> Value {
-    let mut map = serde_json::Map::new();
-    for option in list.iter().filter(|option| !option.name.starts_with('_')) {
-        let default: Value = option.default.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
-        let mut entry = json!({"description": option.doc, "type": kind(&option.kind), "required": option.required, "aliases": option.aliases, "choices": option.choices, "default": default});
-        if let (Kind::List(inner), Some(entry)) = (&option.kind, entry.as_object_mut()) {
+/// What an option does not have is left out.
+fn options_json(list: impl Iterator<Item = (&'static str, &'static Opt)>) -> Value {
+    let mut map = Map::new();
+    for (name, option) in list {
+        let mut entry = Map::new();
+        entry.insert("description".into(), json!([option.doc]));
+        entry.insert("type".into(), kind(&option.kind).into());
+        if option.required {
+            entry.insert("required".into(), true.into());
+        }
+        if !option.aliases.is_empty() {
+            entry.insert("aliases".into(), json!(option.aliases));
+        }
+        if !option.choices.is_empty() {
+            entry.insert("choices".into(), json!(option.choices));
+        }
+        if let Some(default) = option.default.and_then(|text| serde_json::from_str(text).ok()) {
+            entry.insert("default".into(), default);
+        }
+        if let Kind::List(inner) = &option.kind {
             entry.insert("elements".into(), kind(inner).into());
         }
-        if let (false, Some(entry)) = (option.options.is_empty(), entry.as_object_mut()) {
-            entry.insert("suboptions".into(), options_json(option.options));
+        if !option.options.is_empty() {
+            let inner: Vec<_> = option.options.iter().map(|option| (option.name, option)).collect();
+            entry.insert("suboptions".into(), options_json(inner.into_iter()));
         }
-        map.insert(option.name.to_owned(), entry);
+        map.insert(name.to_owned(), entry.into());
     }
     map.into()
 }
@@ -169,4 +244,75 @@ fn wrapped(text: &str, indent: usize) -> String {
     }
     lines.push(line);
     lines.iter().map(|line| format!("{}{line}", " ".repeat(indent))).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_a_task_may_have_has_a_page() {
+        let mut pages = 0;
+        for spec in action::specs() {
+            for name in spec.full_names().chain([spec.name.to_owned()]) {
+                assert!(action::is_known(&name), "{name} is not accepted");
+                assert!(
+                    action::spec(&name).is_some_and(|found| std::ptr::eq(found, spec)),
+                    "{name} has another's page"
+                );
+            }
+            let text = as_text(spec);
+            assert!(
+                !spec.summary.is_empty() && !spec.description.is_empty(),
+                "{} does not say what it does",
+                spec.name
+            );
+            assert!(text.contains("EXAMPLES:"), "{} has no example", spec.name);
+            assert!(
+                spec.options.iter().all(|option| !option.doc.is_empty()),
+                "{} has an option without a word",
+                spec.name
+            );
+            let defaults = spec.options.iter().filter_map(|option| Some((option, option.default?)));
+            for (option, default) in defaults {
+                assert!(
+                    serde_json::from_str::<Value>(default).is_ok(),
+                    "{}: {} defaults to no JSON",
+                    spec.name,
+                    option.name
+                );
+            }
+            pages += 1;
+        }
+        assert!(pages > 60);
+    }
+
+    #[test]
+    fn examples_are_yaml_that_names_the_module() {
+        for spec in action::specs() {
+            let source = windlass_yaml::Source::new(spec.name, spec.examples);
+            let tasks = windlass_yaml::load_one(source, &windlass_yaml::Options::default()).unwrap();
+            let named = |task: &windlass_yaml::Node| spec.full_names().any(|name| task.get(&name).is_some());
+            assert!(tasks.as_list().unwrap().iter().any(named), "no example of {} names it", spec.name);
+        }
+    }
+
+    #[test]
+    fn json_has_the_shape_of_ansible_doc() {
+        let page = as_json(action::spec("debug").unwrap());
+        assert_eq!(page["doc"]["options"]["verbosity"]["default"], json!(0));
+        assert_eq!(page["doc"]["options"]["var"].get("default"), None);
+        assert_eq!(page["doc"]["plugin_name"], "ansible.builtin.debug");
+        assert_eq!(page["doc"]["has_action"], json!(true));
+        let command = as_json(action::spec("ansible.legacy.command").unwrap());
+        assert_eq!(command["doc"]["options"]["free_form"]["type"], "str");
+        assert_eq!(command["return"]["rc"]["type"], "int");
+    }
+
+    #[test]
+    fn a_snippet_names_all_options() {
+        let snippet = as_snippet(action::spec("assert").unwrap());
+        assert!(snippet.starts_with("- name: Fail unless conditions hold\n  assert:\n"), "{snippet}");
+        assert!(snippet.contains("      that:                  # (required) A condition"), "{snippet}");
+    }
 }

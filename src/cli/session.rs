@@ -55,7 +55,8 @@ pub(super) fn inventory(
     }
     let (mut inventory, warnings) = Inventory::load(&sources, &options)?;
     warnings.iter().for_each(|warning| warn(warning.to_string()));
-    if inventory.hosts().next().is_none() {
+    // That no source was read at all has been said already.
+    if inventory.hosts().next().is_none() && !sources.is_empty() {
         warn("provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'".to_owned());
     }
     inventory.set_limit(settings.limit.as_deref())?;
@@ -105,6 +106,7 @@ impl Session {
             secrets: vault.clone(),
             revealed: revealed.clone(),
             plugins: Some(Arc::<PythonPlugins>::clone(&plugins)),
+            managed: settings.ansible_managed.clone(),
         });
         let masking = secrets.clone();
         let printer = tokio::spawn(async move {

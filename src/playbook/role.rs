@@ -79,16 +79,7 @@ impl RoleRequest {
                 "apply" => {}
                 "_raw_params" => return Err(Error::parse("'name' is a required field for include_role.", span)),
                 other => {
-                    let known = [
-                        "name",
-                        "tasks_from",
-                        "vars_from",
-                        "defaults_from",
-                        "handlers_from",
-                        "apply",
-                        "public",
-                        "allow_duplicates",
-                    ];
+                    let known = crate::action::INCLUDE_ROLE.options.iter().map(|option| option.name);
                     return Err(Error::parse(format!("Invalid options for include_role: {other}"), span)
                         .maybe_hint(did_you_mean(other, known)));
                 }
@@ -331,10 +322,8 @@ impl Loader {
         }
         let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_dir());
         found.ok_or_else(|| {
-            let shown: Vec<_> = folders
-                .iter()
-                .map(|folder| if folder.as_os_str().is_empty() { ".".to_owned() } else { folder.display().to_string() })
-                .collect();
+            let shown: Vec<_> =
+                folders.iter().map(|folder| crate::vars::absolute(folder).display().to_string()).collect();
             let existing: Vec<String> = folders.iter().flat_map(|folder| names_in(folder)).collect();
             let hint = did_you_mean(name, existing.iter().map(String::as_str)).map(|hint| format!("{hint} "));
             Error::parse(format!("the role '{name}' was not found"), &request.span).generic().hint(format!(

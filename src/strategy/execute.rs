@@ -218,7 +218,11 @@ impl TaskOnHost {
     }
 
     fn lookup_items(&self, context: &Context, lookup: &str, terms: &Node) -> Result<Vec<Value>, Failure> {
-        let rendered = crate::vars::render(context, terms)?;
+        let rendered = match crate::playbook::short_name(lookup) {
+            // Names that cannot be made yet are passed over, as files that are not there are.
+            "first_found" => context.render_defined(terms)?,
+            _ => crate::vars::render(context, terms)?,
+        };
         let terms: Vec<Value> = match rendered.kind() {
             minijinja::value::ValueKind::Seq => rendered.try_iter().into_iter().flatten().collect(),
             _ => vec![rendered],

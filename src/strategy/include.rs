@@ -10,7 +10,7 @@ use windlass_yaml::{Key, Node};
 
 use super::execute::{Shared, TaskOnHost};
 use super::result::TaskResult;
-use crate::action::Failure;
+use crate::action::{Failure, INCLUDE_TASKS};
 use crate::error::{Error, Result, did_you_mean};
 use crate::output::Event;
 use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Role, RoleRequest, Task, TaskFile};
@@ -186,7 +186,7 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
             "apply" => {}
             other => {
                 return Err(Error::parse(format!("Invalid options for include_tasks: {other}"), &node.span)
-                    .maybe_hint(did_you_mean(other, ["file", "apply"])));
+                    .maybe_hint(did_you_mean(other, INCLUDE_TASKS.options.iter().map(|option| option.name))));
             }
         }
     }

@@ -98,6 +98,7 @@ impl TaskOnHost {
             Err(Failure::Evaluation(error)) => return self.unknown_or(*error, "an argument"),
             Err(failure) => return Err(failure),
         };
+        let args = action::checked(self.task.short_action(), args)?;
         let task = &self.task;
         let flag = |name: &str| -> Result<Option<bool>, Failure> {
             match task.keyword(name) {
@@ -295,7 +296,8 @@ impl TaskOnHost {
         for (key, node) in task.args.iter() {
             let name: Arc<str> = context.render_to_string(&key.as_node())?.into();
             let value = if is_expression(action, &name) && name.as_ref() != "argument_spec" {
-                Value::from(())
+                // It is evaluated by the action itself; here it only counts that it is there.
+                Value::from(true)
             } else {
                 match unless_omitted(context, node)? {
                     Some(value) => value,

@@ -10,7 +10,8 @@ use crate::error::{Error, Result, did_you_mean};
 use crate::output::Event;
 use crate::playbook::Task;
 
-const ACTIONS: &[&str] = &[
+/// What a `meta` task can ask for.
+pub(crate) const ACTIONS: &[&str] = &[
     "clear_facts",
     "clear_host_errors",
     "end_batch",
@@ -21,11 +22,10 @@ const ACTIONS: &[&str] = &[
     "noop",
     "refresh_inventory",
     "reset_connection",
-    "role_complete",
 ];
 
 /// Those that are done for each host by itself; the others are done once for all, when the first host gets there.
-const PER_HOST: &[&str] = &["end_host", "end_role", "flush_handlers", "noop", "reset_connection", "role_complete"];
+const PER_HOST: &[&str] = &["end_host", "end_role", "flush_handlers", "noop", "reset_connection"];
 
 impl Batch {
     /// Does what the task says on the hosts that are at it.

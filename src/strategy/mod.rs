@@ -28,6 +28,7 @@ mod unknown;
 pub use ahead::Ahead;
 pub use execute::{HostOutcome, Reload, Shared};
 pub use item::CONDITION_FALSE;
+pub(crate) use meta::ACTIONS as META_ACTIONS;
 pub use result::TaskResult;
 pub use run::{PlaybookRun, Summary};
 

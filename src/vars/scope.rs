@@ -172,8 +172,13 @@ impl Layers {
 
     fn facts(&mut self, world: &Arc<World>, host: &Arc<str>) {
         let state = world.host(host);
-        if !state.facts.is_empty() {
-            self.0.push(Layer::Facts(Arc::clone(&state.facts)));
+        if world.run.settings.inject_facts {
+            if !state.facts.is_empty() {
+                self.0.push(Layer::Facts(Arc::clone(&state.facts)));
+            }
+        } else if let Some(local) = state.facts.get("ansible_local") {
+            // Facts of the host's own files are variables whatever the setting says.
+            self.data(&Arc::new(IndexMap::from([(Arc::from("ansible_local"), local.clone())])));
         }
     }
 

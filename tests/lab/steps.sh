@@ -146,6 +146,44 @@ changed_value() {
     play > /dev/null 2>&1
 }
 
+# started NODE: when its containerd was
+started() { on "$1" systemctl show --property=ExecMainStartTimestampMonotonic --value containerd.service; }
+
+# killed_at TASK ARGUMENTS...: a run that ends the moment a host has changed in that task; prints the host
+killed_at() {
+  local task=$1 line there='' host=''
+  shift
+  ( echo "$BASHPID" > "$log/at.pid"; exec "$windlass" playbook -i "$inventory" playbooks/cluster.yml "$@" ) 2>&1 |
+    while IFS= read -r line; do
+      case $line in
+        "TASK [$task]"*) there=1 ;;
+        'changed: '*) if [ -n "$there" ]; then
+          kill -9 "$(cat "$log/at.pid")"
+          host=${line#*[}; echo "${host%%]*}"; break
+        fi ;;
+      esac
+    done
+}
+
+restart_not_lost() {
+  local level host before
+  # The run may be faster than the kill; then it is tried again with another value.
+  for level in warn error debug; do
+    before=$(for node in node1 node2 node3; do started $node; done)
+    host=$(killed_at 'containerd : Configure containerd' -e containerd_debug_level="$level")
+    echo "killed after $host had level $level"
+    for node in node1 node2 node3; do eventually 30 no_executor $node || return 1; done
+    [ "$before" = "$(for node in node1 node2 node3; do started $node; done)" ] && break
+    level=
+  done
+  [ -n "$host" ] && [ -n "$level" ] && on "$host" grep -q "level = \"$level\"" /etc/containerd/config.toml || return 1
+  before=$(started "$host")
+  play -e containerd_debug_level="$level" > "$log/due.log" 2>&1 || { tail -30 "$log/due.log"; return 1; }
+  [ "$before" != "$(started "$host")" ] || { echo "containerd of $host was not restarted"; return 1; }
+  play -e containerd_debug_level="$level" > "$log/done.log" 2>&1 && recap "$log/done.log" 'changed=0 +unreachable=0 +failed=0' || return 1
+  play > /dev/null 2>&1
+}
+
 survives_power_cut() {
   "$windlass" lab kill node1 || return 1
   eventually 60 kubectl node2 get --raw=/readyz || return 1

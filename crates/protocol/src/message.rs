@@ -43,6 +43,9 @@ pub struct Request<V> {
     /// Report what changes as a diff.
     #[serde(default)]
     pub diff: bool,
+    /// How large a text may be that a diff is made of, in bytes; 0 is no limit. The executor's own limit if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_diff: Option<u64>,
     /// The environment of every process the module starts.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::lazy::{LazyDict, LazyList, scalar};
 use crate::mark;
 use crate::operators::shown;
-use crate::plain::{finish, is_bound, plain};
+use crate::plain::{finish, is_bound, plain, settled};
 use crate::root::Root;
 use crate::scope::{Scope, Variable};
 use crate::suggest::closest;
@@ -382,6 +382,15 @@ impl Context {
             }
             Yaml::String(text) if is_template(text) => self.complete(self.0.text(text), Some(text), &node.span),
             _ => self.complete(self.0.lazy(node), None, &node.span),
+        }
+    }
+
+    /// Renders a node without what is undefined in it, however deep.
+    pub fn render_defined(&self, node: &Node) -> Result<Value, Error> {
+        match self.0.lazy(node) {
+            Ok(value) => finish(&crate::plain::defined(&settled(&value))),
+            Err(error) if error.is_undefined() => Ok(Value::from(Vec::<Value>::new())),
+            Err(error) => Err(error.with_span(&node.span)),
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Options {
     pub revealed: Revealed,
     /// Filters, tests and lookups that are not ours.
     pub plugins: Option<Arc<dyn Plugins>>,
+    /// What templates see as `ansible_managed` unless the project sets that itself.
+    pub managed: String,
 }
 
 /// Every text that was decrypted during a run. Cheap to clone; the clones share the set.
@@ -62,6 +64,11 @@ impl Revealed {
     /// How many there are: whoever masks needs a new copy only when this has grown.
     pub fn count(&self) -> usize {
         self.0.count.load(Ordering::Acquire)
+    }
+
+    /// Whether this text was decrypted.
+    pub fn contains(&self, text: &str) -> bool {
+        self.0.texts.lock().unwrap_or_else(PoisonError::into_inner).contains(text)
     }
 
     /// All of them.

@@ -19,6 +19,7 @@ pub mod filters;
 pub mod lookups;
 pub mod tests;
 
+pub mod about;
 mod classic;
 mod compile;
 mod condition;

@@ -71,6 +71,23 @@ pub(crate) fn plain(value: &Value) -> Result<Value, Error> {
     Ok(walk(value, Purpose::Operand, 0)?.unwrap_or_else(|| value.clone()))
 }
 
+/// Plain containers without what is undefined in them; a value that is undefined itself is an empty list.
+pub(crate) fn defined(value: &Value) -> Value {
+    let keep = |value: &Value| (!mark::is_undefined(value)).then(|| defined(value));
+    match value.kind() {
+        _ if mark::is_undefined(value) => Value::from(Vec::<Value>::new()),
+        ValueKind::Seq => {
+            value.try_iter().into_iter().flatten().filter_map(|item| keep(&item)).collect::<Vec<_>>().into()
+        }
+        ValueKind::Map => {
+            let keys = value.try_iter().into_iter().flatten();
+            let entry = |key: Value| Some((key.clone(), keep(&value.get_item(&key).ok()?)?));
+            Value::from_pairs(keys.filter_map(entry).collect::<Vec<_>>())
+        }
+        _ => value.clone(),
+    }
+}
+
 /// What is printed as part of a longer text: as in a result, there are no tuples within it.
 pub(crate) fn printed(value: &Value) -> Result<Value, Error> {
     match value.as_object().map(|object| object.repr()) {

@@ -26,7 +26,8 @@ use crate::{
 /// The `unarchive` module.
 pub struct Unarchive;
 
-static SPEC: Spec = Spec {
+/// What it takes and returns.
+pub static SPEC: Spec = Spec {
     name: "unarchive",
     summary: "Unpack an archive on the host",
     description: &[

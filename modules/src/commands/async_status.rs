@@ -7,7 +7,8 @@ use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process:
 /// The `async_status` module.
 pub struct AsyncStatus;
 
-static SPEC: Spec = Spec {
+/// What it takes and returns.
+pub static SPEC: Spec = Spec {
     name: "async_status",
     summary: "Ask how far a job is that was started with `async`",
     description: &[

@@ -20,7 +20,8 @@ use crate::{
 /// its path on the line.
 pub struct Script;
 
-static SPEC: Spec = Spec {
+/// What it takes and returns.
+pub static SPEC: Spec = Spec {
     name: "script",
     summary: "Run a script of the control machine on the host",
     description: &[
@@ -35,6 +36,7 @@ static SPEC: Spec = Spec {
         CREATES,
         REMOVES,
         Opt::new("executable", Kind::Str, "The program to run the script with, and its options."),
+        Opt::new("decrypt", Kind::Bool, "Decrypt a script that is in a vault.").default("true"),
         Opt::new("_content", Kind::Int, "Which content of the controller the script is.").default("0"),
     ],
     mutually_exclusive: &[&["_raw_params", "cmd"]],

@@ -13,6 +13,27 @@ use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
 /// The `setup` module.
 pub struct Setup;
 
+/// Which facts.
+pub const GATHER_SUBSET: Opt = Opt::new(
+    "gather_subset",
+    Kind::List(&Kind::Str),
+    "Groups of facts, or single facts whose group is meant: `all`, `min`, `hardware`, `network`, `virtual` and others. A `!` in front leaves a \
+     group out; `min` always comes along unless `!min` is there.",
+)
+.default("[\"all\"]");
+/// Which of those to return.
+pub const FILTER: Opt =
+    Opt::new("filter", Kind::List(&Kind::Str), "Only facts whose names match one of these shell patterns.")
+        .default("[]");
+/// Where a host keeps facts of its own.
+pub const FACT_PATH: Opt =
+    Opt::new("fact_path", Kind::Path, "A folder with facts of your own: `*.fact`, as JSON, as INI or executable.")
+        .default("\"/etc/ansible/facts.d\"");
+/// How long to wait.
+pub const GATHER_TIMEOUT: Opt =
+    Opt::new("gather_timeout", Kind::Int, "Seconds to wait for a single answer, such as that of a dead file server.")
+        .default("10");
+
 static SPEC: Spec = Spec {
     name: "setup",
     summary: "Gather facts about a host",
@@ -22,21 +43,14 @@ static SPEC: Spec = Spec {
         "Nothing is installed for it and, apart from facts of your own, next to no process is started: the facts come from files and from \
          the kernel.",
     ],
-    options: &[
-        Opt::new(
-            "gather_subset",
-            Kind::List(&Kind::Str),
-            "Groups of facts, or single facts whose group is meant: `all`, `min`, `hardware`, `network`, `virtual` and others. A `!` in \
-             front leaves a group out; `min` always comes along unless `!min` is there.",
-        )
-        .default("[\"all\"]"),
-        Opt::new("filter", Kind::List(&Kind::Str), "Only facts whose names match one of these shell patterns.").default("[]"),
-        Opt::new("fact_path", Kind::Path, "A folder with facts of your own: `*.fact`, as JSON, as INI or executable.")
-            .default("\"/etc/ansible/facts.d\""),
-        Opt::new("gather_timeout", Kind::Int, "Seconds to wait for a single answer, such as that of a dead file server.").default("10"),
-    ],
+    options: &[GATHER_SUBSET, FILTER, FACT_PATH, GATHER_TIMEOUT],
     examples: "- name: All facts\n  ansible.builtin.setup:\n\n- name: Addresses only\n  ansible.builtin.setup:\n    gather_subset:\n      - '!all'\n      - network\n    filter:\n      - ansible_*_ipv4*\n",
-    returns: &[Return { name: "ansible_facts", kind: "dict", when: "success", doc: "The facts, with `ansible_` before their names." }],
+    returns: &[Return {
+        name: "ansible_facts",
+        kind: "dict",
+        when: "success",
+        doc: "The facts, with `ansible_` before their names.",
+    }],
     ..Spec::EMPTY
 };
 

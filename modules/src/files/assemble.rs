@@ -16,7 +16,8 @@ use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process:
 /// The `assemble` module.
 pub struct Assemble;
 
-static SPEC: Spec = Spec {
+/// What it takes and returns.
+pub static SPEC: Spec = Spec {
     name: "assemble",
     summary: "Assemble a file of fragments",
     description: &["Joins all files of a directory, in the order of their names, into one file."],
@@ -73,29 +74,38 @@ fn assembled(src: &Path, args: &Args, host: &Host) -> Result<Vec<u8>, Failure> {
     }
     let pattern = args.str("regexp").map(|text| compile(text, Flags::default()));
     let pattern = pattern.transpose().map_err(|message| Failure::new(format!("Invalid Regexp: {message}.")))?;
-    let delimiter = args.str("delimiter").map(unescaped).filter(|delimiter| !delimiter.is_empty());
     let unreadable = |path: &Path, error: &std::io::Error| {
         Failure::new(format!("The fragment {} could not be read: {}.", path.display(), reason(error)))
     };
     let entries = std::fs::read_dir(src)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>, _>>());
-    let mut paths = entries.map_err(|error| unreadable(src, &error))?;
-    paths.sort();
-    let mut bytes: Vec<u8> = Vec::new();
-    let mut first = true;
-    for path in paths {
-        host.check_cancelled()?;
+    let mut paths = Vec::new();
+    for path in entries.map_err(|error| unreadable(src, &error))? {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let hidden = args.bool("ignore_hidden") && name.starts_with('.');
         let chosen = match &pattern {
             Some(pattern) => pattern.is_match(&name)?,
             None => true,
         };
-        if hidden || !chosen || !path.is_file() {
-            continue;
+        if chosen && !hidden && path.is_file() {
+            paths.push(path);
         }
-        let fragment = std::fs::read(&path).map_err(|error| unreadable(&path, &error))?;
-        if !first {
+    }
+    paths.sort();
+    let fragments = paths.iter().map(|path| {
+        host.check_cancelled()?;
+        std::fs::read(path).map_err(|error| unreadable(path, &error))
+    });
+    joined(fragments, args.str("delimiter"))
+}
+
+/// Fragments in one: each begins a line of its own, with the delimiter before it unless it is the first.
+pub fn joined<E>(fragments: impl Iterator<Item = Result<Vec<u8>, E>>, delimiter: Option<&str>) -> Result<Vec<u8>, E> {
+    let delimiter = delimiter.map(unescaped).filter(|delimiter| !delimiter.is_empty());
+    let mut bytes: Vec<u8> = Vec::new();
+    for (index, fragment) in fragments.enumerate() {
+        let fragment = fragment?;
+        if index > 0 {
             end_line(&mut bytes);
             if let Some(delimiter) = &delimiter {
                 bytes.extend(delimiter.as_bytes());
@@ -103,7 +113,6 @@ fn assembled(src: &Path, args: &Args, host: &Host) -> Result<Vec<u8>, Failure> {
             }
         }
         bytes.extend(fragment);
-        first = false;
     }
     Ok(bytes)
 }

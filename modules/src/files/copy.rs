@@ -26,9 +26,9 @@ use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, with_att
 /// The `copy` module.
 pub struct Copy;
 
-static SPEC: Spec = Spec {
+/// What it takes and returns.
+pub static SPEC: Spec = Spec {
     name: "copy",
-    aliases: &["template"],
     summary: "Copy files to a host",
     description: &[
         "Copies a file or a directory of the project, a text, or with `remote_src` a file or directory of the host itself, to `dest`. What is there \

@@ -4,22 +4,22 @@ use std::path::Path;
 
 use crate::Diff;
 
-/// Larger contents are not shown.
+/// Larger contents are not shown, unless the controller has another limit.
 pub const MAX_DIFF: u64 = 104_448;
 
 /// The difference between two contents, or a notice that it is not shown because one of them is binary or large.
-pub fn of_contents(name: &str, before: Option<&[u8]>, after_name: &str, after: Option<&[u8]>) -> Diff {
-    let mut notices = String::new();
-    for (which, content) in [("destination", before), ("source", after)] {
+pub fn of_contents(name: &str, before: Option<&[u8]>, after_name: &str, after: Option<&[u8]>, limit: u64) -> Diff {
+    let mut notices = Vec::new();
+    for (content, larger, binary) in [(before, "dst_larger", "dst_binary"), (after, "src_larger", "src_binary")] {
         let Some(content) = content else { continue };
-        if content.len() as u64 > MAX_DIFF {
-            notices.push_str(&format!("diff skipped: {which} file size is greater than {MAX_DIFF}\n"));
+        if content.len() as u64 > limit {
+            notices.push((larger, limit));
         } else if content.contains(&0) {
-            notices.push_str(&format!("diff skipped: {which} file appears to be binary\n"));
+            notices.push((binary, 1));
         }
     }
     if !notices.is_empty() {
-        return Diff { prepared: Some(notices), ..Diff::default() };
+        return Diff { notices, ..Diff::default() };
     }
     let text = |content: Option<&[u8]>| String::from_utf8_lossy(content.unwrap_or_default()).into_owned();
     let mut diff = Diff::of(name, text(before), text(after));
@@ -30,23 +30,25 @@ pub fn of_contents(name: &str, before: Option<&[u8]>, after_name: &str, after: O
 }
 
 /// The beginning of a file, just enough to show it or to tell that it is too large; `None` if there is none.
-pub fn excerpt(path: &Path) -> Option<Vec<u8>> {
+pub fn excerpt(path: &Path, limit: u64) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
-    std::fs::File::open(path).ok()?.take(MAX_DIFF + 1).read_to_end(&mut bytes).ok()?;
+    std::fs::File::open(path).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn texts_are_shown_and_others_noticed() {
-        assert_eq!(of_contents("/a", None, "b", Some(b"x\n")).after, "x\n");
-        let binary = of_contents("/a", Some(b"\0"), "b", Some(b"x"));
-        assert_eq!(binary.prepared.unwrap(), "diff skipped: destination file appears to be binary\n");
-        let large = of_contents("/a", None, "b", Some(&vec![b'x'; 104_449]));
-        assert!(large.prepared.unwrap().contains("source file size is greater than 104448"));
+        assert_eq!(of_contents("/a", None, "b", Some(b"x\n"), MAX_DIFF).after, "x\n");
+        let binary = of_contents("/a", Some(b"\0"), "b", Some(b"x"), MAX_DIFF);
+        assert_eq!(binary.to_json(), json!({"dst_binary": 1}));
+        let large = of_contents("/a", None, "b", Some(b"12345"), 4);
+        assert_eq!(large.to_json(), json!({"src_larger": 4}));
     }
 }

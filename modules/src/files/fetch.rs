@@ -12,7 +12,8 @@ use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process:
 /// The `fetch` module.
 pub struct Fetch;
 
-static SPEC: Spec = Spec {
+/// What it takes and returns.
+pub static SPEC: Spec = Spec {
     name: "fetch",
     summary: "Bring a file of a host to the control machine",
     description: &[

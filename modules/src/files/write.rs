@@ -131,12 +131,13 @@ impl Wanted {
         }
         let data = if exists { describe(&self.path) } else { crate::Map::new() };
         let diff = if host.diff() {
-            let before = if exists { difference::excerpt(&self.path) } else { None };
+            let before = if exists { difference::excerpt(&self.path, host.max_diff()) } else { None };
             Some(difference::of_contents(
                 &self.path.display().to_string(),
                 before.as_deref(),
                 &self.source_name,
                 Some(&self.excerpt(host)?),
+                host.max_diff(),
             ))
         } else {
             None
@@ -199,14 +200,14 @@ impl Wanted {
 
     /// Enough of the content for a diff. A large content is not asked of the controller for that.
     fn excerpt(&self, host: &Host) -> Result<Vec<u8>, Failure> {
-        let limit = difference::MAX_DIFF + 1;
+        let limit = host.max_diff();
         if let Source::Controller(index) = self.source
-            && host.content(index)?.size >= limit
+            && host.content(index)?.size > limit
         {
-            return Ok(vec![b' '; limit as usize]);
+            return Ok(vec![b' '; limit as usize + 1]);
         }
         let mut bytes = Vec::new();
-        let read = self.open(host)?.take(limit).read_to_end(&mut bytes);
+        let read = self.open(host)?.take(limit + 1).read_to_end(&mut bytes);
         read.map_err(|error| {
             Failure::new(format!("The content of {} could not be read: {error}.", self.path.display()))
         })?;

@@ -27,6 +27,7 @@ pub(crate) fn run_within(command: Command, host: &Host, limit: Duration) -> Resu
     let limited = Host {
         check: host.check,
         diff: host.diff,
+        max_diff: host.max_diff,
         stream: true,
         environment: host.environment.clone(),
         contents: Vec::new(),

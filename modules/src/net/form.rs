@@ -1,8 +1,10 @@
 //! Bodies of requests: JSON, forms, and forms with files.
 
+use std::io::Read;
+
 use serde_json::Value;
 
-use crate::{Failure, files::scratch::random_name, process::reason};
+use crate::{Failure, Host, files::scratch::random_name, process::reason};
 
 /// A body and its content type, if its format has one.
 pub(super) struct Body {
@@ -11,7 +13,7 @@ pub(super) struct Body {
 }
 
 /// Writes a body in the format `body_format` names.
-pub(super) fn body(value: &Value, format: &str) -> Result<Body, Failure> {
+pub(super) fn body(value: &Value, format: &str, host: &Host) -> Result<Body, Failure> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let simple = |bytes: String, content_type: &str| {
         Ok(Body {
@@ -23,7 +25,7 @@ pub(super) fn body(value: &Value, format: &str) -> Result<Body, Failure> {
         "json" => simple(text(value), "application/json"),
         "form-urlencoded" if value.is_string() => simple(text(value), "application/x-www-form-urlencoded"),
         "form-urlencoded" => simple(url_encoded(value)?, "application/x-www-form-urlencoded"),
-        "form-multipart" => multipart(value),
+        "form-multipart" => multipart(value, host),
         _ => simple(text(value), ""),
     }
 }
@@ -79,8 +81,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A form whose fields may be files: `{filename, content, mime_type}`.
-fn multipart(value: &Value) -> Result<Body, Failure> {
+/// A form whose fields may be files: `{filename, content, mime_type}`. A file of the controller is the content `_content` of the request.
+fn multipart(value: &Value, host: &Host) -> Result<Body, Failure> {
     let fields = value
         .as_object()
         .ok_or_else(|| Failure::new("failed to parse body as form-multipart: it must be a mapping"))?;
@@ -93,12 +95,20 @@ fn multipart(value: &Value) -> Result<Body, Failure> {
         let option = |key: &str| field.get(key).and_then(Value::as_str);
         if field.is_object() {
             let path = option("filename");
-            let content = match (option("content"), path) {
-                (Some(content), _) => content.as_bytes().to_vec(),
-                (None, Some(path)) => std::fs::read(path).map_err(|error| {
+            let sent = field.get("_content").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
+            let content = match (option("content"), sent, path) {
+                (Some(content), _, _) => content.as_bytes().to_vec(),
+                (None, Some(index), _) => {
+                    let mut bytes = Vec::new();
+                    host.read_content(index)?.read_to_end(&mut bytes).map_err(|error| {
+                        Failure::new(format!("The file of the field {name} could not be read: {}.", reason(&error)))
+                    })?;
+                    bytes
+                }
+                (None, None, Some(path)) => std::fs::read(path).map_err(|error| {
                     Failure::new(format!("Unable to open file {path} of the body: {}.", reason(&error)))
                 })?,
-                (None, None) => {
+                (None, None, None) => {
                     return Err(Failure::new(format!(
                         "failed to parse body as form-multipart: the field {name} needs content or filename"
                     )));
@@ -133,24 +143,30 @@ mod tests {
 
     #[test]
     fn forms() {
-        let form = |value: Value| String::from_utf8(body(&value, "form-urlencoded").unwrap().bytes).unwrap();
+        let form = |value: Value| {
+            String::from_utf8(body(&value, "form-urlencoded", &Host::alone(false, false)).unwrap().bytes).unwrap()
+        };
         assert_eq!(
             form(json!({ "a b": "c&d", "n": 1, "l": ["x", "y"], "t": true, "none": null })),
             "a+b=c%26d&n=1&l=x&l=y&t=True"
         );
         assert_eq!(form(json!([["a", "1"], ["a", "2"]])), "a=1&a=2");
         assert_eq!(form(json!("as=it&is")), "as=it&is");
-        assert!(body(&json!([1]), "form-urlencoded").is_err());
+        assert!(body(&json!([1]), "form-urlencoded", &Host::alone(false, false)).is_err());
     }
 
     #[test]
     fn files_in_forms() {
-        let made =
-            body(&json!({ "a": "1", "f": { "filename": "/x/y.txt", "content": "text" } }), "form-multipart").unwrap();
+        let made = body(
+            &json!({ "a": "1", "f": { "filename": "/x/y.txt", "content": "text" } }),
+            "form-multipart",
+            &Host::alone(false, false),
+        )
+        .unwrap();
         let text = String::from_utf8(made.bytes).unwrap();
         assert!(
             text.contains("name=\"a\"\r\n\r\n1\r\n") && text.contains("filename=\"y.txt\"") && text.ends_with("--\r\n")
         );
-        assert!(body(&json!({ "f": {} }), "form-multipart").is_err());
+        assert!(body(&json!({ "f": {} }), "form-multipart", &Host::alone(false, false)).is_err());
     }
 }

@@ -32,7 +32,8 @@ pub struct Uri;
 /// The longest answer that a result can hold.
 const MAX_CONTENT: u64 = 64 << 20;
 
-static SPEC: Spec = Spec {
+/// What it takes and returns.
+pub static SPEC: Spec = Spec {
     name: "uri",
     summary: "Speak with a web service",
     description: &[
@@ -169,7 +170,7 @@ impl Task {
             None => None,
         };
         if let Some(value) = value {
-            let body = form::body(value, format)?;
+            let body = form::body(value, format, host)?;
             let given = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
             if let Some(content_type) = body.content_type.filter(|_| !given) {
                 headers.push(("Content-Type".into(), content_type));

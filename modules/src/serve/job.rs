@@ -153,6 +153,7 @@ fn execute(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> 
     let mut host = Host::new(Arc::new(connection), request.check, request.diff)
         .with_environment(request.environment.clone())
         .with_contents(request.contents.clone())
+        .with_max_diff(request.max_diff)
         .with_stream(request.stream);
     host.cancelled = Arc::clone(&job.cancelled);
     host.store = Arc::clone(&session.store);

@@ -77,6 +77,7 @@ pub(crate) fn request(id: u64, module: &str, args: Value) -> Request<Value> {
         args,
         check: false,
         diff: false,
+        max_diff: None,
         environment: Default::default(),
         timeout: 0,
         become_user: None,

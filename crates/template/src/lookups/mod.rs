@@ -1,7 +1,7 @@
 //! Lookups: `lookup('name', term, ...)`, `query('name', term, ...)` and `with_name: terms`.
 
 mod call;
-mod files;
+pub(crate) mod files;
 mod key_value;
 mod loops;
 mod password;

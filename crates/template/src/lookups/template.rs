@@ -1,15 +1,12 @@
 //! `template`: renders a template file.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 
-use indexmap::IndexMap;
 use minijinja::Value;
 
 use super::call::{Answer, Call};
 use crate::filters::call::pairs;
-use crate::python::{text, time};
+use crate::python::text;
 use crate::{Compat, TemplateOptions, Variable};
 
 pub(super) fn template(call: &Call<'_>) -> Answer {
@@ -39,30 +36,10 @@ fn options(call: &Call<'_>, path: &Path) -> TemplateOptions {
     options
 }
 
-/// What a template can say about itself.
-fn about(path: &Path) -> IndexMap<Arc<str>, Variable> {
-    let shown = path.to_string_lossy().into_owned();
-    let metadata = path.metadata().ok();
-    let owner = metadata.as_ref().map(MetadataExt::uid).unwrap_or_default();
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    [
-        ("template_host", Value::from(host.trim())),
-        ("template_path", Value::from(shown.as_str())),
-        ("template_fullpath", Value::from(shown.as_str())),
-        ("template_uid", Value::from(super::files::name_of("/etc/passwd", owner))),
-        ("template_mtime", time::from_seconds(metadata.as_ref().map(MetadataExt::mtime).unwrap_or_default())),
-        ("template_run_date", time::now(false)),
-        ("template_destpath", Value::from(())),
-    ]
-    .into_iter()
-    .map(|(name, value)| (Arc::from(name), Variable::Data(value)))
-    .collect()
-}
-
 fn one(call: &Call<'_>, term: &str) -> Result<Value, crate::Error> {
     let path = call.need_file("templates", term)?;
     let content = call.read(&path)?;
-    let mut variables = about(&path);
+    let mut variables = crate::about::of_template(call.context, &path, term, None);
     if let Some(given) = call.option("template_vars") {
         for (name, value) in pairs(given).unwrap_or_default() {
             variables.insert(text(&name).into(), Variable::Data(value));

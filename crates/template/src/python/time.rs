@@ -123,9 +123,10 @@ pub(crate) fn format_seconds(format: &str, seconds: Option<f64>, utc: bool) -> R
     format_zoned(&format, &moment.to_zoned(zone))
 }
 
-/// A moment given in seconds since 1970, in local time.
-pub(crate) fn from_seconds(seconds: i64) -> Value {
-    let moment = Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH);
+/// A moment given in seconds since 1970 and nanoseconds, in local time, as exact as Python's: to the microsecond.
+pub(crate) fn from_seconds(seconds: i64, nanos: i64) -> Value {
+    let micros = i32::try_from(nanos / 1000 * 1000).unwrap_or_default();
+    let moment = Timestamp::new(seconds, micros).unwrap_or(Timestamp::UNIX_EPOCH);
     Value::from_object(DateTime { civil: moment.to_zoned(TimeZone::system()).datetime(), offset: None })
 }
 

@@ -6,6 +6,7 @@ use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
 use super::jinja;
+use crate::Context;
 use crate::filters::call::{Arguments, Verdict, is_list, items};
 use crate::filters::urls::Parts;
 use crate::python::regex::{Anchor, Flags, compile};
@@ -123,7 +124,8 @@ pub(super) fn urn(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     Ok(Parts::split(&args.text()).scheme == "urn")
 }
 
-/// Values have been decrypted long before a template sees them, so none of them is encrypted any more.
-pub(super) fn vault_encrypted(_: &mut State<'_, '_>, _: &Arguments) -> Verdict {
-    Ok(false)
+/// Values have been decrypted before a template sees them: those are meant that came out of a vault.
+pub(super) fn vault_encrypted(state: &mut State<'_, '_>, args: &Arguments) -> Verdict {
+    let Some(text) = args.value().as_str() else { return Ok(false) };
+    Ok(Context::from_state(state).is_some_and(|context| context.engine().revealed().contains(text)))
 }

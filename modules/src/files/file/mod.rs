@@ -89,7 +89,7 @@ impl Module for File {
         let now = state_of(&path);
         let recurse = args.bool("recurse");
         if args.value("_diff_peek").is_some() {
-            let head = super::difference::excerpt(&path).unwrap_or_default();
+            let head = super::difference::excerpt(&path, host.max_diff()).unwrap_or_default();
             let binary = head.iter().take(8192).any(|byte| *byte == 0);
             return Ok(Plan::unchanged().with("path", show(&path)).with("appears_binary", binary));
         }

@@ -1,0 +1,61 @@
+//! What a template can say about itself.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use minijinja::Value;
+use windlass_yaml::{Node, Span};
+
+use crate::python::time;
+use crate::{Context, Variable};
+
+/// The variables that only a template sees: the path it was asked for by, where it lies, whose it is, and where the result goes.
+pub fn of_template(
+    context: &Context,
+    path: &Path,
+    asked: &str,
+    destination: Option<&str>,
+) -> IndexMap<Arc<str>, Variable> {
+    let metadata = path.metadata().ok();
+    let owner = metadata.as_ref().map(MetadataExt::uid).unwrap_or_default();
+    let (seconds, nanos) = metadata.as_ref().map(|found| (found.mtime(), found.mtime_nsec())).unwrap_or_default();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let mut variables: IndexMap<Arc<str>, Variable> = [
+        ("template_host", Value::from(host.trim())),
+        ("template_path", Value::from(asked)),
+        ("template_fullpath", Value::from(path.to_string_lossy())),
+        ("template_uid", Value::from(crate::lookups::files::name_of("/etc/passwd", owner))),
+        ("template_mtime", time::from_seconds(seconds, nanos)),
+        ("template_run_date", time::now(false)),
+        ("template_destpath", Value::from(destination)),
+    ]
+    .into_iter()
+    .map(|(name, value)| (Arc::from(name), Variable::Data(value)))
+    .collect();
+    let name = "ansible_managed";
+    if matches!(context.variable(name), Ok(None)) {
+        let text = managed(&context.engine().options().managed, path);
+        variables.insert(
+            Arc::from(name),
+            Variable::Text(Node::string(text, Span::synthetic("the setting ansible_managed"))),
+        );
+    }
+    variables
+}
+
+/// The present moment, as a date without an offset.
+pub fn now() -> Value {
+    time::now(false)
+}
+
+/// The setting `ansible_managed` as templates see it: times are those of the template's last change; `{file}`, `{host}` and `{uid}` are
+/// the template's variables.
+fn managed(setting: &str, path: &Path) -> String {
+    let text = [("{file}", "{{ template_path }}"), ("{host}", "{{ template_host }}"), ("{uid}", "{{ template_uid }}")]
+        .iter()
+        .fold(setting.to_owned(), |text, (name, variable)| text.replace(name, variable));
+    let changed = path.metadata().map(|found| found.mtime() as f64).ok();
+    time::format_seconds(&text, changed, false).unwrap_or(text)
+}

@@ -1,0 +1,129 @@
+//! `template`: rendered here, written there like a copy.
+
+use windlass_modules::files::write::{BACKUP, VALIDATE};
+use windlass_modules::{Kind, Opt, Return, Spec, with_attributes};
+use windlass_template::{TemplateOptions, Value, about};
+
+use super::files::{copy_content, file_name};
+use super::{ActionContext, Content, Failure};
+use crate::strategy::TaskResult;
+
+/// The options that are used up by rendering; the others are `copy`'s.
+const OWN: [&str; 11] = [
+    "src",
+    "newline_sequence",
+    "block_start_string",
+    "block_end_string",
+    "variable_start_string",
+    "variable_end_string",
+    "comment_start_string",
+    "comment_end_string",
+    "trim_blocks",
+    "lstrip_blocks",
+    "output_encoding",
+];
+
+pub(super) static SPEC: Spec = Spec {
+    name: "template",
+    summary: "Render a template and write it to a host",
+    description: &[
+        "The template is a file of the project, in Jinja. It is searched in `templates` of the role, beside the file the task is in, and in \
+         `templates` of the playbook's folder. It is rendered on the control machine, so a mistake in it leaves the host as it was.",
+        "Beside the host's variables it sees `ansible_managed`, `template_host`, `template_path`, `template_fullpath`, `template_destpath`, \
+         `template_uid`, `template_mtime` and `template_run_date`. A file that is there already with the same content is left alone.",
+    ],
+    options: with_attributes![
+        Opt::required("src", Kind::Str, "The template."),
+        Opt::required(
+            "dest",
+            Kind::Path,
+            "The file to write on the host, or a directory, in which it gets the name of the template."
+        ),
+        BACKUP,
+        Opt::new("force", Kind::Bool, "Replace a file that is there with other content.").default("true"),
+        Opt::new("follow", Kind::Bool, "If `dest` is a link, replace what it points to.").default("false"),
+        VALIDATE,
+        Opt::new("newline_sequence", Kind::Str, r"What ends a line of the result: `\n`, `\r` or `\r\n`.")
+            .default(r#""\n""#),
+        Opt::new("block_start_string", Kind::Str, "What begins a statement.").default(r#""{%""#),
+        Opt::new("block_end_string", Kind::Str, "What ends a statement.").default(r#""%}""#),
+        Opt::new("variable_start_string", Kind::Str, "What begins an expression.").default(r#""{{""#),
+        Opt::new("variable_end_string", Kind::Str, "What ends an expression.").default(r#""}}""#),
+        Opt::new("comment_start_string", Kind::Str, "What begins a comment.").default(r##""{#""##),
+        Opt::new("comment_end_string", Kind::Str, "What ends a comment.").default(r##""#}""##),
+        Opt::new("trim_blocks", Kind::Bool, "The new line after a statement is not part of the result.")
+            .default("true"),
+        Opt::new(
+            "lstrip_blocks",
+            Kind::Bool,
+            "Blanks before a statement, if only they stand on its line, are not part of the result."
+        )
+        .default("false"),
+        Opt::new("output_encoding", Kind::Str, "The encoding of the file; there is no other than UTF-8.")
+            .default(r#""utf-8""#),
+    ],
+    examples: "- name: The configuration\n  ansible.builtin.template:\n    src: app.conf.j2\n    dest: /etc/app.conf\n    owner: root\n    group: app\n    \
+               mode: '0640'\n    validate: app --check %s\n  notify: Restart app\n",
+    returns: &[
+        Return { name: "dest", kind: "str", when: "success", doc: "The file." },
+        Return { name: "checksum", kind: "str", when: "always", doc: "The SHA-1 of the result." },
+        Return { name: "md5sum", kind: "str", when: "changed", doc: "The MD5 of the result." },
+        Return { name: "src", kind: "str", when: "changed", doc: "What was written." },
+        Return { name: "size", kind: "int", when: "success", doc: "The size of the file in bytes." },
+        Return { name: "owner", kind: "str", when: "success", doc: "Its owner." },
+        Return { name: "group", kind: "str", when: "success", doc: "Its group." },
+        Return { name: "uid", kind: "int", when: "success", doc: "The id of its owner." },
+        Return { name: "gid", kind: "int", when: "success", doc: "The id of its group." },
+        Return { name: "mode", kind: "str", when: "success", doc: "Its permission bits, in octal." },
+        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+    ],
+    ..Spec::EMPTY
+};
+
+pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
+    let (src, dest) = (context.text("src").unwrap_or_default(), context.text("dest").unwrap_or_default());
+    if let Some(encoding) = context.text("output_encoding")
+        && !matches!(encoding.to_lowercase().as_str(), "" | "utf-8" | "utf8" | "utf_8" | "ascii" | "us-ascii")
+    {
+        return Err(format!("output_encoding is {encoding}: there is no other than utf-8").into());
+    }
+    if !matches!(newline_sequence(context).as_str(), "\n" | "\r" | "\r\n") {
+        return Err(r"newline_sequence needs to be one of: \n, \r or \r\n".into());
+    }
+    let path = context.find("templates", &src)?;
+    let (bytes, _) = context.files.bytes(&path)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Failure::Failed(format!("Template source files must be utf-8 encoded: {}", path.display())))?;
+    let path = crate::vars::absolute(&path);
+    let variables = about::of_template(&context.context, &path, &src, Some(&dest));
+    let rendered =
+        context.context.with(variables).template(&text, &path.display().to_string(), &options_of(context))?;
+    let mut args = context.args.clone();
+    for key in OWN {
+        args.shift_remove(key);
+    }
+    args.insert("_original_basename".into(), Value::from(file_name(&path)));
+    let mut content = Content::of_bytes(&path.display().to_string(), rendered.into_bytes());
+    content.description.mode =
+        Content::of_file(&path, &context.files, false).map(|file| file.description.mode).unwrap_or(0o644);
+    copy_content(context, args, content).await
+}
+
+/// It may be written as two characters or as the one they stand for.
+fn newline_sequence(context: &ActionContext) -> String {
+    let given = context.text("newline_sequence").map(|text| text.replace("\\n", "\n").replace("\\r", "\r"));
+    given.unwrap_or_else(|| "\n".to_owned())
+}
+
+fn options_of(context: &ActionContext) -> TemplateOptions {
+    let text = |name: &str, default: &str| context.text(name).unwrap_or_else(|| default.to_owned());
+    TemplateOptions {
+        trim_blocks: context.flag("trim_blocks").unwrap_or(true),
+        lstrip_blocks: context.flag("lstrip_blocks").unwrap_or(false),
+        newline_sequence: newline_sequence(context),
+        block: (text("block_start_string", "{%"), text("block_end_string", "%}")),
+        variable: (text("variable_start_string", "{{"), text("variable_end_string", "}}")),
+        comment: (text("comment_start_string", "{#"), text("comment_end_string", "#}")),
+        ..TemplateOptions::default()
+    }
+}

@@ -1,0 +1,58 @@
+//! `uri`: what a request sends may be a file of the project.
+
+use indexmap::IndexMap;
+use windlass_template::Value;
+
+use super::files::value_of;
+use super::{ActionContext, Content, Failure};
+use crate::strategy::TaskResult;
+
+/// Files that are not on the host are found here and travel along: `src`, and those of a form.
+pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
+    let mut args = context.args.clone();
+    let mut contents = Vec::new();
+    if !context.flag("remote_src").unwrap_or(false) {
+        if let Some(src) = context.text("src") {
+            let path = context.find("files", &src)?;
+            args.insert("_content".into(), Value::from(contents.len()));
+            contents.push(Content::of_file(&path, &context.files, true)?);
+        }
+        if context.text("body_format").is_some_and(|format| format == "form-multipart")
+            && let Some(body) = context.arg("body")
+        {
+            args.insert("body".into(), form(context, body, &mut contents)?);
+        }
+    }
+    context.module("ansible.builtin.uri", value_of(args), contents).await
+}
+
+/// A form whose files are contents of the request.
+fn form(context: &ActionContext, body: &Value, contents: &mut Vec<Content>) -> Result<Value, Failure> {
+    if body.kind() != minijinja::value::ValueKind::Map {
+        return Ok(body.clone());
+    }
+    let mut fields: IndexMap<String, Value> = IndexMap::new();
+    for (name, field) in pairs(body) {
+        let file = match field.kind() {
+            minijinja::value::ValueKind::Map => pairs(&field).collect::<IndexMap<_, _>>(),
+            _ => IndexMap::new(),
+        };
+        let has = |key: &str| file.get(key).is_some_and(|value| !value.is_none());
+        let field = match file.get("filename").filter(|_| has("filename") && !has("content")) {
+            None => field,
+            Some(filename) => {
+                let path = context.find("files", &windlass_template::text(filename))?;
+                let index = Value::from(contents.len());
+                contents.push(Content::of_file(&path, &context.files, true)?);
+                Value::from_pairs(file.into_iter().chain([("_content".to_owned(), index)]))
+            }
+        };
+        fields.insert(name, field);
+    }
+    Ok(Value::from_pairs(fields))
+}
+
+fn pairs(map: &Value) -> impl Iterator<Item = (String, Value)> {
+    let keys = map.try_iter().into_iter().flatten();
+    keys.filter_map(|key| Some((windlass_template::text(&key), map.get_item(&key).ok()?)))
+}
