@@ -107,6 +107,16 @@ pub struct Settings {
     pub any_errors_fatal: bool,
     /// Whether facts are variables of their own (`ansible_hostname` beside `ansible_facts.hostname`).
     pub inject_facts: bool,
+    /// Whether `set_fact` keeps texts such as `yes` before 2.19, which always keeps them.
+    pub jinja2_native: bool,
+    /// Whether dictionaries of the same name are merged rather than replaced (`hash_behaviour`).
+    pub merge_hashes: bool,
+    /// Where facts are kept between runs, as `jsonfile` does.
+    pub fact_cache: Option<PathBuf>,
+    /// What the names of the cache's files begin with.
+    pub fact_cache_prefix: String,
+    /// Seconds after which cached facts count no more; 0 is never.
+    pub fact_cache_timeout: u64,
     /// Whether a notified handler that does not exist is an error.
     pub error_on_missing_handler: bool,
     /// `ansible_managed`.
@@ -216,6 +226,12 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("gathering", &[Entry("defaults", "gathering", &["ANSIBLE_GATHERING"])]),
     ("force_handlers", &[Entry("defaults", "force_handlers", &["ANSIBLE_FORCE_HANDLERS"])]),
     ("any_errors_fatal", &[Entry("defaults", "any_errors_fatal", &["ANSIBLE_ANY_ERRORS_FATAL"])]),
+    ("jinja2_native", &[Entry("defaults", "jinja2_native", &["ANSIBLE_JINJA2_NATIVE"])]),
+    ("hash_behaviour", &[Entry("defaults", "hash_behaviour", &["ANSIBLE_HASH_BEHAVIOUR"])]),
+    ("fact_caching", &[Entry("defaults", "fact_caching", &["ANSIBLE_CACHE_PLUGIN"])]),
+    ("fact_caching_connection", &[Entry("defaults", "fact_caching_connection", &["ANSIBLE_CACHE_PLUGIN_CONNECTION"])]),
+    ("fact_caching_prefix", &[Entry("defaults", "fact_caching_prefix", &["ANSIBLE_CACHE_PLUGIN_PREFIX"])]),
+    ("fact_caching_timeout", &[Entry("defaults", "fact_caching_timeout", &["ANSIBLE_CACHE_PLUGIN_TIMEOUT"])]),
     ("inject_facts", &[Entry("defaults", "inject_facts_as_vars", &["ANSIBLE_INJECT_FACT_VARS"])]),
     (
         "error_on_missing_handler",
@@ -282,7 +298,6 @@ const WITHOUT_MEANING: &[&str] = &[
     "retry_files_enabled",
     "transfer_method",
     "scp_if_ssh",
-    "jinja2_native",
     "keep_remote_files",
     "usetty",
     "command_warnings",
@@ -520,6 +535,11 @@ impl Settings {
             gathering: config.get("gathering").unwrap_or_else(|| "implicit".to_owned()),
             force_handlers: config.bool("force_handlers").unwrap_or(false),
             any_errors_fatal: config.bool("any_errors_fatal").unwrap_or(false),
+            jinja2_native: config.bool("jinja2_native").unwrap_or(false),
+            merge_hashes: config.get("hash_behaviour").is_some_and(|word| word == "merge"),
+            fact_cache: fact_cache(config)?,
+            fact_cache_prefix: config.get("fact_caching_prefix").unwrap_or_default(),
+            fact_cache_timeout: config.number("fact_caching_timeout")?.unwrap_or(86_400),
             inject_facts: config.bool("inject_facts").unwrap_or(true),
             error_on_missing_handler: config.bool("error_on_missing_handler").unwrap_or(true),
             ansible_managed: config.get("ansible_managed").unwrap_or_else(|| "Ansible managed".to_owned()),
@@ -555,6 +575,21 @@ impl Settings {
     /// A path with `~` expanded.
     pub fn expand(&self, text: &str) -> PathBuf {
         expand_home(text)
+    }
+}
+
+/// The folder of cached facts, if they are kept in files.
+fn fact_cache(config: &Config) -> Result<Option<PathBuf>> {
+    let plugin = config.get("fact_caching").unwrap_or_else(|| "memory".to_owned());
+    match plugin.rsplit('.').next() {
+        Some("memory") => Ok(None),
+        Some("jsonfile") => match config.paths("fact_caching_connection").unwrap_or_default().into_iter().next() {
+            Some(folder) => Ok(Some(folder)),
+            None => {
+                Err(Error::usage("fact_caching = jsonfile needs fact_caching_connection: the folder for the files"))
+            }
+        },
+        _ => Err(Error::usage(format!("there is no fact_caching '{plugin}'; there are memory and jsonfile"))),
     }
 }
 

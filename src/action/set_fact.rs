@@ -52,7 +52,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
 
 /// Before 2.19 texts such as `yes` became booleans.
 fn classic(context: &ActionContext, value: &Value) -> Value {
-    if context.world.run.settings.compat != Compat::V2_18 {
+    let settings = &context.world.run.settings;
+    if settings.compat != Compat::V2_18 || settings.jinja2_native {
         return value.clone();
     }
     match value.as_str().map(str::to_lowercase).as_deref() {

@@ -72,14 +72,11 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         settings.playbook_dir.clone_from(dir);
     }
     let module = &arguments.module_name;
-    if matches!(
-        crate::playbook::short_name(module),
-        "meta" | "include_tasks" | "import_tasks" | "include_role" | "import_role"
-    ) {
+    if matches!(crate::playbook::short_name(module), "import_tasks" | "import_role" | "import_playbook") {
         return Err(Error::usage(format!("'{module}' is not a valid action for ad-hoc commands")));
     }
     let needs_text = matches!(crate::playbook::short_name(module), "command" | "shell" | "script" | "raw");
-    if needs_text && arguments.args.trim().is_empty() {
+    if needs_text && !arguments.list_hosts && arguments.args.trim().is_empty() {
         return Err(Error::usage(format!("No argument passed to {module} module")));
     }
     let play = play_of(&arguments)?;

@@ -13,6 +13,7 @@ use crate::plan::TagFilter;
 use crate::playbook::{Files, Item, Play};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
+use crate::vars::FactCache;
 
 /// Run playbooks against an inventory.
 #[derive(Debug, Args)]
@@ -136,6 +137,10 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &Printer) -> R
         for sentence in crate::foreign::unusable(&session.plugins, plays) {
             shared.warn(sentence);
         }
+    }
+    if let (true, Some(cache)) = (arguments.flush_cache, FactCache::of(&shared.run.settings)) {
+        session.world.inventory.hosts().for_each(|host| cache.forget(host.name()));
+        cache.forget("localhost");
     }
     let mut run = PlaybookRun::new(Arc::clone(shared), Arc::clone(&session.world));
     if arguments.list_hosts || arguments.list_tasks || arguments.list_tags || arguments.syntax_check {

@@ -90,7 +90,11 @@ impl Loader {
         chain: &mut Vec<PathBuf>,
     ) -> Result<()> {
         let node = self.files.yaml(path)?;
-        let Some(entries) = node.as_list().filter(|entries| !entries.is_empty()) else {
+        if node.as_list().is_some_and(<[Node]>::is_empty) {
+            return Err(Error::parse("A playbook must contain at least one play", &node.span)
+                .hint("a playbook starts with `- hosts: ...`"));
+        }
+        let Some(entries) = node.as_list() else {
             return Err(Error::parse(
                 format!("{} must be a list of plays, not {}", path.display(), node.kind()),
                 &node.span,
@@ -242,6 +246,10 @@ impl Loader {
                 return Err(Error::parse(format!("a task must be a mapping, not {}", entry.kind()), &entry.span));
             };
             if map.contains_key("block") || map.contains_key("rescue") || map.contains_key("always") {
+                if from.handlers {
+                    return Err(Error::parse("Using a block as a handler is not supported.", &entry.span)
+                        .hint("give each task of it a name, or let them `listen` to one topic"));
+                }
                 items.push(self.block(entry, map, from)?);
             } else {
                 items.extend(self.task(entry, map, from)?);
@@ -329,7 +337,7 @@ impl Loader {
         }
         if let Some(reserved) = args.keys().find(|key| key.as_str().is_some_and(|key| key.starts_with("_ansible_"))) {
             return Err(Error::parse(
-                format!("'{}' is reserved and cannot be an argument", reserved.to_text()),
+                format!("the argument '{}' is reserved for internal use only.", reserved.to_text()),
                 &reserved.span,
             ));
         }

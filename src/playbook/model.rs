@@ -247,6 +247,11 @@ impl Task {
         super::load::collections_of(&self.keywords, &self.frame)
     }
 
+    /// All values of a keyword: the task's own, then those it inherits, nearest first.
+    pub fn keyword_values(&self, name: &str) -> impl Iterator<Item = &Node> {
+        self.keywords.get(name).into_iter().chain(self.frame.chain().filter_map(move |frame| frame.keywords.get(name)))
+    }
+
     /// The action without its collection.
     pub fn short_action(&self) -> &str {
         short_name(&self.action)

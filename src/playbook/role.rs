@@ -187,6 +187,24 @@ impl Loader {
         if chain.contains(&path) {
             return Err(Error::parse(format!("the role '{}' depends on itself", request.name), &request.span));
         }
+        for (kind, name) in [
+            ("tasks", &request.tasks_from),
+            ("vars", &request.vars_from),
+            ("defaults", &request.defaults_from),
+            ("handlers", &request.handlers_from),
+        ] {
+            let folder = path.join(kind);
+            if let Some(name) = name.as_ref().filter(|name| !is_inside(&folder, name)) {
+                return Err(Error::parse(
+                    format!(
+                        "'{name}' is not taken for the role '{}', as it is not inside the expected role path: {}",
+                        request.name,
+                        folder.display()
+                    ),
+                    &request.span,
+                ));
+            }
+        }
         chain.push(path.clone());
         self.modules.add_folder(&path);
         let defaults = self.role_variables(&path, "defaults", request.defaults_from.as_deref(), request)?;
@@ -415,14 +433,28 @@ fn literal(node: &Node) -> Node {
     node.clone().into_literal()
 }
 
+/// Whether a name leads to something in the folder and not out of it.
+fn is_inside(folder: &Path, name: &str) -> bool {
+    let mut depth = 0;
+    let path = Path::new(name);
+    let Ok(within) = path.strip_prefix(folder).or(if path.is_absolute() { Err(()) } else { Ok(path) }) else {
+        return false;
+    };
+    within.components().all(|part| {
+        depth += match part {
+            std::path::Component::Normal(_) => 1,
+            std::path::Component::ParentDir => -1,
+            _ => 0,
+        };
+        depth >= 0
+    })
+}
+
 /// The main file of a role's folder, or the one of that name.
 fn main_file(folder: &Path, name: Option<&str>) -> Option<PathBuf> {
     let candidates: Vec<PathBuf> = match name {
         None => ["main.yml", "main.yaml", "main.json", "main"].iter().map(|name| folder.join(name)).collect(),
         Some(name) => {
-            if Path::new(name).components().any(|part| matches!(part, std::path::Component::ParentDir)) {
-                return None;
-            }
             ["", ".yml", ".yaml", ".json"].iter().map(|extension| folder.join(format!("{name}{extension}"))).collect()
         }
     };

@@ -6,12 +6,14 @@ use windlass_template::{Context, Value};
 use windlass_yaml::Node;
 
 use crate::error::{Error, Result};
+use crate::vars::given;
 
 /// Splits the hosts of a play into batches.
 pub(super) fn batches(serial: Option<&Node>, hosts: &[Arc<str>], context: &Context) -> Result<Vec<Vec<Arc<str>>>> {
     let mut sizes = Vec::new();
-    if let Some(node) = serial {
-        let value = context.render(node).map_err(|error| Error::parse(error.to_string(), &node.span))?;
+    if let Some(node) = serial
+        && let Some(value) = given(context, node).map_err(|error| Error::parse(error.to_string(), &node.span))?
+    {
         let entries: Vec<Value> = match value.kind() {
             minijinja::value::ValueKind::Seq => value.try_iter().into_iter().flatten().collect(),
             _ => vec![value],

@@ -273,12 +273,14 @@ impl TaskOnHost {
 
     /// Shows an item of an include that was skipped.
     pub(super) fn show_item(&self, result: &TaskResult, label: String) {
-        self.send_result(result, None, Some(label), false, false, false);
+        let no_log = self.no_log(&self.scope()).unwrap_or(true);
+        self.send_result(result, None, Some(label), false, false, no_log);
     }
 
     /// Shows a result of an include that was skipped or failed.
     pub(super) fn show(&self, result: &TaskResult, ignored: bool) {
-        self.send_result(result, None, None, false, ignored, false);
+        let no_log = self.no_log(&self.scope()).unwrap_or(true);
+        self.send_result(result, None, None, false, ignored, no_log);
     }
 
     pub(super) fn send_result(

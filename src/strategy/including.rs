@@ -8,6 +8,7 @@ use super::execute::{HostOutcome, TaskOnHost};
 use super::include::{self, Loaded, Wanted};
 use super::play::Batch;
 use super::result::TaskResult;
+use super::store::registered;
 use crate::error::Result;
 use crate::playbook::{Block, Item, Task};
 use crate::vars::PlayState;
@@ -130,6 +131,12 @@ impl Batch {
     /// A host that does not include: its condition is false, or it failed.
     fn without_include(&mut self, on_host: &TaskOnHost, result: TaskResult) {
         on_host.show(&result, result.failed() && on_host.ignores_errors());
+        if let Some(register) = &on_host.task.register {
+            let mut world = self.world.successor();
+            let set = Arc::make_mut(&mut world.host_mut(&on_host.host).set);
+            set.insert(Arc::clone(register), registered(&on_host.task, &result));
+            self.world = Arc::new(world);
+        }
         self.without(on_host, result);
     }
 

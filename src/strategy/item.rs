@@ -64,6 +64,33 @@ impl TaskOnHost {
         Ok(None)
     }
 
+    /// The variables of a task with those of the connection that nobody has set: where the task is done, how and as whom.
+    fn with_connection(&self, context: &Context, host: &str) -> Context {
+        let settings = &self.shared.run.settings;
+        let keyword = |name: &str| self.keyword(context, name).and_then(|node| given(context, node).ok()?);
+        let address = || {
+            let theirs = self.world.host_context(&Arc::from(host)).variable("ansible_host").ok().flatten();
+            theirs.filter(|_| host != &*self.host).unwrap_or_else(|| Value::from(host))
+        };
+        let connection = || keyword("connection").unwrap_or_else(|| Value::from(settings.connection.as_str()));
+        let user = || keyword("remote_user").or_else(|| settings.remote_user.as_deref().map(Value::from));
+        let port = || keyword("port").or_else(|| settings.remote_port.map(Value::from));
+        let is_missing = |name: &str| matches!(context.variable(name), Ok(None));
+        let mut missing: IndexMap<Arc<str>, Variable> = IndexMap::new();
+        let mut add = |name: &str, value: &dyn Fn() -> Option<Value>| {
+            if is_missing(name)
+                && let Some(value) = value()
+            {
+                missing.insert(Arc::from(name), Variable::Data(value));
+            }
+        };
+        add("ansible_host", &|| Some(address()));
+        add("ansible_connection", &|| Some(connection()));
+        add("ansible_user", &user);
+        add("ansible_port", &port);
+        if missing.is_empty() { context.clone() } else { context.with(missing) }
+    }
+
     /// In check mode something that depends on a task that was not run cannot be told; that is no failure.
     fn unknown_or(&self, error: windlass_template::Error, what: &str) -> Result<TaskResult, Failure> {
         match error.kind() {
@@ -81,6 +108,8 @@ impl TaskOnHost {
         delegate: &mut Option<String>,
         ahead: Option<&Arc<Ahead>>,
     ) -> Result<TaskResult, Failure> {
+        let plain = context;
+        let context = &self.with_connection(plain, &self.host);
         if let Some(skipped) = self.condition(context)? {
             return Ok(skipped);
         }
@@ -90,7 +119,8 @@ impl TaskOnHost {
             Some(other) => {
                 let theirs = crate::vars::variables_of(&self.world, &Arc::from(other.as_str()));
                 let vars = Value::from_pairs([(Value::from(other.as_str()), theirs)]);
-                context.with(IndexMap::from([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))]))
+                self.with_connection(plain, other)
+                    .with(IndexMap::from([(Arc::from("ansible_delegated_vars"), Variable::Data(vars))]))
             }
         };
         let args = match self.arguments(context) {
@@ -101,9 +131,13 @@ impl TaskOnHost {
         let args = action::checked(self.task.short_action(), args)?;
         let task = &self.task;
         let flag = |name: &str| -> Result<Option<bool>, Failure> {
-            match task.keyword(name) {
-                None => Ok(None),
-                Some(node) => Ok(given(context, node)?.map(|value| truth(&value))),
+            let Some(node) = self.keyword(context, name) else { return Ok(None) };
+            let Some(value) = given(context, node)? else { return Ok(None) };
+            match value.as_str() {
+                Some(text) if !is_boolean(text) => Err(Failure::Failed(format!(
+                    "the field '{name}' has an invalid value ({text}): it is not a valid boolean"
+                ))),
+                _ => Ok(Some(truth(&value))),
             }
         };
         let whole = |name: &str, node: Option<&Node>| -> Result<Option<u64>, Failure> {
@@ -115,7 +149,7 @@ impl TaskOnHost {
         };
         let own = |name: &str| whole(name, task.keywords.get(name));
         let settings = &self.shared.run.settings;
-        let connection = self.connection(context, delegate.as_deref())?;
+        let connection = self.connection(plain, delegate.as_deref())?;
         for secret in connection
             .target
             .password
@@ -226,7 +260,10 @@ impl TaskOnHost {
             }
             if attempt > retries {
                 result.set("attempts", retries);
-                result.set("failed", true);
+                // What `failed_when` says counts more.
+                if result.get("failed_when_result").is_none() {
+                    result.set("failed", true);
+                }
                 return Ok(result);
             }
             result.set("retries", retries + 1);
@@ -378,13 +415,18 @@ impl TaskOnHost {
         Ok(Some(name))
     }
 
+    /// The nearest value of a keyword that is not left out with `omit`.
+    fn keyword(&self, context: &Context, name: &str) -> Option<&Node> {
+        self.task.keyword_values(name).find(|node| !matches!(unless_omitted(context, node), Ok(None)))
+    }
+
     /// How the host, or the one the task is delegated to, is reached.
     pub(super) fn connection(
         &self,
         context: &Context,
         delegate: Option<&str>,
     ) -> Result<crate::vars::ConnectionVariables, Failure> {
-        let keyword = |name: &str| self.task.keyword(name).cloned();
+        let keyword = |name: &str| self.keyword(context, name).cloned();
         let settings = &self.shared.run.settings;
         match delegate {
             None => {
@@ -473,6 +515,12 @@ impl TaskOnHost {
 fn unjudged(result: &mut TaskResult, key: &str, error: &windlass_template::Error) {
     result.set(key, error.to_string());
     result.set("failed", true);
+}
+
+/// Whether a text says true or false, in any of the words for it.
+fn is_boolean(text: &str) -> bool {
+    let words = ["true", "yes", "on", "1", "y", "t", "false", "no", "off", "0", "n", "f", ""];
+    words.contains(&text.trim().to_lowercase().as_str())
 }
 
 /// What is shown of a hidden result.

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::output::{Event, Stats};
 use crate::plan::{Cursor, TagFilter};
 use crate::playbook::{Block, Item, Play, StaticScope, Task};
-use crate::vars::{PlayState, TaskScope, World, given, truth};
+use crate::vars::{FactCache, PlayState, TaskScope, World, given, truth};
 
 /// What a run came to.
 #[derive(Debug, Default)]
@@ -39,7 +39,38 @@ pub struct PlaybookRun {
 impl PlaybookRun {
     /// A run that has not started.
     pub fn new(shared: Arc<Shared>, world: Arc<World>) -> PlaybookRun {
-        PlaybookRun { shared, world, stats: IndexMap::new(), removed: HashMap::new(), gathered: HashSet::new() }
+        let mut run =
+            PlaybookRun { shared, world, stats: IndexMap::new(), removed: HashMap::new(), gathered: HashSet::new() };
+        run.load_facts();
+        run
+    }
+
+    /// Takes the facts that earlier runs have kept.
+    fn load_facts(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let Some(cache) = FactCache::of(&shared.run.settings) else { return };
+        let mut world = self.world.successor();
+        let mut names: Vec<Arc<str>> = world.inventory.hosts().map(|host| Arc::clone(host.name())).collect();
+        names.push(Arc::from("localhost"));
+        for host in names {
+            let facts = cache.load(&host);
+            if facts.iter().any(|(name, _)| matches!(&**name, "module_setup" | "_ansible_facts_gathered")) {
+                self.gathered.insert(Arc::clone(&host));
+            }
+            if !facts.is_empty() {
+                Arc::make_mut(&mut world.host_mut(&host).facts).extend(facts);
+            }
+        }
+        self.world = Arc::new(world);
+    }
+
+    /// Keeps the facts that are other than they were.
+    fn keep_facts(&self, before: &World) {
+        for problem in
+            FactCache::of(&self.shared.run.settings).iter().flat_map(|cache| cache.update(before, &self.world))
+        {
+            self.shared.warn(problem);
+        }
     }
 
     /// Runs plays until one ends the run; true if the next playbook may go on.
@@ -233,7 +264,8 @@ impl PlaybookRun {
         };
         self.stats = std::mem::take(&mut batch.stats);
         self.removed = std::mem::take(&mut batch.removed);
-        self.world = Arc::clone(&batch.world);
+        let before = std::mem::replace(&mut self.world, Arc::clone(&batch.world));
+        self.keep_facts(&before);
         self.stats.retain(|_, stats| *stats != Stats::default());
         ended?;
         for warning in self.shared.files.take_warnings() {

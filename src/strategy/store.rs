@@ -121,7 +121,7 @@ impl Batch {
 }
 
 /// What `register` keeps. Of a task that check mode did not run, everything that is not there is unknown.
-fn registered(task: &Arc<Task>, result: &TaskResult) -> Value {
+pub(super) fn registered(task: &Arc<Task>, result: &TaskResult) -> Value {
     if !result.is("_windlass_not_run") && !result.is("_windlass_unknown") {
         return result.to_value();
     }

@@ -8,7 +8,7 @@ use windlass_template::Context;
 
 use super::execute::{HostOutcome, TaskOnHost};
 use super::label;
-use super::play::Batch;
+use super::play::{Batch, Gone};
 use crate::action;
 use crate::error::{Error, Result, did_you_mean};
 use crate::output::Event;
@@ -94,9 +94,8 @@ impl Batch {
         let mut world = self.world.successor();
         for outcome in &outcomes {
             self.count(outcome);
-            let own = [Arc::clone(&outcome.host)];
-            let receivers: &[Arc<str>] = if started.is_once() { &started.hosts } else { &own };
-            for host in receivers {
+            let receivers = if started.is_once() { self.reachable() } else { vec![Arc::clone(&outcome.host)] };
+            for host in &receivers {
                 self.store(task, outcome, host, &mut world)?;
             }
         }
@@ -111,6 +110,12 @@ impl Batch {
             self.fail_others();
         }
         Ok(())
+    }
+
+    /// The hosts of the batch that what one of them does for all is kept for: also those that are elsewhere in the play.
+    fn reachable(&self) -> Vec<Arc<str>> {
+        let lost = |name: &&Arc<str>| self.removed.get(*name) == Some(&Gone::Unreachable);
+        self.hosts.keys().filter(|name| !lost(name)).cloned().collect()
     }
 
     /// How many hosts may do a task at once, if it says so.

@@ -3,13 +3,16 @@
 //! Every run has one [`World`]: the inventory and what is known of each host. It is never changed in place; the strategy makes a
 //! new one with the changed hosts, so a task that runs keeps seeing what it started with and no lock is held while templates run.
 
+mod cache;
 mod connection;
 mod facts;
 mod hostvars;
 pub(crate) mod magic;
+mod merge;
 mod scope;
 mod world;
 
+pub use cache::FactCache;
 pub use connection::{ConnectionVariables, connection_variables};
 pub(crate) use connection::{float, given, number, render, truth, unless_omitted};
 pub use facts::{Facts, clean_facts};

@@ -259,7 +259,9 @@ impl Scope for TaskScope {
         if let Some(value) = magic::get(self, name) {
             return Some(Variable::Data(value));
         }
-        self.layers.iter().find_map(|layer| layer.get(name))
+        let mut found = self.layers.iter().filter_map(|layer| layer.get(name));
+        let highest = found.next()?;
+        Some(if self.world.run.settings.merge_hashes { super::merge::all(highest, found) } else { highest })
     }
 
     fn names(&self) -> Vec<Arc<str>> {

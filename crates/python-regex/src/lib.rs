@@ -99,7 +99,11 @@ pub fn compile(pattern: &str, flags: Flags) -> Result<Arc<Pattern>, String> {
 
 impl Pattern {
     fn new(pattern: &str, flags: Flags) -> Result<Pattern, String> {
-        let fail = |reason: String| format!("the regular expression '{pattern}' is not valid: {reason}");
+        // A repetition of nothing is called so by Python, and by everybody who looks for the mistake.
+        let fail = |reason: String| match pattern.trim_start_matches('(').starts_with(['*', '+', '?']) {
+            true => format!("the regular expression '{pattern}' is not valid: nothing to repeat"),
+            false => format!("the regular expression '{pattern}' is not valid: {reason}"),
+        };
         let translated = syntax::translate(pattern, flags.multi_line).map_err(fail)?;
         let build = |body: &str| {
             let mut source = String::new();

@@ -85,18 +85,6 @@ impl Inner {
         }
         let expression = compile::condition(text)?;
         let value = finish(&self.expression(&expression, None)?)?;
-        if classic
-            && expression.name.is_some()
-            && let Some(name) = &expression.name
-            && let Some(Variable::Text(inner)) = self.raw(name)
-            && matches!(&inner.value, Yaml::String(text) if is_template(text))
-            && value.as_str().is_some()
-            && depth < INDIRECTIONS
-        {
-            // The text a template gave is evaluated once more.
-            let again = Node::string(value.as_str().unwrap_or_default(), inner.span.clone());
-            return self.condition(&again, INDIRECTIONS);
-        }
         self.judge(&value, false)
     }
 

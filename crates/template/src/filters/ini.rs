@@ -48,7 +48,7 @@ impl Ini {
             }
             if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.rsplit_once(']')) {
                 if ini.sections.contains_key(name.0) {
-                    return Err(format!("line {} begins the section '{}' again", number + 1, name.0));
+                    return Err(format!("Duplicate section in line {}: '{}'", number + 1, name.0));
                 }
                 if name.0 != "DEFAULT" {
                     ini.sections.insert(name.0.to_owned(), IndexMap::new());
@@ -69,7 +69,7 @@ impl Ini {
             let entries =
                 if name == "DEFAULT" { &mut ini.defaults } else { ini.sections.entry(name.clone()).or_default() };
             if entries.insert(key.clone(), value).is_some() {
-                return Err(format!("line {} sets '{key}' again", number + 1));
+                return Err(format!("Duplicate option in line {}: '{key}'", number + 1));
             }
             last = Some((key, indent));
         }

@@ -204,35 +204,53 @@ pub(super) fn subelements(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         None if is_list(wanted) => wanted.try_iter()?.collect(),
         None => return Err(args.wrong("subelements", "a key or a list of keys", wanted)),
     };
-    subelement_pairs(&elements, &path, args.flag("skip_missing", false)).map_err(|reason| args.failed(reason)).map(list)
+    let missing = if args.flag("skip_missing", false) { Missing::KeysSkipped } else { Missing::Error };
+    subelement_pairs(&elements, &path, missing).map_err(|reason| args.failed(reason)).map(list)
+}
+
+/// What happens to an element in which the path of `subelements` leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It is an error.
+    Error,
+    /// It is left out where a key is missing; that something is no dictionary is an error.
+    KeysSkipped,
+    /// It is left out.
+    Skipped,
 }
 
 /// Pairs of each element and one of the items of the list at `path` in it.
-pub(crate) fn subelement_pairs(elements: &[Value], path: &[Value], skip_missing: bool) -> Result<Vec<Value>, String> {
+pub(crate) fn subelement_pairs(elements: &[Value], path: &[Value], missing: Missing) -> Result<Vec<Value>, String> {
     let mut pairs = Vec::new();
     for element in elements {
         let mut current = element.clone();
-        let mut missing = false;
+        let mut skipped = false;
+        let mut outer = "the item".to_owned();
         for key in path {
-            if !is_dict(&current) {
-                return Err(format!("the key '{}' was looked for in {}", text(key), super::call::shown(&current)));
-            }
-            match attribute::step(&current, key) {
+            let found = if is_dict(&current) { attribute::step(&current, key) } else { None };
+            match found {
                 Some(found) => current = found,
-                None if skip_missing => {
-                    missing = true;
+                None if missing == Missing::Skipped || (missing == Missing::KeysSkipped && is_dict(&current)) => {
+                    skipped = true;
                     break;
                 }
-                None => return Err(format!("an item has no key '{}': {}", text(key), super::call::shown(element))),
+                None if is_dict(&current) => {
+                    let element = super::call::shown(element);
+                    return Err(format!("could not find '{}' key in iterated item {element}", text(key)));
+                }
+                None => {
+                    return Err(format!("{outer} should point to a dictionary, not {}", super::call::shown(&current)));
+                }
             }
+            outer = format!("the key '{}'", text(key));
         }
-        if missing {
+        if skipped {
             continue;
         }
         if !is_list(&current) {
             let path: Vec<String> = path.iter().map(text).collect();
             return Err(format!(
-                "the key '{}' should hold a list, but holds {}",
+                "the key '{}' should point to a list, not {}",
                 path.join("."),
                 super::call::shown(&current)
             ));

@@ -6,7 +6,7 @@ use super::call::{Answer, Call};
 use super::key_value;
 use crate::filters::attribute::step;
 use crate::filters::call::{dict as dict_value, is_dict, is_list, list as list_value, pairs, tuple};
-use crate::filters::sets::{flatten_into, subelement_pairs};
+use crate::filters::sets::{Missing, flatten_into, subelement_pairs};
 use crate::python::number;
 use crate::python::random::Random;
 use crate::python::{text, truth};
@@ -90,6 +90,9 @@ pub(super) fn cartesian(call: &Call<'_>) -> Answer {
 }
 
 pub(super) fn together(call: &Call<'_>) -> Answer {
+    if call.terms.is_empty() {
+        return Err(crate::Error::lookup("with_together requires at least one element in each list"));
+    }
     let lists = lists(call)?;
     let rows = lists.iter().map(Vec::len).max().unwrap_or_default();
     let cell = |list: &Vec<Value>, row: usize| list.get(row).cloned().unwrap_or_else(|| Value::from(()));
@@ -101,6 +104,9 @@ pub(super) fn subelements(call: &Call<'_>) -> Answer {
     let (Some(elements), Some(key)) = (call.terms.first(), call.terms.get(1)) else {
         return Err(call.error("needs a list or dictionary and the key of the lists inside"));
     };
+    if call.terms.get(2).is_some_and(|flags| !is_dict(flags)) {
+        return Err(call.error("failed: the optional third item must be a dict, such as {'skip_missing': true}"));
+    }
     let skip_missing = call
         .terms
         .get(2)
@@ -110,7 +116,7 @@ pub(super) fn subelements(call: &Call<'_>) -> Answer {
     let elements: Vec<Value> = match pairs(elements) {
         Some(pairs) => pairs.into_iter().map(|(_, element)| element).collect(),
         None if is_list(elements) => elements.try_iter().into_iter().flatten().collect(),
-        None => return Err(call.error("needs a list or a dictionary as its first term")),
+        None => return Err(call.error("expects a dictionary or a list as its first term")),
     };
     // The results of a loop contain those of the items it skipped.
     let elements: Vec<Value> = elements
@@ -118,8 +124,9 @@ pub(super) fn subelements(call: &Call<'_>) -> Answer {
         .filter(|element| !step(element, &Value::from("skipped")).is_some_and(|skipped| truth(&skipped)))
         .collect();
     let path: Vec<Value> = text(key).split('.').map(Value::from).collect();
+    let missing = if skip_missing { Missing::Skipped } else { Missing::Error };
     let found =
-        subelement_pairs(&elements, &path, skip_missing).map_err(|reason| call.error(format!("failed: {reason}")))?;
+        subelement_pairs(&elements, &path, missing).map_err(|reason| call.error(format!("failed: {reason}")))?;
     // The element comes without the list whose items stand beside it.
     let pair = |pair: Value| {
         let mut parts: Vec<Value> = pair.try_iter().into_iter().flatten().collect();
@@ -180,7 +187,8 @@ impl Sequence {
             "end" => self.end = Some(number),
             "count" => self.count = Some(number),
             "stride" => self.stride = Some(number),
-            _ => return Err(call.error(format!("knows start, end, count, stride and format, not '{name}'"))),
+            // `set` is only called with names it knows.
+            _ => {}
         }
         Ok(())
     }
@@ -254,8 +262,19 @@ impl Sequence {
     }
 }
 
+/// Refuses options that `sequence` does not have.
+fn known<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), crate::Error> {
+    let options = ["start", "end", "count", "stride", "format"];
+    let others: Vec<String> = names.filter(|name| !options.contains(name)).map(|name| format!("'{name}'")).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    Err(crate::Error::lookup(format!("unrecognized arguments to with_sequence: [{}]", others.join(", "))))
+}
+
 pub(super) fn sequence(call: &Call<'_>) -> Answer {
     let mut given = Sequence::default();
+    known(call.options.keys().map(|name| &**name))?;
     for (name, value) in call.options {
         given.set(call, name, value)?;
     }
@@ -270,6 +289,7 @@ pub(super) fn sequence(call: &Call<'_>) -> Answer {
             if !rest.is_empty() {
                 return Err(call.error(format!("cannot understand '{term}'")));
             }
+            known(options.iter().map(|(name, _)| name.as_str()))?;
             for (name, value) in options {
                 sequence.set(call, &name, &Value::from(value))?;
             }

@@ -6,8 +6,8 @@ use super::call::{Answer, Call, is_yes};
 use super::key_value;
 use crate::filters::csv;
 use crate::filters::ini::{self, Ini};
+use crate::python::number;
 use crate::python::regex::{Anchor, Flags, compile};
-use crate::python::{number, text};
 
 /// An option given inside the term counts before one given by name.
 fn option(call: &Call<'_>, given: &[(String, String)], name: &str, default: &str) -> String {
@@ -40,18 +40,19 @@ pub(super) fn csvfile(call: &Call<'_>) -> Answer {
                 .and_then(|number| usize::try_from(number).ok())
                 .ok_or_else(|| call.error(format!("needs the number of a column as '{name}', not '{value}'")))
         };
-        let (column, key_column) = (column("col", "1")?, column("keycol", "0")?);
+        let key_column = column("keycol", "0")?;
         let file = option(call, &given, "file", "ansible.csv");
         let content = call.read_as(&call.need_file("files", &file)?, &option(call, &given, "encoding", "utf-8"))?;
         let rows = csv::rows(&content, &csv::Dialect { delimiter, ..csv::Dialect::default() })
             .map_err(|reason| call.error(format!("cannot read '{file}': {reason}")))?;
         match rows.iter().find(|row| row.get(key_column) == Some(&key)) {
-            Some(row) => match row.get(column) {
-                Some(value) => found.push(Value::from(value.as_str())),
-                None => {
+            Some(row) => {
+                let column = column("col", "1")?;
+                let Some(value) = row.get(column) else {
                     return Err(call.error(format!("found '{key}' in '{file}', but the row has no column {column}")));
-                }
-            },
+                };
+                found.push(Value::from(value.as_str()));
+            }
             None => {
                 let inline =
                     given.iter().find(|(name, _)| name == "default").map(|(_, value)| Value::from(value.as_str()));
@@ -66,6 +67,25 @@ pub(super) fn ini(call: &Call<'_>) -> Answer {
     let mut found = Vec::new();
     for term in call.texts() {
         let (key, given) = key_value::parse(&term);
+        let options = [
+            "allow_no_value",
+            "allow_none",
+            "case_sensitive",
+            "default",
+            "encoding",
+            "file",
+            "interpolation",
+            "re",
+            "section",
+            "type",
+        ];
+        if let Some((name, _)) = given.iter().find(|(name, _)| !options.contains(&name.as_str())) {
+            return Err(call.error(format!("was given '{name}', which is not a valid option")));
+        }
+        if key.is_empty() {
+            let problem = "No key to lookup was provided as first term with in string inline option";
+            return Err(call.error(format!("failed. {problem}: {term}")));
+        }
         let file = option(call, &given, "file", "ansible.ini");
         let mut section = option(call, &given, "section", "global");
         let encoding = option(call, &given, "encoding", "utf-8");
@@ -93,6 +113,9 @@ pub(super) fn ini(call: &Call<'_>) -> Answer {
             }
             continue;
         }
+        if entries.is_none() {
+            return Err(call.error(format!("failed. No section '{section}' in '{file}'")));
+        }
         let wanted = if options.case_sensitive { key.clone() } else { key.to_lowercase() };
         let default = || {
             let inline = given.iter().find(|(name, _)| name == "default").map(|(_, value)| Value::from(value.as_str()));
@@ -101,5 +124,5 @@ pub(super) fn ini(call: &Call<'_>) -> Answer {
         let value = entries.unwrap_or_default().into_iter().find(|(name, _)| *name == wanted);
         found.push(value.map_or_else(default, |(_, value)| Value::from(value)));
     }
-    Ok(found.into_iter().filter(|value| !value.is_none() || text(value) == "None").collect())
+    Ok(found.into_iter().filter(|value| !value.is_none()).collect())
 }

@@ -6,29 +6,39 @@ use super::call::{Answer, Call};
 use crate::filters::call::pairs;
 use crate::filters::glob;
 use crate::python::regex::{Flags, compile};
-use crate::python::text;
+use crate::python::{text, type_name};
 
 pub(super) fn vars(call: &Call<'_>) -> Answer {
     let mut values = Vec::new();
     for term in call.terms {
         let Some(name) = term.as_str() else {
-            return Err(call.error(format!("needs names of variables, not '{}'", text(term))));
+            return Err(not_a_name(call, term));
         };
         values.push(match (call.context.variable(name)?, call.options.get("default")) {
             (Some(value), default) if crate::is_undefined(&value) => default.cloned().unwrap_or(value),
             (Some(value), _) => value,
             (None, Some(default)) => default.clone(),
-            (None, None) => return Err(call.error(format!("found no variable named '{name}'"))),
+            (None, None) => return Err(call.error(format!("failed. No variable found with this name: {name}"))),
         });
     }
     Ok(values)
 }
 
+fn not_a_name(call: &Call<'_>, term: &Value) -> crate::Error {
+    call.error(format!(
+        "failed. Invalid setting identifier, \"{}\" is not a string, it is {}",
+        text(term),
+        type_name(term)
+    ))
+}
+
 pub(super) fn varnames(call: &Call<'_>) -> Answer {
     let names = call.context.names();
     let mut found = Vec::new();
-    for term in call.texts() {
-        let pattern = compile(&term, Flags::default()).map_err(|reason| call.error(format!("failed: {reason}")))?;
+    for term in call.terms {
+        let Some(term) = term.as_str() else { return Err(not_a_name(call, term)) };
+        let pattern = compile(term, Flags::default())
+            .map_err(|reason| call.error(format!("failed. Unable to use '{term}' as a search parameter: {reason}")))?;
         for name in &names {
             if pattern.is_match(name).map_err(|reason| call.error(format!("failed: {reason}")))? {
                 found.push(Value::from(name.to_string()));

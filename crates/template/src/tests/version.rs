@@ -8,10 +8,10 @@ use crate::python::version::{Scheme, compare};
 pub(super) fn version(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     let (left, right) = (args.text(), args.need_text("version")?);
     if !crate::truth(args.value()) {
-        return Err(args.error("needs a version number to work on, but was given nothing"));
+        return Err(args.error("failed: the version value cannot be empty"));
     }
     if right.is_empty() {
-        return Err(args.error("needs a version number as its argument 'version', but was given an empty text"));
+        return Err(args.error("failed: the version to compare against cannot be empty"));
     }
     let scheme = match (args.some("strict"), args.text_of("version_type").as_deref()) {
         (Some(_), Some(_)) => return Err(args.error("takes 'strict' or 'version_type', not both")),
