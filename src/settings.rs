@@ -145,6 +145,14 @@ pub struct Settings {
     pub color: bool,
     /// Vault sources: `label@source`.
     pub vault_ids: Vec<String>,
+    /// Whether only vault passwords of an envelope's own label are tried.
+    pub vault_id_match: bool,
+    /// The label of the vault password to encrypt with.
+    pub vault_encrypt_identity: Option<String>,
+    /// The salt of every envelope, instead of a random one.
+    pub vault_encrypt_salt: Option<String>,
+    /// Whether the vault password is asked for when no other source is given.
+    pub ask_vault_pass: bool,
     /// `host_pattern_mismatch`: `warning`, `error` or `ignore`.
     pub host_pattern_mismatch: String,
     /// Entries of inventory folders whose names match one of these are no sources.
@@ -153,6 +161,16 @@ pub struct Settings {
     pub inventory_ignore_extensions: Vec<String>,
     /// Whether an inventory source that cannot be read is an error.
     pub any_unparsed_is_failed: bool,
+    /// Whether it is an error that no inventory source can be read.
+    pub unparsed_is_failed: bool,
+    /// The inventory plugins, in the order they are tried; Ansible's own list if empty.
+    pub inventory_plugins: Vec<String>,
+    /// Whether `constructed` inventories see extra variables.
+    pub inventory_use_extra_vars: bool,
+    /// Whether `windlass inventory` shows variables where they are set.
+    pub inventory_export: bool,
+    /// What to do about names of groups that cannot be names of variables.
+    pub group_names: windlass_inventory::GroupNames,
     /// Settings that were set and have no effect here, with where.
     pub unsupported: Vec<String>,
 }
@@ -256,6 +274,10 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("force_color", &[Entry("defaults", "force_color", &["ANSIBLE_FORCE_COLOR"])]),
     ("vault_password_file", &[Entry("defaults", "vault_password_file", &["ANSIBLE_VAULT_PASSWORD_FILE"])]),
     ("vault_identity_list", &[Entry("defaults", "vault_identity_list", &["ANSIBLE_VAULT_IDENTITY_LIST"])]),
+    ("vault_id_match", &[Entry("defaults", "vault_id_match", &["ANSIBLE_VAULT_ID_MATCH"])]),
+    ("vault_encrypt_identity", &[Entry("defaults", "vault_encrypt_identity", &["ANSIBLE_VAULT_ENCRYPT_IDENTITY"])]),
+    ("vault_encrypt_salt", &[Entry("defaults", "vault_encrypt_salt", &["ANSIBLE_VAULT_ENCRYPT_SALT"])]),
+    ("ask_vault_pass", &[Entry("defaults", "ask_vault_pass", &["ANSIBLE_ASK_VAULT_PASS"])]),
     ("host_pattern_mismatch", &[Entry("inventory", "host_pattern_mismatch", &["ANSIBLE_HOST_PATTERN_MISMATCH"])]),
     (
         "ignore_patterns",
@@ -274,6 +296,20 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     (
         "any_unparsed_is_failed",
         &[Entry("inventory", "any_unparsed_is_failed", &["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"])],
+    ),
+    ("unparsed_is_failed", &[Entry("inventory", "unparsed_is_failed", &["ANSIBLE_INVENTORY_UNPARSED_FAILED"])]),
+    ("enable_plugins", &[Entry("inventory", "enable_plugins", &["ANSIBLE_INVENTORY_ENABLED"])]),
+    (
+        "use_extra_vars",
+        &[
+            Entry("inventory_plugins", "use_extra_vars", &["ANSIBLE_INVENTORY_USE_EXTRA_VARS"]),
+            Entry("inventory", "use_extra_vars", &[]),
+        ],
+    ),
+    ("inventory_export", &[Entry("inventory", "export", &["ANSIBLE_INVENTORY_EXPORT"])]),
+    (
+        "force_valid_group_names",
+        &[Entry("defaults", "force_valid_group_names", &["ANSIBLE_TRANSFORM_INVALID_GROUP_CHARS"])],
     ),
     ("tags", &[Entry("tags", "run", &["ANSIBLE_RUN_TAGS"])]),
     ("skip_tags", &[Entry("tags", "skip", &["ANSIBLE_SKIP_TAGS"])]),
@@ -389,6 +425,15 @@ impl Config {
         variables.any(|variable| std::env::var_os(variable).is_some())
     }
 
+    /// A setting's path: one of the environment is relative to the current folder, one of ansible.cfg to that.
+    pub fn path_of(&self, name: &str) -> Option<PathBuf> {
+        let (_, entries) = ENTRIES.iter().find(|(setting, _)| *setting == name)?;
+        let is_of_environment =
+            entries.iter().flat_map(|entry| entry.2).any(|variable| std::env::var_os(variable).is_some());
+        let text = self.get(name).filter(|text| !text.trim().is_empty())?;
+        Some(if is_of_environment { expand_home(text.trim()) } else { self.path(&text) })
+    }
+
     /// A path relative to ansible.cfg.
     pub fn path(&self, text: &str) -> PathBuf {
         let text = text.trim();
@@ -470,13 +515,13 @@ impl Settings {
                 .unwrap_or_default()
         };
         let mut vault_ids = list("vault_identity_list");
-        if let Some(file) = config.get("vault_password_file") {
-            vault_ids.push(config.path(&file).display().to_string());
+        if let Some(file) = config.path_of("vault_password_file") {
+            vault_ids.push(file.display().to_string());
         }
         let inventory = match config.get("inventory") {
             None => Vec::new(),
             Some(text) if text.contains(',') => vec![text],
-            Some(text) => vec![config.path(&text).display().to_string()],
+            Some(_) => config.path_of("inventory").iter().map(|path| path.display().to_string()).collect(),
         };
         let interactive = std::io::IsTerminal::is_terminal(&std::io::stdout());
         Ok(Settings {
@@ -563,10 +608,24 @@ impl Settings {
             result_format: config.get("result_format").unwrap_or_else(|| "json".to_owned()),
             color: config.bool("force_color").unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
             vault_ids,
+            vault_id_match: config.bool("vault_id_match").unwrap_or(false),
+            vault_encrypt_identity: config.get("vault_encrypt_identity"),
+            vault_encrypt_salt: config.get("vault_encrypt_salt"),
+            ask_vault_pass: config.bool("ask_vault_pass").unwrap_or(false),
             host_pattern_mismatch: config.get("host_pattern_mismatch").unwrap_or_else(|| "warning".to_owned()),
             inventory_ignore_patterns: list("ignore_patterns"),
             inventory_ignore_extensions: list("ignore_extensions"),
             any_unparsed_is_failed: config.bool("any_unparsed_is_failed").unwrap_or(false),
+            unparsed_is_failed: config.bool("unparsed_is_failed").unwrap_or(false),
+            inventory_plugins: list("enable_plugins"),
+            inventory_use_extra_vars: config.bool("use_extra_vars").unwrap_or(false),
+            inventory_export: config.bool("inventory_export").unwrap_or(false),
+            group_names: match config.get("force_valid_group_names").as_deref() {
+                Some("always") => windlass_inventory::GroupNames::Always,
+                Some("silently") => windlass_inventory::GroupNames::Silently,
+                Some("ignore") => windlass_inventory::GroupNames::Ignore,
+                _ => windlass_inventory::GroupNames::Never,
+            },
             unsupported: config.unsupported(),
             config_file: config.file.clone(),
         })

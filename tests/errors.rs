@@ -484,7 +484,7 @@ fn a_wrong_vault_password() {
         ),
     ];
     insta::assert_snapshot!(told(&files, &["-i", "localhost,", "-c", "local", "--vault-password-file", "pw"]), @r##"
-    ERROR! DIR/v.yml cannot be decrypted: None of the vault passwords (default) decrypts the data.
+    ERROR! DIR/v.yml cannot be decrypted: Decryption failed: none of the vault passwords (default) decrypts the data.
     [exit 1]
     "##);
 }
@@ -514,7 +514,7 @@ fn no_vault_password() {
         ),
     ];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! DIR/v.yml cannot be decrypted: The data is vault-encrypted, but no vault password was given. Give one with --vault-password-file, --vault-id or --ask-vault-pass.
+    ERROR! DIR/v.yml cannot be decrypted: Attempting to decrypt vault-encrypted data, but no vault password was given. Give one with --vault-password-file, --vault-id or --ask-vault-pass.
     [exit 1]
     "##);
 }
@@ -538,11 +538,11 @@ x
     insta::assert_snapshot!(told(&files, &["-i", "hosts.ini"]), @r##"
     skipping: no hosts matched
 
-    [WARNING]: The inventory source DIR/hosts.ini is passed over, because it could not be read.
-    DIR/hosts.ini:1:1: The host pattern `[web` has a `[` without its `]`.
+    [WARNING]: Unable to parse DIR/hosts.ini as an inventory source.
+    Failed to parse DIR/hosts.ini, with ini: DIR/hosts.ini:1:1: The host pattern `[web` has a `[` without its `]`.
     1 | [web
       | ^
-    [WARNING]: No inventory was read, so only the implicit localhost is available. It does not match `all`.
+    [WARNING]: No inventory was parsed, only implicit localhost is available. It does not match `all`.
     [WARNING]: provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'
     [exit 0]
     "##);

@@ -3,13 +3,12 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use windlass_inventory::Inventory;
 use windlass_inventory::export::{self, Variables};
 
 /// Show the hosts, groups and variables of an inventory.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("action").required(true).args(["list", "host", "graph"])))]
 pub(super) struct InventoryArguments {
     /// All hosts and groups, as an inventory script would print them
     #[arg(long)]
@@ -26,6 +25,9 @@ pub(super) struct InventoryArguments {
     /// Print YAML instead of JSON
     #[arg(long, short)]
     yaml: bool,
+    /// Print TOML instead of JSON
+    #[arg(long, conflicts_with = "yaml")]
+    toml: bool,
     /// Add the variables to the tree
     #[arg(long)]
     vars: bool,
@@ -40,6 +42,18 @@ pub(super) struct InventoryArguments {
 /// Why the inventory could not be shown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
+    /// Nothing is to be shown.
+    #[error("No action selected, at least one of --host, --graph or --list needs to be specified.")]
+    NoAction,
+    /// Too much is to be shown.
+    #[error("Conflicting options used, only one of --host, --graph or --list can be used at the same time.")]
+    SeveralActions,
+    /// The host is not one.
+    #[error("You must pass a single valid host to --host parameter: {0}")]
+    Host(windlass_inventory::Error),
+    /// The group is none.
+    #[error("Pattern must be valid group name when using --graph: {0}")]
+    Graph(windlass_inventory::Error),
     /// The inventory does not answer.
     #[error(transparent)]
     Inventory(#[from] windlass_inventory::Error),
@@ -58,6 +72,11 @@ pub(super) enum Error {
 
 /// Shows an inventory on `output`, or in the file that the arguments name.
 pub(super) fn run(arguments: &InventoryArguments, inventory: &Inventory, output: &mut dyn Write) -> Result<(), Error> {
+    match usize::from(arguments.list) + usize::from(arguments.graph) + usize::from(arguments.host.is_some()) {
+        0 => return Err(Error::NoAction),
+        1 => {}
+        _ => return Err(Error::SeveralActions),
+    }
     let text = show(arguments, inventory)?;
     match &arguments.output {
         Some(path) => std::fs::write(path, text).map_err(|source| Error::File { path: path.clone(), source }),
@@ -68,17 +87,23 @@ pub(super) fn run(arguments: &InventoryArguments, inventory: &Inventory, output:
     }
 }
 
-fn show(arguments: &InventoryArguments, inventory: &Inventory) -> Result<String, windlass_inventory::Error> {
+fn show(arguments: &InventoryArguments, inventory: &Inventory) -> Result<String, Error> {
     let variables = if arguments.export { Variables::Own } else { Variables::Merged };
     if arguments.graph {
-        return export::graph(inventory, &arguments.group, arguments.vars.then_some(variables));
+        let tree = export::graph(inventory, &arguments.group, arguments.vars.then_some(variables));
+        return tree.map_err(Error::Graph);
     }
     let shown = match &arguments.host {
-        Some(host) => export::host(inventory, host, variables)?,
+        Some(host) => export::host(inventory, host, variables).map_err(Error::Host)?,
         None if arguments.yaml => export::nested_list(inventory, variables)?,
+        None if arguments.toml => export::flat_list(inventory, variables)?,
         None => export::list(inventory, variables)?,
     };
-    if arguments.yaml { export::to_yaml(&shown) } else { Ok(export::to_json(&shown)) }
+    Ok(match (arguments.yaml, arguments.toml) {
+        (true, _) => export::to_yaml(&shown)?,
+        (_, true) => export::to_toml(&shown)?,
+        _ => export::to_json(&shown),
+    })
 }
 
 #[cfg(test)]
@@ -111,8 +136,7 @@ mod tests {
             "all:\n  children:\n    ungrouped:\n      hosts:\n        a: {}\n        b: {}\n"
         );
         assert!(shown(&["--list"]).contains("\"profile\": \"inventory_legacy\""));
-        assert!(Command::try_parse_from(["inventory", "--list", "--graph"]).is_err());
-        assert!(Command::try_parse_from(["inventory"]).is_err());
+        assert_eq!(shown(&["--list", "--toml"]), "[ungrouped.hosts.a]\n\n[ungrouped.hosts.b]\n");
     }
 
     #[test]
@@ -133,25 +157,46 @@ pub(super) struct Arguments {
     inventory: super::options::InventoryOptions,
     #[command(flatten)]
     vault: super::options::VaultOptions,
+    /// Variables: `key=value`, YAML, JSON or @FILE
+    #[arg(short, long, value_name = "VARS")]
+    extra_vars: Vec<String>,
     /// Take group_vars from this folder
     #[arg(long, value_name = "DIR")]
     playbook_dir: Option<PathBuf>,
+    /// Show more; up to -vvvv
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
 }
 
 /// Runs the verb.
-pub(super) fn run_verb(arguments: &Arguments) -> crate::error::Result<u8> {
+pub(super) fn run_verb(mut arguments: Arguments) -> crate::error::Result<u8> {
     let config = crate::settings::Config::find()?;
     let mut settings = crate::settings::Settings::from_config(&config)?;
     arguments.inventory.apply(&mut settings);
+    arguments.show.export |= settings.inventory_export;
     if let Some(dir) = &arguments.playbook_dir {
         settings.playbook_dir.clone_from(dir);
     }
     let secrets = arguments.vault.secrets(&settings)?;
+    let files = crate::playbook::Files::new(secrets.clone(), settings.duplicate_keys);
+    let extra_vars = super::options::extra_vars(&arguments.extra_vars, &files)?;
+    let engine = windlass_template::Engine::new(windlass_template::Options {
+        compat: settings.compat,
+        playbook_dir: settings.playbook_dir.clone(),
+        secrets,
+        ..windlass_template::Options::default()
+    });
     let printer = crate::output::Printer::new(false, crate::output::Secrets::default());
     let mut warn =
         |sentence: String| printer.error_line(&format!("[WARNING]: {sentence}"), crate::output::Color::Plain);
-    let inventory = super::session::inventory(&settings, &secrets, &mut warn)?;
+    let inventory = super::session::inventory(&settings, &engine, &extra_vars, &mut warn)?;
     let shown = run(&arguments.show, &inventory, &mut io::stdout().lock());
-    shown.map_err(|error| crate::error::Error::new(error.to_string()))?;
+    inventory.take_warnings().iter().for_each(|warning| warn(warning.to_string()));
+    shown.map_err(|error| match error {
+        Error::NoAction | Error::SeveralActions | Error::Host(_) | Error::Graph(_) => {
+            crate::error::Error::usage(error.to_string())
+        }
+        _ => crate::error::Error::new(error.to_string()),
+    })?;
     Ok(0)
 }

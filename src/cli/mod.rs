@@ -7,6 +7,7 @@ mod inventory;
 mod lab;
 mod options;
 mod playbook;
+mod secrets;
 mod session;
 mod vault;
 
@@ -84,7 +85,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     let outcome = match cli.verb {
         Verb::Playbook(arguments) => playbook::run(*arguments),
         Verb::Adhoc(arguments) => adhoc::run(*arguments),
-        Verb::Inventory(arguments) => inventory::run_verb(&arguments),
+        Verb::Inventory(arguments) => inventory::run_verb(arguments),
         Verb::Vault(arguments) => vault::run(arguments),
         Verb::Doc(arguments) => doc::run(&arguments),
         Verb::Config(arguments) => config::run(&arguments),

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use windlass_vault::{Secret as VaultSecret, Secrets as VaultSecrets};
 use windlass_yaml::{Key, Mapping, Node, Source, Span, Value};
 
+use super::secrets::{ask, secret_file};
 use crate::connection::Secret;
 use crate::error::{Error, Result};
 use crate::settings::{Config, Settings};
@@ -80,13 +80,13 @@ pub(super) struct BecomeOptions {
 pub(super) struct VaultOptions {
     /// A vault identity: `label@source`, the source being `prompt`, a file or a program
     #[arg(long, value_name = "ID")]
-    vault_id: Vec<String>,
+    pub(super) vault_id: Vec<String>,
     /// Ask for the vault password
     #[arg(short = 'J', long, visible_alias = "ask-vault-pass")]
-    ask_vault_password: bool,
+    pub(super) ask_vault_password: bool,
     /// A file or program with the vault password
     #[arg(long, visible_alias = "vault-pass-file", value_name = "FILE")]
-    vault_password_file: Vec<PathBuf>,
+    pub(super) vault_password_file: Vec<PathBuf>,
 }
 
 /// How to run.
@@ -184,37 +184,6 @@ impl VaultOptions {
             ask_vault_password: false,
         }
     }
-
-    /// All vault passwords.
-    pub(super) fn secrets(&self, settings: &Settings) -> Result<VaultSecrets> {
-        let mut secrets = VaultSecrets::new();
-        let mut sources: Vec<(String, String)> = Vec::new();
-        for id in settings.vault_ids.iter().chain(&self.vault_id) {
-            let (label, source) = id.split_once('@').map_or(("default", id.as_str()), |(label, source)| {
-                (if label.is_empty() { "default" } else { label }, source)
-            });
-            sources.push((label.to_owned(), source.to_owned()));
-        }
-        sources.extend(self.vault_password_file.iter().map(|file| ("default".to_owned(), file.display().to_string())));
-        if self.ask_vault_password {
-            sources.push(("default".to_owned(), "prompt".to_owned()));
-        }
-        for (label, source) in sources {
-            let content = match source.as_str() {
-                "prompt" | "prompt_ask_vault_pass" => {
-                    let prompt = if label == "default" {
-                        "Vault password: ".to_owned()
-                    } else {
-                        format!("Vault password ({label}): ")
-                    };
-                    ask(&prompt)?.into_bytes()
-                }
-                file => secret_file(&crate::settings::expand_home(file), &label)?,
-            };
-            secrets.push(VaultSecret::from_file_content(label, &content));
-        }
-        Ok(secrets)
-    }
 }
 
 impl RunOptions {
@@ -242,15 +211,20 @@ impl RunOptions {
 
     /// The variables of `-e`, later ones over earlier ones.
     pub(super) fn extra_vars(&self, files: &crate::playbook::Files) -> Result<Arc<Mapping>> {
-        let mut vars = Mapping::new();
-        for text in &self.extra_vars {
-            let found = extra(text, files)?;
-            for (key, node) in found.iter() {
-                vars.insert(Key::clone(key), node.clone());
-            }
-        }
-        Ok(Arc::new(vars))
+        extra_vars(&self.extra_vars, files)
     }
+}
+
+/// The variables that texts of `-e` stand for, later ones over earlier ones.
+pub(super) fn extra_vars(texts: &[String], files: &crate::playbook::Files) -> Result<Arc<Mapping>> {
+    let mut vars = Mapping::new();
+    for text in texts {
+        let found = extra(text, files)?;
+        for (key, node) in found.iter() {
+            vars.insert(Key::clone(key), node.clone());
+        }
+    }
+    Ok(Arc::new(vars))
 }
 
 fn extra(text: &str, files: &crate::playbook::Files) -> Result<Arc<Mapping>> {
@@ -293,34 +267,7 @@ fn override_with<T: Clone>(setting: &mut Option<T>, option: &Option<T>) {
     }
 }
 
-/// Asks at the terminal without showing the answer.
-pub(super) fn ask(prompt: &str) -> Result<String> {
-    rpassword::prompt_password(prompt)
-        .map_err(|error| Error::usage(format!("'{}' cannot be asked: {error}", prompt.trim_end_matches([':', ' ']))))
-}
-
 fn password_from(file: &Path) -> Result<String> {
     let content = secret_file(file, "default")?;
     Ok(String::from_utf8_lossy(&content).trim_end_matches(['\r', '\n']).to_owned())
-}
-
-/// The content of a password file; a program is run and its output taken.
-fn secret_file(file: &Path, label: &str) -> Result<Vec<u8>> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let fail =
-        |error: std::io::Error| Error::usage(format!("the password file {} cannot be read: {error}", file.display()));
-    let metadata = std::fs::metadata(file).map_err(fail)?;
-    if metadata.permissions().mode() & 0o111 == 0 {
-        return std::fs::read(file).map_err(fail);
-    }
-    let mut command = std::process::Command::new(std::path::absolute(file).map_err(fail)?);
-    let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    if stem.ends_with("-client") {
-        command.args(["--vault-id", label]);
-    }
-    let output = command.stderr(std::process::Stdio::inherit()).output().map_err(fail)?;
-    if !output.status.success() {
-        return Err(Error::usage(format!("the password program {} ended with {}", file.display(), output.status)));
-    }
-    Ok(output.stdout)
 }

@@ -175,20 +175,22 @@ fn list(
         return Ok(());
     }
     let mut tags = shared.run.settings.tags.clone();
-    if arguments.list_tags && tags.iter().any(|tag| tag == "all") {
+    if arguments.list_tags && arguments.tags.is_empty() && arguments.skip_tags.is_empty() {
         // All tags there are include those of tasks that never run unasked.
         tags.push("never".to_owned());
     }
     let filter = TagFilter::new(&tags, &shared.run.settings.skip_tags);
     for (index, play) in plays.iter().enumerate() {
-        let hosts = crate::playbook::pattern_text(&play.hosts);
+        let patterns = run.patterns_of(play)?;
+        let hosts = patterns.join(",");
         printer.line(
             &format!("\n  play #{} ({hosts}): {}\tTAGS: [{}]", index + 1, play.name, play.frame.tags.join(",")),
             Color::Plain,
         );
         if arguments.list_hosts {
             let matched = run.hosts_of(play)?;
-            printer.line(&format!("    pattern: ['{hosts}']\n    hosts ({}):", matched.len()), Color::Plain);
+            let patterns = windlass_template::repr(&patterns.into_iter().collect());
+            printer.line(&format!("    pattern: {patterns}\n    hosts ({}):", matched.len()), Color::Plain);
             matched.iter().for_each(|host| printer.line(&format!("      {host}"), Color::Plain));
         }
         if arguments.list_tasks {

@@ -15,7 +15,7 @@ use crate::output::{Event, Output, Secrets};
 use crate::playbook::{Files, Loader};
 use crate::settings::Settings;
 use crate::strategy::Shared;
-use crate::vars::{Run, World};
+use crate::vars::{InventoryExpressions, Run, World};
 
 /// Everything a run starts from.
 pub(super) struct Session {
@@ -26,10 +26,11 @@ pub(super) struct Session {
     printer: tokio::task::JoinHandle<()>,
 }
 
-/// Reads the inventory of the settings.
+/// Reads the inventory of the settings. The engine evaluates the expressions in it.
 pub(super) fn inventory(
     settings: &Settings,
-    secrets: &VaultSecrets,
+    engine: &Engine,
+    extra_vars: &Arc<Mapping>,
     warn: &mut dyn FnMut(String),
 ) -> Result<Inventory> {
     let mut directory_filter = DirectoryFilter::default();
@@ -41,31 +42,30 @@ pub(super) fn inventory(
             .map_err(|error| Error::usage(format!("ignore_patterns is no regular expression: {error}")))?;
         directory_filter.patterns.push(regex);
     }
-    let options = LoadOptions {
+    let mut options = LoadOptions {
         directory_filter,
         unparsed_is_error: settings.any_unparsed_is_failed,
-        secrets: secrets.clone(),
+        nothing_is_error: settings.unparsed_is_failed,
+        group_names: settings.group_names,
+        secrets: engine.options().secrets.clone(),
         playbook_dir: Some(settings.playbook_dir.clone()),
         duplicate_keys: settings.duplicate_keys,
+        expressions: Some(Arc::new(InventoryExpressions(engine.clone()))),
+        extra_vars: Arc::clone(extra_vars),
+        use_extra_vars: settings.inventory_use_extra_vars,
         ..LoadOptions::default()
     };
+    if !settings.inventory_plugins.is_empty() {
+        options.enabled.clone_from(&settings.inventory_plugins);
+    }
     let mut sources = settings.inventory.clone();
     if sources.is_empty() && std::path::Path::new("/etc/ansible/hosts").exists() {
         sources.push("/etc/ansible/hosts".to_owned());
     }
     let (mut inventory, warnings) = Inventory::load(&sources, &options)?;
     warnings.iter().for_each(|warning| warn(warning.to_string()));
-    // That no source was read at all has been said already.
-    if inventory.hosts().next().is_none() && !sources.is_empty() {
-        warn("provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'".to_owned());
-    }
-    inventory.set_limit(settings.limit.as_deref())?;
-    if let Some(limit) = &settings.limit {
-        let matches = inventory.matching("all")?;
-        let local = ["localhost", "127.0.0.1", "::1"].contains(&limit.as_str());
-        if matches.hosts.is_empty() && !local {
-            return Err(Error::new("No host of the inventory is within --limit."));
-        }
+    for warning in inventory.set_limit(settings.limit.as_deref())? {
+        warn(warning.to_string());
     }
     Ok(inventory)
 }
@@ -126,13 +126,25 @@ impl Session {
                 }
             }
         });
-        let inventory = inventory(&settings, vault, &mut |sentence| {
+        let inventory = inventory(&settings, &engine, &extra_vars, &mut |sentence| {
             let _ = events.send(Event::Warning(sentence));
         })?;
+        // That no source was read at all has been said already.
+        if inventory.hosts().next().is_none() && inventory.has_sources() {
+            let sentence = "provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'";
+            let _ = events.send(Event::Warning(sentence.to_owned()));
+        }
+        if let Some(limit) = settings.limit.as_deref().filter(|_| !inventory.excludes_all()) {
+            let local = ["localhost", "127.0.0.1", "::1"].contains(&limit);
+            if !local && inventory.matching("all")?.hosts.is_empty() {
+                return Err(Error::new("No host of the inventory is within --limit."));
+            }
+        }
         let forks = Arc::new(Semaphore::new(settings.forks));
-        let (sources, secrets_of_files, tell) = (settings.clone(), vault.clone(), events.clone());
+        let (sources, tell) = (settings.clone(), events.clone());
+        let (engine_of_inventory, extra_vars_of_inventory) = (engine.clone(), Arc::clone(&extra_vars));
         let reload = Box::new(move || {
-            self::inventory(&sources, &secrets_of_files, &mut |sentence| {
+            self::inventory(&sources, &engine_of_inventory, &extra_vars_of_inventory, &mut |sentence| {
                 let _ = tell.send(Event::Warning(sentence));
             })
         });

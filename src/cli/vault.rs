@@ -1,12 +1,13 @@
 //! `windlass vault`: encrypted files and values, interchangeable with `ansible-vault`.
 
-use std::io::{Read as _, Write as _};
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use windlass_vault::{Secret, Secrets};
+use windlass_vault::{DEFAULT_LABEL, Secret, Secrets};
 
-use super::options::{VaultOptions, ask};
+use super::options::VaultOptions;
+use super::secrets::{self, Prompt, ask_twice};
 use crate::error::{Error, Result};
 use crate::settings::{Config, Settings};
 
@@ -36,18 +37,31 @@ enum Verb {
     EncryptString(StringArguments),
 }
 
+/// What all verbs take.
+#[derive(Debug, Args)]
+struct Common {
+    /// Show more
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    #[command(flatten)]
+    vault: VaultOptions,
+}
+
 #[derive(Debug, Args)]
 struct FileArguments {
     /// The files; the standard input if there are none
     files: Vec<PathBuf>,
     /// Write here instead; `-` is the standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     output: Option<String>,
     /// Encrypt with the identity of this label
     #[arg(long, value_name = "LABEL")]
     encrypt_vault_id: Option<String>,
+    /// Create a file although there is no terminal for an editor
+    #[arg(long)]
+    skip_tty_check: bool,
     #[command(flatten)]
-    vault: VaultOptions,
+    common: Common,
 }
 
 #[derive(Debug, Args)]
@@ -56,18 +70,21 @@ struct RekeyArguments {
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// The new identity
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with = "new_vault_password_file")]
     new_vault_id: Option<String>,
     /// A file with the new password
     #[arg(long, value_name = "FILE")]
     new_vault_password_file: Option<PathBuf>,
+    /// Encrypt with the new identity of this label
+    #[arg(long, value_name = "LABEL")]
+    encrypt_vault_id: Option<String>,
     #[command(flatten)]
-    vault: VaultOptions,
+    common: Common,
 }
 
 #[derive(Debug, Args)]
 struct StringArguments {
-    /// The values
+    /// The values; `-` is the standard input
     strings: Vec<String>,
     /// The variables' names
     #[arg(short, long)]
@@ -78,11 +95,17 @@ struct StringArguments {
     /// Ask for the value
     #[arg(short, long)]
     prompt: bool,
+    /// Let the value that is asked for be seen
+    #[arg(long)]
+    show_input: bool,
+    /// Write here instead; `-` is the standard output
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    output: Option<String>,
     /// Encrypt with the identity of this label
     #[arg(long, value_name = "LABEL")]
     encrypt_vault_id: Option<String>,
     #[command(flatten)]
-    vault: VaultOptions,
+    common: Common,
 }
 
 /// Runs the verb.
@@ -90,122 +113,181 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let settings = Settings::from_config(&Config::find()?)?;
     match arguments.verb {
         Verb::View(view) => {
-            let secrets = secrets_of(&view.vault, &settings)?;
+            let secrets = known(&view.common.vault, &settings)?;
             for file in &view.files {
                 super::print(&String::from_utf8_lossy(&decrypt(file, &secrets)?))?;
             }
         }
         Verb::Encrypt(files) => {
-            let secrets = secrets_of(&files.vault, &settings)?;
-            let secret = secret_for(&secrets, files.encrypt_vault_id.as_deref())?;
+            let secret = to_encrypt_with(&files.common.vault, files.encrypt_vault_id.as_deref(), &settings)?;
             each(&files, |plain, name| {
                 if windlass_vault::is_encrypted(plain) {
                     return Err(Error::new(format!("{name} is already encrypted")));
                 }
-                Ok(windlass_vault::encrypt(plain, secret).map_err(|error| Error::new(error.to_string()))?.into_bytes())
+                Ok(encrypted(plain, &secret, &settings)?.into_bytes())
             })?;
             note("Encryption successful");
         }
         Verb::Decrypt(files) => {
-            let secrets = secrets_of(&files.vault, &settings)?;
+            let secrets = known(&files.common.vault, &settings)?;
             each(&files, |cipher, name| open(cipher, &secrets, name))?;
             note("Decryption successful");
         }
         Verb::Create(create) => {
-            let secrets = secrets_of(&create.vault, &settings)?;
-            let secret = secret_for(&secrets, create.encrypt_vault_id.as_deref())?;
-            let [file] = create.files.as_slice() else { return Err(Error::usage("create takes one file")) };
+            let secret = to_encrypt_with(&create.common.vault, create.encrypt_vault_id.as_deref(), &settings)?;
+            let [file] = create.files.as_slice() else {
+                return Err(Error::usage("ansible-vault create can take only one filename argument"));
+            };
             if file.exists() {
                 return Err(Error::new(format!("{} exists, please use 'edit' instead", file.display())));
             }
+            if !std::io::stdout().is_terminal() && !create.skip_tty_check {
+                return Err(Error::new("not a tty, editor cannot be opened")
+                    .hint("with --skip-tty-check the editor is started all the same"));
+            }
             let text = in_editor(b"")?;
-            write_file(file, encrypted(&text, secret)?.as_bytes(), 0o600)?;
+            write_file(file, encrypted(&text, &secret, &settings)?.as_bytes(), Access::Private)?;
         }
         Verb::Edit(edit) => {
-            let secrets = secrets_of(&edit.vault, &settings)?;
+            let secrets = known(&edit.common.vault, &settings)?;
             for file in &edit.files {
-                let data = read(file)?;
-                let (plain, label) = windlass_vault::decrypt_with_label(&data, &secrets)
-                    .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
-                let changed = in_editor(&plain)?;
-                if changed != plain {
-                    write_file(file, encrypted(&changed, secret_for(&secrets, Some(label))?)?.as_bytes(), 0o600)?;
-                }
+                self::edit(file, &secrets, &settings)?;
             }
         }
-        Verb::Rekey(rekey) => {
-            let secrets = secrets_of(&rekey.vault, &settings)?;
-            let options = VaultOptions::of(rekey.new_vault_id.clone(), rekey.new_vault_password_file.clone());
-            let new = options.secrets(&Settings { vault_ids: Vec::new(), ..settings })?;
-            let new = match new.iter().next() {
-                Some(secret) => secret.clone(),
-                None => Secret::new("default", new_password()?),
-            };
-            for file in &rekey.files {
-                let plain = decrypt(file, &secrets)?;
-                write_file(file, encrypted(&plain, &new)?.as_bytes(), 0o600)?;
-            }
-            note("Rekey successful");
-        }
+        Verb::Rekey(rekey) => self::rekey(&rekey, settings)?,
         Verb::EncryptString(strings) => encrypt_string(&strings, &settings)?,
     }
     Ok(0)
 }
 
-fn encrypt_string(arguments: &StringArguments, settings: &Settings) -> Result<()> {
-    let secrets = secrets_of(&arguments.vault, settings)?;
-    let secret = secret_for(&secrets, arguments.encrypt_vault_id.as_deref())?;
-    let mut values: Vec<(Option<String>, String)> = Vec::new();
-    if arguments.prompt {
-        values.push((arguments.name.first().cloned(), ask("String to encrypt: ")?));
+/// Edits a file. It stays encrypted with the password that fitted, and keeps its label.
+fn edit(file: &Path, secrets: &Secrets, settings: &Settings) -> Result<()> {
+    // What a link points to is edited; the link stays.
+    let file = &std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let data = read(file)?;
+    let (plain, secret) = windlass_vault::decrypt_with_secret(&data, secrets)
+        .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
+    let label = windlass_vault::label(&data).unwrap_or_else(|| DEFAULT_LABEL.to_owned());
+    let changed = in_editor(&plain)?;
+    if changed == plain {
+        return Ok(());
     }
-    let names = arguments.name.iter().map(Some).chain(std::iter::repeat(None));
-    values.extend(arguments.strings.iter().zip(names).map(|(value, name)| (name.cloned(), value.clone())));
-    if values.is_empty() || arguments.stdin_name.is_some() {
+    let secret = Secret::new(label, secret.password());
+    write_file(file, encrypted(&changed, &secret, settings)?.as_bytes(), Access::Kept)
+}
+
+fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
+    let secrets = known(&arguments.common.vault, &settings)?;
+    let options = VaultOptions::of(arguments.new_vault_id.clone(), arguments.new_vault_password_file.clone());
+    let alone = Settings { vault_ids: Vec::new(), ask_vault_pass: false, ..settings };
+    let new = to_encrypt_with(&options, arguments.encrypt_vault_id.as_deref(), &alone)?;
+    for file in &arguments.files {
+        let file = &std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+        let plain = decrypt(file, &secrets)?;
+        write_file(file, encrypted(&plain, &new, &alone)?.as_bytes(), Access::Kept)?;
+    }
+    note("Rekey successful");
+    Ok(())
+}
+
+/// A value to encrypt: its name, and where it came from.
+type Value = (Option<String>, String, &'static str);
+
+fn encrypt_string(arguments: &StringArguments, settings: &Settings) -> Result<()> {
+    let secret = to_encrypt_with(&arguments.common.vault, arguments.encrypt_vault_id.as_deref(), settings)?;
+    let mut values: Vec<Value> = Vec::new();
+    if arguments.prompt {
+        let seen = |prompt: &str| {
+            let answer = secrets::line(prompt).map_err(|error| Error::new(error.to_string()))?;
+            answer.ok_or_else(|| Error::new("the standard input has no answer"))
+        };
+        let name = match arguments.name.first() {
+            Some(name) => Some(name.clone()),
+            None => Some(seen("Variable name (enter for no name): ")?).filter(|name| !name.is_empty()),
+        };
+        let value = if arguments.show_input { seen("String to encrypt: ")? } else { ask_twice("String to encrypt: ")? };
+        values.push((name, value, "the interactive prompt"));
+    }
+    let words = arguments.strings.iter().filter(|word| *word != "-");
+    let names = arguments.name.iter().skip(usize::from(arguments.prompt)).map(Some).chain(std::iter::repeat(None));
+    values.extend(words.zip(names).map(|(value, name)| (name.cloned(), value.clone(), "the command line args")));
+    let from_input = arguments.stdin_name.is_some() || arguments.strings.iter().any(|word| word == "-");
+    if values.is_empty() || from_input {
+        if secrets::has_terminal() {
+            note(
+                "Reading plaintext input from stdin. (ctrl-d to end input, twice if your content does not already have a newline)",
+            );
+        }
         let mut text = String::new();
         std::io::stdin()
             .read_to_string(&mut text)
             .map_err(|error| Error::new(format!("the standard input cannot be read: {error}")))?;
-        values.push((arguments.stdin_name.clone(), text));
+        if text.is_empty() {
+            return Err(Error::usage("stdin was empty, not encrypting"));
+        }
+        values.insert(usize::from(arguments.prompt), (arguments.stdin_name.clone(), text, "stdin"));
     }
-    for (name, value) in values {
-        let envelope = encrypted(value.as_bytes(), secret)?;
-        let head = name.map(|name| format!("{name}: ")).unwrap_or_default();
-        let body: String = envelope.trim_end().lines().map(|line| format!("          {line}\n")).collect();
-        super::print(&format!("{head}!vault |\n{body}"))?;
+    if let Some((name, _, _)) = values.iter().find(|(_, value, _)| value.is_empty()) {
+        return Err(Error::usage(format!("the value {} to encrypt is empty", name.as_deref().unwrap_or_default())));
     }
+    let mut shown = String::new();
+    let several = values.len() > 1;
+    for (index, (name, value, source)) in values.iter().enumerate() {
+        if several {
+            let what =
+                name.as_ref().map_or("the string".to_owned(), |name| format!("variable (\"{name}\", the string"));
+            let end = if name.is_some() { ")" } else { "" };
+            note_always(&format!("# The encrypted version of {what} #{} from {source}{end}.", index + 1));
+        }
+        let envelope = encrypted(value.as_bytes(), &secret, settings)?;
+        let head = name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        shown += &format!("{head}!vault |\n");
+        envelope.trim_end().lines().for_each(|line| shown += &format!("          {line}\n"));
+    }
+    put(shown.as_bytes(), arguments.output.as_deref().unwrap_or("-"))?;
     note("Encryption successful");
     Ok(())
 }
 
-fn secrets_of(options: &VaultOptions, settings: &Settings) -> Result<Secrets> {
-    let secrets = options.secrets(settings)?;
-    if secrets.iter().next().is_some() {
-        return Ok(secrets);
+/// The passwords to decrypt with; there must be one.
+fn known(options: &VaultOptions, settings: &Settings) -> Result<Secrets> {
+    let secrets = options.secrets_or(settings, Some(Prompt::Known))?;
+    if secrets.is_empty() {
+        Err(Error::usage("A vault password is required to use Ansible's Vault"))
+    } else {
+        Ok(secrets)
     }
-    let mut secrets = Secrets::new();
-    secrets.push(Secret::new("default", ask("Vault password: ")?));
-    Ok(secrets)
 }
 
-fn secret_for<'a>(secrets: &'a Secrets, label: Option<&str>) -> Result<&'a Secret> {
+/// The password to encrypt with: the only one, or the one of a label.
+fn to_encrypt_with(options: &VaultOptions, label: Option<&str>, settings: &Settings) -> Result<Secret> {
+    let secrets = options.secrets_or(settings, Some(Prompt::New))?;
+    let label = label.or(settings.vault_encrypt_identity.as_deref());
+    let labels = || secrets.iter().map(Secret::label).collect::<Vec<_>>();
     let found = match label {
-        Some(label) => secrets.iter().find(|secret| secret.label() == label),
-        None => secrets.iter().next(),
+        Some(label) => {
+            let quoted: Vec<String> = labels().iter().map(|label| format!("'{label}'")).collect();
+            secrets.iter().find(|secret| secret.label() == label).ok_or_else(|| {
+                Error::new(format!(
+                    "Did not find a match for --encrypt-vault-id={label} in the known vault-ids [{}]",
+                    quoted.join(", ")
+                ))
+            })
+        }
+        None if secrets.iter().nth(1).is_some() => {
+            let message = format!("The vault-ids {} are available to encrypt", labels().join(","));
+            return Err(Error::usage(message).hint("choose one with --encrypt-vault-id"));
+        }
+        None => {
+            secrets.iter().next().ok_or_else(|| Error::usage("A vault password is required to use Ansible's Vault"))
+        }
     };
-    found.ok_or_else(|| Error::usage(format!("there is no vault identity {}", label.unwrap_or("default"))))
-}
-
-fn new_password() -> Result<String> {
-    let first = ask("New Vault password: ")?;
-    if first != ask("Confirm New Vault password: ")? {
-        return Err(Error::usage("Passwords do not match"));
-    }
-    Ok(first)
+    found.cloned()
 }
 
 fn each(arguments: &FileArguments, change: impl Fn(&[u8], &str) -> Result<Vec<u8>>) -> Result<()> {
-    if arguments.files.is_empty() {
+    let is_input = |file: &Path| file == Path::new("-");
+    if arguments.files.is_empty() || arguments.files.iter().all(|file| is_input(file)) {
         let mut input = Vec::new();
         std::io::stdin()
             .read_to_end(&mut input)
@@ -213,13 +295,15 @@ fn each(arguments: &FileArguments, change: impl Fn(&[u8], &str) -> Result<Vec<u8
         return put(&change(&input, "the standard input")?, arguments.output.as_deref().unwrap_or("-"));
     }
     if arguments.files.len() > 1 && arguments.output.is_some() {
-        return Err(Error::usage("--output takes one file"));
+        return Err(Error::usage("At most one input file may be used with the --output option"));
     }
     for file in &arguments.files {
         let changed = change(&read(file)?, &file.display().to_string())?;
         match &arguments.output {
             Some(output) => put(&changed, output)?,
-            None => write_file(file, &changed, 0o600)?,
+            None => {
+                write_file(&std::fs::canonicalize(file).unwrap_or_else(|_| file.clone()), &changed, Access::Private)?
+            }
         }
     }
     Ok(())
@@ -231,7 +315,7 @@ fn put(bytes: &[u8], output: &str) -> Result<()> {
             let written = std::io::stdout().write_all(bytes);
             written.map_err(|error| Error::new(format!("the standard output cannot be written: {error}")))
         }
-        file => write_file(Path::new(file), bytes, 0o600),
+        file => write_file(Path::new(file), bytes, Access::Private),
     }
 }
 
@@ -247,18 +331,37 @@ fn open(data: &[u8], secrets: &Secrets, name: &str) -> Result<Vec<u8>> {
     windlass_vault::decrypt(data, secrets).map_err(|error| Error::new(format!("{name}: {error}")))
 }
 
-fn encrypted(plain: &[u8], secret: &Secret) -> Result<String> {
-    windlass_vault::encrypt(plain, secret).map_err(|error| Error::new(error.to_string()))
+fn encrypted(plain: &[u8], secret: &Secret, settings: &Settings) -> Result<String> {
+    let envelope = match &settings.vault_encrypt_salt {
+        Some(salt) => Ok(windlass_vault::encrypt_with_salt(plain, secret, salt.as_bytes())),
+        None => windlass_vault::encrypt(plain, secret),
+    };
+    envelope.map_err(|error| Error::new(error.to_string()))
+}
+
+/// What becomes of mode and owner of a file that is replaced.
+#[derive(Clone, Copy, PartialEq)]
+enum Access {
+    /// They stay.
+    Kept,
+    /// Only the user may read the file.
+    Private,
 }
 
 /// Replaces a file in one step, so that neither a half-written nor a readable one is ever there.
-fn write_file(file: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
+fn write_file(file: &Path, bytes: &[u8], access: Access) -> Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
         let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
         temporary.write_all(bytes)?;
         temporary.as_file().sync_all()?;
+        let old = std::fs::metadata(file).ok().filter(|_| access == Access::Kept);
+        let mode = old.as_ref().map_or(0o600, |old| old.permissions().mode() & 0o7777);
+        if let Some(old) = old {
+            // Only root can give a file away; anybody else's file stays his own.
+            let _ = std::os::unix::fs::chown(temporary.path(), Some(old.uid()), Some(old.gid()));
+        }
         temporary.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
         temporary.persist(file)?;
         Ok(())
@@ -287,8 +390,11 @@ fn in_editor(text: &[u8]) -> Result<Vec<u8>> {
 }
 
 fn note(text: &str) {
-    if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-        crate::output::Printer::new(false, crate::output::Secrets::default())
-            .error_line(text, crate::output::Color::Plain);
+    if std::io::stderr().is_terminal() {
+        note_always(text);
     }
+}
+
+fn note_always(text: &str) {
+    crate::output::Printer::new(false, crate::output::Secrets::default()).error_line(text, crate::output::Color::Plain);
 }

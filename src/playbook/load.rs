@@ -684,7 +684,7 @@ fn merged(low: &Mapping, high: &Mapping) -> Mapping {
 }
 
 /// A host pattern as text: a list is joined.
-pub(crate) fn pattern_text(hosts: &Node) -> String {
+fn pattern_text(hosts: &Node) -> String {
     match hosts.as_list() {
         Some(items) => items.iter().filter_map(Node::scalar_text).collect::<Vec<_>>().join(","),
         None => hosts.scalar_text().unwrap_or_default(),

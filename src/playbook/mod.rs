@@ -8,7 +8,6 @@ mod role;
 mod source;
 
 pub use keyword::{Keywords, On};
-pub(crate) use load::pattern_text;
 pub use load::{Loader, TaskFile};
 pub use model::{Block, Frame, FrameKind, Item, Play, Role, Task, short_name};
 pub use role::RoleRequest;

@@ -37,6 +37,8 @@ pub struct RoleRequest {
     pub include_vars: Arc<Mapping>,
     /// Whether the whole play sees its defaults and variables.
     pub public: Option<bool>,
+    /// Another folder it is searched in: the one of the role that depends on it.
+    pub beside: Option<PathBuf>,
     /// The folder of the playbook.
     pub playbook_dir: PathBuf,
     /// Where it is asked for.
@@ -105,6 +107,7 @@ impl RoleRequest {
             from_include: false,
             include_vars: Arc::default(),
             public: None,
+            beside: None,
             playbook_dir: playbook_dir.to_owned(),
             span: span.clone(),
         }
@@ -294,15 +297,8 @@ impl Loader {
         dependent: &Path,
         chain: &mut Vec<PathBuf>,
     ) -> Result<LoadedRole> {
-        let beside = dependent.parent().map(|folder| folder.join(&needed.name)).filter(|path| path.is_dir());
-        let found = self.find_role(needed, None, &collections_of(&needed.keywords, from.frame));
-        match (found, beside) {
-            (Err(_), Some(path)) => {
-                let request = RoleRequest { name: path.display().to_string(), ..needed.clone() };
-                self.role_within(&request, from, chain)
-            }
-            _ => self.role_within(needed, from, chain),
-        }
+        let request = RoleRequest { beside: dependent.parent().map(Path::to_owned), ..needed.clone() };
+        self.role_within(&request, from, chain)
     }
 
     fn handlers_in(&self, path: &Path, from_file: Option<&str>, within: &TaskFile<'_>) -> Result<Vec<Item>> {
@@ -317,9 +313,8 @@ impl Loader {
         let name = &request.name;
         let mut folders = vec![request.playbook_dir.join("roles")];
         folders.extend(self.roles_path.iter().cloned());
-        if let Some(folder) = parent.and_then(|role| role.path.parent()) {
-            folders.push(folder.to_owned());
-        }
+        let beside = request.beside.as_deref().or_else(|| parent.and_then(|role| role.path.parent()));
+        folders.extend(beside.map(Path::to_owned));
         folders.push(request.playbook_dir.clone());
         let parts: Vec<&str> = name.split('.').collect();
         let places: Vec<(&str, &str, &str)> = match parts[..] {

@@ -100,31 +100,38 @@ impl PlaybookRun {
         Summary { stats: self.stats.clone(), exit_code }
     }
 
-    /// The hosts of a play by its pattern and the limit.
-    pub fn hosts_of(&self, play: &Play) -> Result<Vec<Arc<str>>> {
-        let scope = StaticScope { layers: vec![Arc::clone(&play.frame.vars), Arc::clone(&self.shared.run.extra_vars)] };
-        let context = self.shared.run.engine.scope(Arc::new(scope));
+    /// The patterns of a play's `hosts`.
+    pub fn patterns_of(&self, play: &Play) -> Result<Vec<String>> {
+        let context = self.static_context(play);
         let value = context.render(&play.hosts).map_err(|error| Error::parse(error.report(), &play.hosts.span))?;
-        let pattern = match value.kind() {
-            minijinja::value::ValueKind::Seq => value
-                .try_iter()
-                .into_iter()
-                .flatten()
-                .map(|part| windlass_template::text(&part))
-                .collect::<Vec<_>>()
-                .join(","),
-            _ => windlass_template::text(&value),
+        let patterns: Vec<String> = match value.kind() {
+            minijinja::value::ValueKind::Seq => {
+                value.try_iter().into_iter().flatten().map(|part| windlass_template::text(&part)).collect()
+            }
+            _ => vec![windlass_template::text(&value)],
         };
-        if pattern.trim().is_empty() {
+        if patterns.iter().all(|pattern| pattern.trim().is_empty()) {
             return Err(Error::parse(
                 "`hosts` is empty: a play needs the pattern of the hosts it runs on",
                 &play.hosts.span,
             ));
         }
+        Ok(patterns)
+    }
+
+    /// The variables a play has before any host is known.
+    fn static_context(&self, play: &Play) -> windlass_template::Context {
+        let scope = StaticScope { layers: vec![Arc::clone(&play.frame.vars), Arc::clone(&self.shared.run.extra_vars)] };
+        self.shared.run.engine.scope(Arc::new(scope))
+    }
+
+    /// The hosts of a play by its pattern and the limit.
+    pub fn hosts_of(&self, play: &Play) -> Result<Vec<Arc<str>>> {
+        let patterns = self.patterns_of(play)?;
         let matches = self
             .world
             .inventory
-            .matching(&pattern)
+            .matching_list(&patterns)
             .map_err(|error| Error::parse(error.to_string(), &play.hosts.span))?;
         for warning in matches.warnings {
             match self.shared.run.settings.host_pattern_mismatch.as_str() {
@@ -140,8 +147,7 @@ impl PlaybookRun {
     fn in_order(&self, play: &Play, hosts: &[Arc<str>]) -> Result<Vec<Arc<str>>> {
         let mut hosts = hosts.to_vec();
         let Some(node) = play.frame.keywords.get("order") else { return Ok(hosts) };
-        let scope = StaticScope { layers: vec![Arc::clone(&play.frame.vars), Arc::clone(&self.shared.run.extra_vars)] };
-        let context = self.shared.run.engine.scope(Arc::new(scope));
+        let context = self.static_context(play);
         let order = context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span))?;
         match order.as_str() {
             "" | "inventory" => {}

@@ -5,6 +5,7 @@
 
 mod cache;
 mod connection;
+mod expressions;
 mod facts;
 mod hostvars;
 pub(crate) mod magic;
@@ -15,6 +16,7 @@ mod world;
 pub use cache::FactCache;
 pub use connection::{ConnectionVariables, connection_variables};
 pub(crate) use connection::{float, given, number, render, truth, unless_omitted};
+pub use expressions::InventoryExpressions;
 pub use facts::{Facts, clean_facts};
 pub(crate) use hostvars::variables_of;
 pub(crate) use magic::{ANSIBLE_VERSION, absolute};

@@ -6,10 +6,17 @@ use std::sync::Arc;
 use windlass_yaml::{Key, Mapping, Node, Span, Value};
 
 use crate::model::{ALL, Group, GroupId, Host, HostId, UNGROUPED};
+use crate::names::{GroupNames, is_variable_name};
 use crate::step::Step;
 use crate::{Error, Inventory, Warning};
 
 const PRIORITY: &str = "ansible_group_priority";
+
+/// Where a host should be.
+enum Place {
+    Ungrouped,
+    Elsewhere,
+}
 
 impl Inventory {
     /// Adds a host (`add_host`), or gives an existing one more variables and groups. Groups are made as needed.
@@ -88,6 +95,14 @@ impl Inventory {
                     self.give(host, &variables);
                 }
             }
+            Step::Host { name, span } => {
+                self.ensure_host(&name, Some(source), None, &span);
+            }
+            Step::Member { group, host, span } => {
+                let host = self.ensure_host(&host, Some(source), None, &span);
+                let group = self.ensure_group(&group, &span);
+                self.join(host, group);
+            }
             Step::HostVariables { host, variables } => {
                 if let Some(host) = self.hosts.get_index_of(&*host) {
                     self.give(host, &variables);
@@ -107,7 +122,7 @@ impl Inventory {
     }
 
     /// Gives a host variables; hosts of one range share them.
-    fn give(&mut self, host: HostId, variables: &Arc<Mapping>) {
+    pub(crate) fn give(&mut self, host: HostId, variables: &Arc<Mapping>) {
         let Some((_, host)) = self.hosts.get_index_mut(host) else { return };
         if host.variables.is_empty() {
             host.variables = Arc::clone(variables);
@@ -136,10 +151,14 @@ impl Inventory {
     }
 
     pub(crate) fn ensure_group(&mut self, name: &str, span: &Span) -> GroupId {
-        if let Some(group) = self.groups.get_index_of(name) {
+        let usable = self.group_names.usable(name);
+        if let Some(group) = self.groups.get_index_of(&*usable) {
             return group;
         }
-        let name: Arc<str> = name.into();
+        if *usable != *name {
+            self.replaced_names.push(name.to_owned());
+        }
+        let name: Arc<str> = usable.into();
         let group = Group {
             name: Arc::clone(&name),
             variables: Arc::default(),
@@ -175,7 +194,7 @@ impl Inventory {
     }
 
     /// Puts a host into a group.
-    fn join(&mut self, host: HostId, group: GroupId) -> bool {
+    pub(crate) fn join(&mut self, host: HostId, group: GroupId) -> bool {
         let is_new = self.group_at_mut(group).is_some_and(|group| group.hosts.insert(host));
         if is_new && let Some((_, host)) = self.hosts.get_index_mut(host) {
             host.groups.push(group);
@@ -192,7 +211,7 @@ impl Inventory {
         }
     }
 
-    fn try_link(&mut self, parent: GroupId, child: GroupId) -> Result<bool, Error> {
+    pub(crate) fn try_link(&mut self, parent: GroupId, child: GroupId) -> Result<bool, Error> {
         if self.with_ancestors(&[parent]).contains(&child) {
             let name = |group| self.group_at(group).map(|group| group.name.to_string()).unwrap_or_default();
             return Err(Error::Loop { parent: name(parent), child: name(child) });
@@ -230,13 +249,50 @@ impl Inventory {
 
     /// A host in no group of its own is in `ungrouped`, and no other is.
     fn settle_host(&mut self, host: HostId) {
-        let Some(found) = self.host_at(host) else { return };
+        match self.place_of(host) {
+            Some(Place::Elsewhere) => self.leave(host, UNGROUPED),
+            Some(Place::Ungrouped) => {
+                self.join(host, UNGROUPED);
+            }
+            None => {}
+        }
+    }
+
+    /// Where a host should be that is not there yet.
+    fn place_of(&self, host: HostId) -> Option<Place> {
+        let found = self.host_at(host)?;
         let in_ungrouped = found.groups.contains(&UNGROUPED);
-        let in_others = self.with_ancestors(&found.groups).into_iter().any(|group| group != ALL && group != UNGROUPED);
-        if in_ungrouped && in_others {
-            self.leave(host, UNGROUPED);
-        } else if !in_ungrouped && !in_others && !found.is_implicit {
-            self.join(host, UNGROUPED);
+        let is_other = |group: &GroupId| *group != ALL && *group != UNGROUPED;
+        let in_others = found.groups.iter().any(is_other) || self.with_ancestors(&found.groups).iter().any(is_other);
+        match (in_ungrouped, in_others) {
+            (true, true) => Some(Place::Elsewhere),
+            (false, false) if !found.is_implicit => Some(Place::Ungrouped),
+            _ => None,
+        }
+    }
+
+    /// Settles all hosts. Those that leave `ungrouped` leave it together, because taking them out one by one would take
+    /// the square of their number.
+    fn settle_hosts(&mut self) {
+        let mut leaving = std::collections::HashSet::new();
+        for host in 0..self.hosts.len() {
+            match self.place_of(host) {
+                Some(Place::Elsewhere) => {
+                    leaving.insert(host);
+                }
+                Some(Place::Ungrouped) => {
+                    self.join(host, UNGROUPED);
+                }
+                None => {}
+            }
+        }
+        if let Some(ungrouped) = self.group_at_mut(UNGROUPED) {
+            ungrouped.hosts.retain(|host| !leaving.contains(host));
+        }
+        for host in leaving {
+            if let Some((_, host)) = self.hosts.get_index_mut(host) {
+                host.groups.retain(|group| *group != UNGROUPED);
+            }
         }
     }
 
@@ -245,15 +301,19 @@ impl Inventory {
         for group in 0..self.groups.len() {
             self.settle_group(group);
         }
-        for host in 0..self.hosts.len() {
-            self.settle_host(host);
-        }
+        self.settle_hosts();
         self.forget_layers();
         let mut warnings = Vec::new();
-        let names: Vec<String> =
-            self.groups.keys().filter(|name| !is_variable_name(name)).map(|name| name.to_string()).collect();
+        let are_replaced = self.group_names == GroupNames::Always;
+        let names: Vec<String> = match self.group_names {
+            GroupNames::Always => std::mem::take(&mut self.replaced_names),
+            GroupNames::Never => {
+                self.groups.keys().filter(|name| !is_variable_name(name)).map(|name| name.to_string()).collect()
+            }
+            GroupNames::Ignore | GroupNames::Silently => Vec::new(),
+        };
         if !names.is_empty() {
-            warnings.push(Warning::GroupNames { names });
+            warnings.push(Warning::GroupNames { names, are_replaced });
         }
         let both = self.groups.keys().filter(|name| self.hosts.contains_key(&***name));
         warnings.extend(both.map(|name| Warning::GroupAndHost { name: name.to_string() }));
@@ -270,8 +330,4 @@ fn set_variables<'n>(variables: &mut Arc<Mapping>, news: impl Iterator<Item = (&
     for (key, value) in news {
         variables.insert(key.clone(), value.clone());
     }
-}
-
-fn is_variable_name(name: &str) -> bool {
-    !name.starts_with(|first: char| first.is_numeric()) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }

@@ -54,12 +54,22 @@ pub enum Error {
         stderr: String,
     },
     /// A source could not be read in any way, and the options say that this is fatal.
-    #[error("The inventory source {source_name} could not be read.\n{reasons}")]
+    #[error("{reasons}")]
     Unparsed {
-        /// The source.
-        source_name: String,
-        /// Why not, one error per line.
+        /// Which one and why not.
         reasons: String,
+    },
+    /// No source could be read, and the options say that this is fatal.
+    #[error("No inventory was parsed, because no source could be read.\n{}", lines(reasons))]
+    NoInventory {
+        /// Why not.
+        reasons: Vec<Warning>,
+    },
+    /// None of the enabled plugins exists.
+    #[error("No inventory can be read, because none of the plugins of `enable_plugins` is known: {names}.")]
+    NoPlugins {
+        /// The names.
+        names: String,
     },
     /// A host pattern cannot be understood.
     #[error("The host pattern `{pattern}` {reason}.")]
@@ -140,24 +150,33 @@ pub enum Warning {
         span: Span,
     },
     /// A source could not be read and is passed over.
-    #[error(
-        "The inventory source {source_name} is passed over, because it could not be read.\n{}",
-        reasons_text(reasons)
-    )]
+    #[error("Unable to parse {source_name} as an inventory source.{}", failures_text(source_name, reasons))]
     Unparsed {
         /// The source.
         source_name: String,
-        /// Why not: one error for each way it was tried.
-        reasons: Vec<Error>,
+        /// Why not: for each plugin that tried, its name and its error.
+        reasons: Vec<(&'static str, Error)>,
     },
     /// No source could be read.
-    #[error("No inventory was read, so only the implicit localhost is available. It does not match `all`.")]
+    #[error("No inventory was parsed, only implicit localhost is available. It does not match `all`.")]
     NoInventory,
+    /// A plugin that is enabled does not exist.
+    #[error("The inventory plugin `{name}` of `enable_plugins` is not known and is passed over.")]
+    UnknownPlugin {
+        /// The name.
+        name: String,
+    },
     /// Names of groups that cannot be used as names of variables.
-    #[error("These names of groups have characters that names of variables cannot have: {}.", names.join(", "))]
+    #[error(
+        "Invalid characters were found in group names {}: {}.",
+        if *are_replaced { "and automatically replaced" } else { "but not replaced" },
+        names.join(", ")
+    )]
     GroupNames {
-        /// The names.
+        /// The names as they were written.
         names: Vec<String>,
+        /// Whether underscores stand in for them.
+        are_replaced: bool,
     },
     /// A name stands for both a group and a host.
     #[error("`{name}` is the name of both a group and a host; as a pattern it stands for the host.")]
@@ -177,6 +196,12 @@ pub enum Warning {
         /// The pattern.
         pattern: String,
     },
+    /// A file of `--limit @file` has no patterns.
+    #[error("The limit file {} has no host patterns, so there are no hosts within it.", path.display())]
+    EmptyLimit {
+        /// The file.
+        path: PathBuf,
+    },
     /// A subscript written with a dash.
     #[error("The subscript of `{pattern}` should be written with a colon, as in [0:2].")]
     DashedSubscript {
@@ -185,6 +210,18 @@ pub enum Warning {
     },
 }
 
-fn reasons_text(reasons: &[Error]) -> String {
-    reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+fn failures_text(source_name: &str, failures: &[(&'static str, Error)]) -> String {
+    let mut text = String::new();
+    for (plugin, error) in failures {
+        text.push('\n');
+        if !plugin.is_empty() {
+            text += &format!("Failed to parse {source_name}, with {plugin}: ");
+        }
+        text += &error.to_string();
+    }
+    text
+}
+
+fn lines(warnings: &[Warning]) -> String {
+    warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

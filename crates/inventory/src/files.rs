@@ -150,8 +150,10 @@ impl VariableFiles {
         Ok(vars)
     }
 
-    pub(crate) fn secrets(&self) -> &Secrets {
-        &self.secrets
+    /// The text of an encrypted value.
+    pub(crate) fn decrypt(&self, ciphertext: &str) -> Result<String, windlass_vault::Error> {
+        let plain = windlass_vault::decrypt(ciphertext.as_bytes(), &self.secrets)?;
+        Ok(String::from_utf8_lossy(&plain).into_owned())
     }
 
     pub(crate) fn options(&self) -> Options {

@@ -68,7 +68,7 @@ impl Inventory {
     /// `group_vars/all` beside the inventory and the playbook, `group_vars` of the other groups beside them, then the
     /// host's own variables and its `host_vars`. Layers are shared between hosts that are in the same groups.
     pub fn layers(&self, host: &Host) -> Result<Vec<Layer>, Error> {
-        let mut layers = self.layers_of_groups(self.sorted_groups(host))?.to_vec();
+        let mut layers = self.layers_of_groups(host)?.to_vec();
         push(&mut layers, LayerOrigin::HostInventory, &host.variables);
         for place in [Place::Inventory, Place::Playbook] {
             for directory in self.directories(place) {
@@ -101,10 +101,12 @@ impl Inventory {
         self.files.take_warnings()
     }
 
-    fn layers_of_groups(&self, groups: Vec<GroupId>) -> Result<Arc<[Layer]>, Error> {
-        if let Some(layers) = self.group_layers.lock().unwrap_or_else(PoisonError::into_inner).get(&groups) {
+    /// What the groups of a host give to it.
+    fn layers_of_groups(&self, host: &Host) -> Result<Arc<[Layer]>, Error> {
+        if let Some(layers) = self.group_layers.lock().unwrap_or_else(PoisonError::into_inner).get(&host.groups) {
             return Ok(Arc::clone(layers));
         }
+        let groups = self.sorted_groups(host);
         let others: Vec<GroupId> = groups.iter().copied().filter(|group| *group != ALL).collect();
         let mut layers = Vec::new();
         self.push_inventory(&mut layers, &[ALL]);
@@ -115,7 +117,10 @@ impl Inventory {
             }
         }
         let layers: Arc<[Layer]> = layers.into();
-        self.group_layers.lock().unwrap_or_else(PoisonError::into_inner).insert(groups, Arc::clone(&layers));
+        self.group_layers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(host.groups.clone(), Arc::clone(&layers));
         Ok(layers)
     }
 

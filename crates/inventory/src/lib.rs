@@ -1,6 +1,6 @@
 //! Ansible inventories and host patterns.
 //!
-//! [`Inventory::load`] reads sources (INI and YAML files, host lists, scripts, directories) into hosts and groups;
+//! [`Inventory::load`] reads sources (INI, YAML and TOML files, host lists, scripts, `constructed`, directories) into hosts and groups;
 //! [`Inventory::matching`] answers host patterns; [`Inventory::layers`] gives the variables of a host, lowest
 //! precedence first, each with where it was written.
 
@@ -8,24 +8,33 @@
 
 mod address;
 mod change;
+mod constructed;
 mod error;
 pub mod export;
+mod expressions;
 mod files;
+mod generator;
+mod host_list;
 mod ini;
 mod layers;
 mod literal;
 mod load;
 mod model;
+mod names;
 mod pattern;
+mod plugin;
 mod range;
 mod script;
 mod step;
+mod toml;
 mod words;
 mod yaml;
 
 pub use error::{Error, Warning};
+pub use expressions::Expressions;
 pub use layers::{Layer, LayerOrigin, Place};
 pub use literal::python_literal;
 pub use load::{DirectoryFilter, LoadOptions};
 pub use model::{Group, Host, HostName, Inventory};
+pub use names::GroupNames;
 pub use pattern::{Matches, split_pattern};

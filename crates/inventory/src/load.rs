@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use regex::Regex;
 use windlass_vault::Secrets;
-use windlass_yaml::{DuplicateKeys, Source, Span};
+use windlass_yaml::{DuplicateKeys, Mapping, Options, Source, Span};
 
 use crate::files::{VariableFiles, read_source};
 use crate::model::Inventory;
-use crate::step::{Statements, Step};
-use crate::{Error, Warning, address, ini, script, yaml};
+use crate::names::GroupNames;
+use crate::plugin::{self, Candidate, Plugin, is_host_list};
+use crate::step::Statements;
+use crate::{Error, Expressions, Warning};
 
 /// Which entries of an inventory directory are not sources.
 #[derive(Clone, Debug)]
@@ -51,10 +53,22 @@ pub struct LoadOptions {
     pub duplicate_keys: DuplicateKeys,
     /// Which entries of inventory directories are not sources.
     pub directory_filter: DirectoryFilter,
+    /// The plugins a source is tried with, in their order (`enable_plugins`).
+    pub enabled: Vec<String>,
     /// Whether a source that cannot be read is an error rather than a warning (`any_unparsed_is_failed`).
     pub unparsed_is_error: bool,
+    /// Whether it is an error that no source can be read (`unparsed_is_failed`).
+    pub nothing_is_error: bool,
+    /// What to do about names of groups that cannot be names of variables (`force_valid_group_names`).
+    pub group_names: GroupNames,
     /// How long an inventory script may take.
     pub script_timeout: Duration,
+    /// Who evaluates the expressions of `constructed` and `generator`; without it such sources cannot be read.
+    pub expressions: Option<Arc<dyn Expressions>>,
+    /// The variables of the command line, for `constructed`.
+    pub extra_vars: Arc<Mapping>,
+    /// Whether `constructed` sees them when it does not say so itself (`use_extra_vars`).
+    pub use_extra_vars: bool,
 }
 
 impl Default for LoadOptions {
@@ -64,26 +78,39 @@ impl Default for LoadOptions {
             playbook_dir: None,
             duplicate_keys: DuplicateKeys::default(),
             directory_filter: DirectoryFilter::default(),
+            enabled: plugin::ENABLED.map(str::to_owned).to_vec(),
             unparsed_is_error: false,
+            nothing_is_error: false,
+            group_names: GroupNames::default(),
             script_timeout: Duration::from_secs(300),
+            expressions: None,
+            extra_vars: Arc::default(),
+            use_extra_vars: false,
         }
     }
 }
 
 impl Inventory {
-    /// Reads sources in order: INI, YAML and JSON files, executable scripts, directories of these, and host lists
-    /// such as `a,b,`. Later sources win.
+    /// Reads sources in order: files, executable scripts, directories of these, and lists of hosts such as `a,b,`. Each
+    /// is tried with the enabled plugins until one succeeds. Later sources win.
     pub fn load(sources: &[String], options: &LoadOptions) -> Result<(Self, Vec<Warning>), Error> {
         let files = Arc::new(VariableFiles::new(options.secrets.clone(), options.duplicate_keys));
-        let mut loader =
-            Loader { inventory: Inventory::empty(Arc::clone(&files)), options, files, warnings: Vec::new() };
+        let mut inventory = Inventory::empty(files);
+        inventory.group_names = options.group_names;
+        let (plugins, warnings) = enabled(&options.enabled)?;
+        let mut loader = Loader { inventory, options, plugins, warnings };
         let mut any = false;
         for source in sources.iter().filter(|source| !source.is_empty()) {
             any |= loader.source(source)?;
         }
+        if !any && options.nothing_is_error {
+            return Err(Error::NoInventory { reasons: loader.warnings });
+        }
         let Loader { mut inventory, mut warnings, .. } = loader;
         inventory.source_directories = sources.iter().filter_map(|source| variables_directory(source)).collect();
         inventory.playbook_directory = options.playbook_dir.as_deref().map(canonical);
+        inventory.extra_vars = Arc::clone(&options.extra_vars);
+        inventory.has_sources = any;
         warnings.extend(inventory.settle());
         if !any {
             warnings.push(Warning::NoInventory);
@@ -92,8 +119,17 @@ impl Inventory {
     }
 }
 
-fn is_host_list(source: &str) -> bool {
-    source.contains(',') && !Path::new(source).exists()
+/// The enabled plugins. A name that none has is told, and an error when nothing is left.
+fn enabled(names: &[String]) -> Result<(Vec<&'static Plugin>, Vec<Warning>), Error> {
+    let mut plugins = Vec::new();
+    let mut warnings = Vec::new();
+    for name in names {
+        match Plugin::named(name) {
+            Some(plugin) => plugins.push(plugin),
+            None => warnings.push(Warning::UnknownPlugin { name: name.clone() }),
+        }
+    }
+    if plugins.is_empty() { Err(Error::NoPlugins { names: names.join(", ") }) } else { Ok((plugins, warnings)) }
 }
 
 /// The directory whose `group_vars` and `host_vars` belong to a source.
@@ -118,49 +154,68 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(&expanded).unwrap_or(expanded)
 }
 
-struct Loader<'a> {
-    inventory: Inventory,
-    options: &'a LoadOptions,
-    files: Arc<VariableFiles>,
-    warnings: Vec<Warning>,
+/// An inventory that is being read.
+pub(crate) struct Loader<'a> {
+    pub(crate) inventory: Inventory,
+    pub(crate) options: &'a LoadOptions,
+    plugins: Vec<&'static Plugin>,
+    pub(crate) warnings: Vec<Warning>,
 }
 
 impl Loader<'_> {
     /// Reads a source; tells whether anything could be read.
     fn source(&mut self, source: &str) -> Result<bool, Error> {
         if is_host_list(source) {
-            self.host_list(source)?;
-            return Ok(true);
+            return self.candidate(Candidate::new(source, Path::new(source)));
         }
         self.path(&absolute(Path::new(source)))
     }
 
     fn path(&mut self, path: &Path) -> Result<bool, Error> {
-        if path.is_dir() {
-            return self.directory(path);
+        if path.is_dir() { self.directory(path) } else { self.candidate(Candidate::new(path.to_string_lossy(), path)) }
+    }
+
+    /// Tries the plugins on a source.
+    fn candidate(&mut self, mut source: Candidate) -> Result<bool, Error> {
+        let mut failures = Vec::new();
+        if !is_host_list(&source.text)
+            && let Err(error) = fs::metadata(&source.path)
+        {
+            failures.push(("", Error::Read { path: source.path.to_path_buf(), source: error }));
         }
-        let mut reasons = Vec::new();
-        match self.read(path, &mut reasons) {
-            Some(statements) => {
-                let source: Arc<Path> = path.into();
-                match self.apply(statements, &source) {
-                    Ok(()) => return Ok(true),
-                    Err(error) => reasons.push(error),
-                }
+        for plugin in self.plugins.clone() {
+            if !plugin.accepts(&source) {
+                continue;
             }
-            None if reasons.is_empty() => reasons.push(Error::Read {
-                path: path.to_path_buf(),
-                source: std::io::Error::new(std::io::ErrorKind::Unsupported, "it is of no known kind of inventory"),
-            }),
-            None => {}
+            match (plugin.read)(self, &mut source) {
+                Ok(true) => {
+                    self.processed(&source.text);
+                    return Ok(true);
+                }
+                Ok(false) => {}
+                Err(error) => failures.push((plugin.name, error)),
+            }
         }
-        let source_name = path.display().to_string();
+        let failures = source.relevant(failures);
+        self.unparsed(source.text, failures).map(|()| false)
+    }
+
+    /// The variables beside a source count for the `constructed` sources after it.
+    fn processed(&mut self, source: &str) {
+        if let Some(directory) = variables_directory(source)
+            && !self.inventory.source_directories.contains(&directory)
+        {
+            self.inventory.source_directories.push(directory);
+        }
+    }
+
+    fn unparsed(&mut self, source_name: String, reasons: Vec<(&'static str, Error)>) -> Result<(), Error> {
+        let warning = Warning::Unparsed { source_name, reasons };
         if self.options.unparsed_is_error {
-            let reasons = reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-            return Err(Error::Unparsed { source_name, reasons });
+            return Err(Error::Unparsed { reasons: warning.to_string() });
         }
-        self.warnings.push(Warning::Unparsed { source_name, reasons });
-        Ok(false)
+        self.warnings.push(warning);
+        Ok(())
     }
 
     fn directory(&mut self, directory: &Path) -> Result<bool, Error> {
@@ -176,10 +231,14 @@ impl Loader<'_> {
                 any |= self.path(&directory.join(entry))?;
             }
         }
+        if !any {
+            self.unparsed(directory.display().to_string(), Vec::new())?;
+        }
         Ok(any)
     }
 
-    fn apply(&mut self, statements: Statements, source: &Arc<Path>) -> Result<(), Error> {
+    /// Carries out what a source says.
+    pub(crate) fn apply(&mut self, statements: Statements, source: &Arc<Path>) -> Result<(), Error> {
         self.warnings.extend(statements.warnings);
         for step in statements.steps {
             self.inventory.apply(step, source)?;
@@ -187,95 +246,17 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn host_list(&mut self, source: &str) -> Result<(), Error> {
-        let span = Span::synthetic(format!("host list {source}"));
-        let origin: Arc<Path> = Path::new(source).into();
-        for entry in source.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-            let parsed = address::parse(entry).filter(|(host, _)| !host.contains('['));
-            let (name, port) = parsed.unwrap_or((entry, None));
-            if self.inventory.hosts.contains_key(name) {
-                continue;
-            }
-            let port = port.map(|port| windlass_yaml::Node::new(windlass_yaml::Value::Int(port.into()), span.clone()));
-            let names = vec![Arc::from(name)];
-            let step =
-                Step::Hosts { names, group: "ungrouped".into(), port, variables: Arc::default(), span: span.clone() };
-            self.inventory.apply(step, &origin)?;
-        }
-        Ok(())
+    /// The text of a file, decrypted when it is encrypted.
+    pub(crate) fn content(&self, path: &Path) -> Result<Arc<Source>, Error> {
+        read_source(path, &self.options.secrets)
     }
 
-    /// Reads a file in the ways its name and mode allow, until one succeeds.
-    fn read(&mut self, path: &Path, reasons: &mut Vec<Error>) -> Option<Statements> {
-        if let Err(source) = fs::metadata(path) {
-            reasons.push(Error::Read { path: path.to_path_buf(), source });
-            return None;
-        }
-        if script::is_executable(path) {
-            match script::read(path, self.options.script_timeout, &self.files.options()) {
-                Ok(statements) => return Some(statements),
-                Err(error) => reasons.push(error),
-            }
-        }
-        let source = match read_source(path, self.files.secrets()) {
-            Ok(source) => source,
-            Err(error) => {
-                reasons.push(error);
-                return None;
-            }
-        };
-        let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned()).unwrap_or_default();
-        match extension.as_str() {
-            "yml" | "yaml" | "json" => self.yaml_or_ini(&source, reasons, false),
-            "toml" => {
-                let span = Span::new(source, 1, 1);
-                reasons.push(
-                    Error::at(&span, "Inventories in TOML format cannot be read.")
-                        .with_hint("Write the inventory in YAML or INI format."),
-                );
-                None
-            }
-            "" => self.yaml_or_ini(&source, reasons, true),
-            _ => self.ini(&source).map_err(|error| reasons.push(error)).ok(),
-        }
+    pub(crate) fn yaml_options(&self) -> Options {
+        Options { duplicate_keys: self.options.duplicate_keys, ..Options::default() }
     }
 
-    /// What is no YAML inventory may be INI: a name without an extension says nothing, and sections tell more than a
-    /// name.
-    fn yaml_or_ini(&mut self, source: &Arc<Source>, reasons: &mut Vec<Error>, any_text: bool) -> Option<Statements> {
-        let as_yaml = match self.yaml(source) {
-            Ok(statements) => return Some(statements),
-            Err(error) => error,
-        };
-        let has_sections = source.text.lines().any(|line| line.starts_with('[') && line.trim_end().ends_with(']'));
-        if !any_text && !has_sections {
-            reasons.push(as_yaml);
-            return None;
-        }
-        match self.ini(source) {
-            Ok(statements) => Some(statements),
-            Err(as_ini) => {
-                // Only the error of what the file seems to be is of use.
-                let looks_like_yaml = !has_sections
-                    && source.text.lines().map(str::trim).any(|line| {
-                        line == "---" || line.starts_with("- ") || line.ends_with(':') || line.contains(": ")
-                    });
-                reasons.push(if looks_like_yaml { as_yaml } else { as_ini });
-                None
-            }
-        }
-    }
-
-    fn yaml(&mut self, source: &Arc<Source>) -> Result<Statements, Error> {
-        let loaded = windlass_yaml::parse(Arc::clone(source), &self.files.options())?;
-        let warnings: Vec<Warning> = loaded.warnings.iter().cloned().map(Warning::Yaml).collect();
-        let document = loaded.into_one(source)?;
-        let mut statements = if document.is_null() { Statements::default() } else { yaml::read(&document)? };
-        statements.warnings.extend(warnings);
-        Ok(statements)
-    }
-
-    fn ini(&self, source: &Arc<Source>) -> Result<Statements, Error> {
-        ini::read(source, |group| self.inventory.groups.contains_key(group))
+    pub(crate) fn expressions(&self, span: &Span) -> Result<Arc<dyn Expressions>, Error> {
+        let missing = || Error::at(span, "There is no template engine for the expressions of this source.");
+        self.options.expressions.clone().ok_or_else(missing)
     }
 }

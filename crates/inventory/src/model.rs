@@ -9,6 +9,7 @@ use windlass_yaml::{Mapping, Node, Span, Value};
 
 use crate::files::VariableFiles;
 use crate::layers::Layer;
+use crate::names::GroupNames;
 
 /// The name of a host, shared wherever it is used.
 pub type HostName = Arc<str>;
@@ -132,10 +133,17 @@ pub struct Inventory {
     pub(crate) source_directories: Vec<PathBuf>,
     pub(crate) playbook_directory: Option<PathBuf>,
     pub(crate) files: Arc<VariableFiles>,
-    /// The layers of hosts that are in the same groups, by those groups.
+    /// The layers of hosts that are directly in the same groups, by those groups.
     pub(crate) group_layers: Mutex<HashMap<Vec<GroupId>, Arc<[Layer]>>>,
     /// The patterns of `--limit`.
     pub(crate) limit: Option<Vec<String>>,
+    pub(crate) group_names: GroupNames,
+    /// Whether any source could be read.
+    pub(crate) has_sources: bool,
+    /// Names of groups that were replaced, until that is told.
+    pub(crate) replaced_names: Vec<String>,
+    /// The variables of the command line, which every host has.
+    pub(crate) extra_vars: Arc<Mapping>,
 }
 
 impl Clone for Inventory {
@@ -149,6 +157,10 @@ impl Clone for Inventory {
             files: Arc::clone(&self.files),
             group_layers: Mutex::default(),
             limit: self.limit.clone(),
+            group_names: self.group_names,
+            has_sources: self.has_sources,
+            replaced_names: Vec::new(),
+            extra_vars: Arc::clone(&self.extra_vars),
         }
     }
 }
@@ -171,6 +183,10 @@ impl Inventory {
             files,
             group_layers: Mutex::default(),
             limit: None,
+            group_names: GroupNames::default(),
+            has_sources: false,
+            replaced_names: Vec::new(),
+            extra_vars: Arc::default(),
         };
         let all = inventory.ensure_group("all", &Span::none());
         let ungrouped = inventory.ensure_group("ungrouped", &Span::none());
@@ -228,6 +244,11 @@ impl Inventory {
     /// the implicit localhost is in none.
     pub fn groups_of(&self, host: &Host) -> Vec<&Group> {
         self.sorted_groups(host).into_iter().filter_map(|group| self.group_at(group)).collect()
+    }
+
+    /// Whether any source could be read.
+    pub fn has_sources(&self) -> bool {
+        self.has_sources
     }
 
     /// The directories whose `group_vars` and `host_vars` are read, in the order of the sources.

@@ -53,6 +53,9 @@ fn split_at_colons(pattern: &str) -> Vec<&str> {
     parts
 }
 
+/// The limit that leaves no hosts.
+const NO_HOSTS: &str = "!all";
+
 /// What a term of a pattern does with the hosts it matches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Effect {
@@ -105,16 +108,33 @@ impl Inventory {
 
     /// Sets the limit (`--limit`): a pattern whose terms may be `@file`, a file with a pattern in each line. `None`,
     /// an empty pattern and one of commas alone take it away.
-    pub fn set_limit(&mut self, limit: Option<&str>) -> Result<(), Error> {
+    ///
+    /// A file without patterns leaves no hosts, and a warning: otherwise it would limit nothing, and a run that is meant
+    /// for the few hosts in it would reach all.
+    pub fn set_limit(&mut self, limit: Option<&str>) -> Result<Vec<Warning>, Error> {
         let mut terms = Vec::new();
+        let mut warnings = Vec::new();
         for term in limit.map(split_pattern).unwrap_or_default() {
-            match term.strip_prefix('@') {
-                Some(file) => terms.extend(read_limit(Path::new(file))?),
-                None => terms.push(term),
+            let Some(file) = term.strip_prefix('@') else {
+                terms.push(term);
+                continue;
+            };
+            let lines = read_limit(Path::new(file))?;
+            if lines.is_empty() {
+                warnings.push(Warning::EmptyLimit { path: PathBuf::from(file) });
             }
+            terms.extend(lines);
+        }
+        if terms.is_empty() && !warnings.is_empty() {
+            terms.push(NO_HOSTS.to_owned());
         }
         self.limit = (!terms.is_empty()).then_some(terms);
-        Ok(())
+        Ok(warnings)
+    }
+
+    /// Whether the limit leaves no hosts, whatever the inventory.
+    pub fn excludes_all(&self) -> bool {
+        self.limit.as_ref().is_some_and(|limit| limit.iter().any(|term| term == NO_HOSTS))
     }
 
     /// Whether a limit is set.
@@ -195,13 +215,11 @@ impl Inventory {
 fn read_limit(file: &Path) -> Result<Vec<String>, Error> {
     let refused = |reason: String| Error::LimitFile { path: PathBuf::from(file), reason };
     if !file.is_file() {
-        let reason = if file.exists() { "it is not a file" } else { "it does not exist" };
+        let reason = if file.exists() { "it must be a file" } else { "it does not exist" };
         return Err(refused(reason.to_owned()));
     }
     let text = std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
-    let lines: Vec<String> = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
-    // Without a pattern the file would limit nothing, and a run meant for the few hosts in it would reach all.
-    if lines.is_empty() { Err(refused("it has no host patterns".to_owned())) } else { Ok(lines) }
+    Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
 /// How the names of groups and hosts are compared with an expression.

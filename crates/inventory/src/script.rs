@@ -1,8 +1,6 @@
 //! Inventory scripts: programs that print an inventory as JSON.
 
-use std::fs;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -14,10 +12,6 @@ use windlass_yaml::{Key, Mapping, Node, Options, Source, Span, Value};
 
 use crate::Error;
 use crate::step::{Statements, Step};
-
-pub(crate) fn is_executable(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-}
 
 /// Runs a script and reads what it prints.
 pub(crate) fn read(path: &Path, timeout: Duration, options: &Options) -> Result<Statements, Error> {

@@ -13,6 +13,10 @@ pub(crate) enum Step {
     Group { name: Arc<str>, span: Span },
     /// There are hosts in a group, all with the same variables.
     Hosts { names: Vec<Arc<str>>, group: Arc<str>, port: Option<Node>, variables: Arc<Mapping>, span: Span },
+    /// There is a host.
+    Host { name: Arc<str>, span: Span },
+    /// A host that was named before is in a group.
+    Member { group: Arc<str>, host: Arc<str>, span: Span },
     /// A host that was named before has variables.
     HostVariables { host: Arc<str>, variables: Arc<Mapping> },
     /// A group has a variable.

@@ -30,7 +30,7 @@ pub(crate) fn read(document: &Node) -> Result<Statements, Error> {
 }
 
 /// Groups nested deeper than this are surely a mistake.
-const MAX_DEPTH: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
 fn read_group(key: &Key, group: &Node, statements: &mut Statements, depth: usize) -> Result<Option<Arc<str>>, Error> {
     let Some(name) = key.as_str().filter(|name| !name.is_empty()) else {

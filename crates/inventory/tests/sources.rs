@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use windlass_inventory::{Error, Host, Inventory, LayerOrigin, LoadOptions, Place, Warning, export};
+use windlass_inventory::{Error, GroupNames, Host, Inventory, LayerOrigin, LoadOptions, Place, Warning, export};
 use windlass_vault::Secret;
 use windlass_yaml::{Node, Value, python_str};
 
@@ -176,7 +176,7 @@ fn encrypted_files_are_decrypted() {
     let mut options = LoadOptions::default();
     let (inventory, _) = load_with(&files.path().join("hosts"), &options);
     let error = inventory.layers(inventory.host("w1").unwrap()).unwrap_err().to_string();
-    assert!(error.contains("all.yml: The data is vault-encrypted"), "{error}");
+    assert!(error.contains("all.yml: Attempting to decrypt"), "{error}");
     options.secrets.push(secret.clone());
     let (inventory, _) = load_with(&files.path().join("hosts"), &options);
     let error = inventory.layers(inventory.host("w1").unwrap()).unwrap_err().to_string();
@@ -320,4 +320,65 @@ fn short_names_end_at_the_first_dot_unless_they_are_addresses() {
         Inventory::load(&["web.example.com,192.0.2.1,2001:db8::1".into()], &LoadOptions::default()).unwrap();
     let names: Vec<&str> = inventory.hosts().map(Host::short_name).collect();
     assert_eq!(names, ["web", "192.0.2.1", "2001:db8::1"]);
+}
+
+#[test]
+fn only_enabled_plugins_read_sources() {
+    let files = directory(&[("hosts.yml", "all: {hosts: {h1: }}\n"), ("hosts.ini", "h2\n")]);
+    let sources = ["hosts.yml", "hosts.ini"].map(|name| files.path().join(name).display().to_string());
+    let enabled = |names: &[&str]| LoadOptions {
+        enabled: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..LoadOptions::default()
+    };
+    let (inventory, warnings) = Inventory::load(&sources, &enabled(&["ansible.builtin.ini", "cloud"])).unwrap();
+    assert_eq!(inventory.matching("all").unwrap().hosts.join(" "), "h2");
+    assert!(only_warning(&warnings).contains("`cloud`"), "{warnings:?}");
+    assert!(warnings[1].to_string().starts_with("Unable to parse"), "{warnings:?}");
+    assert!(matches!(Inventory::load(&sources, &enabled(&["cloud"])), Err(Error::NoPlugins { .. })));
+    let ranges = enabled(&["advanced_host_list"]);
+    let (inventory, _) = Inventory::load(&["a[1:2],b:22".to_owned()], &ranges).unwrap();
+    assert_eq!(inventory.matching("all").unwrap().hosts.join(" "), "a1 a2 b");
+    let strict = LoadOptions { nothing_is_error: true, ..ranges };
+    assert!(matches!(Inventory::load(&["a[1:j],".to_owned()], &strict), Err(Error::NoInventory { .. })));
+}
+
+#[test]
+fn names_of_groups_can_be_made_usable() {
+    let files =
+        directory(&[("hosts", "[a-b]\nh1\n[a-b:vars]\nv=1\n[c:children]\na-b\n"), ("more", "[a-b:vars]\nw=2\n")]);
+    let sources = ["hosts", "more"].map(|name| files.path().join(name).display().to_string());
+    let options = |group_names| LoadOptions { group_names, ..LoadOptions::default() };
+    for (group_names, name, told) in [
+        (GroupNames::Never, "a-b", "not replaced: a-b"),
+        (GroupNames::Ignore, "a-b", ""),
+        (GroupNames::Always, "a_b", "replaced: a-b"),
+        (GroupNames::Silently, "a_b", ""),
+    ] {
+        let (inventory, warnings) = Inventory::load(&sources, &options(group_names)).unwrap();
+        assert_eq!(inventory.matching(name).unwrap().hosts.join(" "), "h1");
+        assert_eq!((shown(&inventory, "h1", "v"), shown(&inventory, "h1", "w")), ("1".to_owned(), "2".to_owned()));
+        assert!(only_warning(&warnings).contains(told) && warnings.is_empty() == told.is_empty(), "{warnings:?}");
+    }
+}
+
+#[test]
+fn mistakes_in_toml_are_told_with_their_place() {
+    for (text, expected) in [
+        ("[web\n", "hosts.toml:1:5: The text is not valid TOML"),
+        ("[web]\nhosts = [\"h1\"]\n", "hosts.toml:2:9: `hosts` of the group `web` must be a table, but this is a list"),
+        ("[web]\nchildren = {a = 1}\n", "hosts.toml:2:12: `children` of the group `web` must be a list"),
+        ("[web.hosts]\nh1 = 5\n", "hosts.toml:2:6: `hosts.h1` of the group `web` must be a table"),
+        ("[web.hosts]\n\"h[1:\" = {}\n", "hosts.toml:2:1: The host pattern `h[1:`"),
+    ] {
+        let files = directory(&[("hosts.toml", text)]);
+        let told = only_warning(&load(&files.path().join("hosts.toml")).1);
+        assert!(told.contains(expected), "{text:?}:\n{told}");
+    }
+}
+
+#[test]
+fn a_folder_without_sources_is_told() {
+    let files = directory(&[("inv/readme.md", "nothing")]);
+    let told = only_warning(&load(&files.path().join("inv")).1);
+    assert!(told.starts_with("Unable to parse") && told.contains("/inv"), "{told}");
 }

@@ -49,14 +49,24 @@ pub(crate) fn parse(data: &[u8]) -> Result<Envelope, Error> {
     let (label, lines) = header(data)?;
     let digits: Vec<u8> = lines.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let damaged = |reason| Error::Damaged { reason };
-    let inner = hex::decode(digits).map_err(|_| damaged("its lines are not hexadecimal, or a digit is missing"))?;
+    let inner = unhexlified(&digits)?;
     let mut parts = inner.split(|byte| *byte == b'\n');
     let mut part = || {
         let digits = parts.next().ok_or_else(|| damaged("a part is missing"))?;
-        hex::decode(digits).map_err(|_| damaged("a part is not hexadecimal"))
+        unhexlified(digits)
     };
     let body = Body { salt: part()?, mac: part()?, ciphertext: part()? };
     Ok(Envelope { label, body })
+}
+
+/// The bytes hexadecimal digits stand for.
+fn unhexlified(digits: &[u8]) -> Result<Vec<u8>, Error> {
+    hex::decode(digits).map_err(|error| Error::Damaged {
+        reason: match error {
+            hex::FromHexError::OddLength => "Vault format unhexlify error: Odd-length string",
+            _ => "Vault format unhexlify error: Non-hexadecimal digit found",
+        },
+    })
 }
 
 pub(crate) fn format(body: &Body, label: &str) -> String {

@@ -33,12 +33,12 @@ pub enum Error {
     },
     /// There is no password at all.
     #[error(
-        "The data is vault-encrypted, but no vault password was given. \
+        "Attempting to decrypt vault-encrypted data, but no vault password was given. \
          Give one with --vault-password-file, --vault-id or --ask-vault-pass."
     )]
     NoSecrets,
     /// No password fits.
-    #[error("None of the vault passwords ({}) decrypts the data{}.", tried.join(", "), wanted_text(wanted.as_deref()))]
+    #[error("Decryption failed: none of the vault passwords ({}) decrypts the data{}.", tried.join(", "), wanted_text(wanted.as_deref()))]
     WrongPassword {
         /// The labels of the passwords that were tried.
         tried: Vec<String>,
@@ -65,11 +65,11 @@ fn wanted_text(wanted: Option<&str>) -> String {
 
 /// Decrypts an envelope with the first password that fits; those of the envelope's label are tried first.
 pub fn decrypt(data: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Error> {
-    decrypt_with_label(data, secrets).map(|(text, _)| text)
+    decrypt_with_secret(data, secrets).map(|(text, _)| text)
 }
 
-/// Decrypts an envelope and tells the label of the password that fitted.
-pub fn decrypt_with_label<'s>(data: &[u8], secrets: &'s Secrets) -> Result<(Vec<u8>, &'s str), Error> {
+/// Decrypts an envelope and tells the password that fitted.
+pub fn decrypt_with_secret<'s>(data: &[u8], secrets: &'s Secrets) -> Result<(Vec<u8>, &'s Secret), Error> {
     let envelope = envelope::parse(data)?;
     if secrets.is_empty() {
         return Err(Error::NoSecrets);
@@ -77,7 +77,7 @@ pub fn decrypt_with_label<'s>(data: &[u8], secrets: &'s Secrets) -> Result<(Vec<
     let mut tried = Vec::new();
     for secret in secrets.in_order_for(envelope.label.as_deref()) {
         if let Some(text) = cipher::decrypt(&envelope.body, secret.password())? {
-            return Ok((text, secret.label()));
+            return Ok((text, secret));
         }
         tried.push(secret.label().to_owned());
     }
@@ -91,5 +91,11 @@ pub fn decrypt_with_label<'s>(data: &[u8], secrets: &'s Secrets) -> Result<(Vec<
 pub fn encrypt(plain: &[u8], secret: &Secret) -> Result<String, Error> {
     let mut salt = [0; 32];
     getrandom::fill(&mut salt).map_err(|error| Error::NoRandomness { reason: error.to_string() })?;
-    Ok(envelope::format(&cipher::encrypt(plain, secret.password(), &salt), secret.label()))
+    Ok(encrypt_with_salt(plain, secret, &salt))
+}
+
+/// Encrypts with a password and a salt that is given, so that the same text always gives the same envelope
+/// (`vault_encrypt_salt`).
+pub fn encrypt_with_salt(plain: &[u8], secret: &Secret, salt: &[u8]) -> String {
+    envelope::format(&cipher::encrypt(plain, secret.password(), salt), secret.label())
 }

@@ -86,9 +86,9 @@ impl Secrets {
 
     /// The passwords to try for an envelope: those of its label first.
     pub(crate) fn in_order_for(&self, label: Option<&str>) -> Vec<&Secret> {
-        let (mut first, others): (Vec<_>, Vec<_>) =
-            self.secrets.iter().partition(|secret| label == Some(secret.label.as_str()));
-        if label.is_none() || !self.match_labels {
+        let label = label.unwrap_or(DEFAULT_LABEL);
+        let (mut first, others): (Vec<_>, Vec<_>) = self.secrets.iter().partition(|secret| label == secret.label);
+        if !self.match_labels {
             first.extend(others);
         }
         first

@@ -1,7 +1,9 @@
 //! Envelopes written by `ansible-vault`, and what users see when something is wrong.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use windlass_vault::{Error, Secret, Secrets, decrypt, decrypt_with_label, encrypt, is_encrypted, label};
+use windlass_vault::{
+    Error, Secret, Secrets, decrypt, decrypt_with_secret, encrypt, encrypt_with_salt, is_encrypted, label,
+};
 
 const PLAIN: &[u8] = "key: value\nother: äöü\n".as_bytes();
 const VERSION_1_1: &[u8] = include_bytes!("fixtures/version-1.1.vault");
@@ -29,7 +31,8 @@ fn what_is_encrypted_is_decrypted() {
         let plain: Vec<u8> = (0..length).map(|index| index as u8).collect();
         let envelope = encrypt(&plain, secrets.get("prod").unwrap()).unwrap();
         assert!(is_encrypted(envelope.as_bytes()) && envelope.lines().all(|line| line.len() <= 80));
-        assert_eq!(decrypt_with_label(envelope.as_bytes(), &secrets).unwrap(), (plain, "prod"));
+        let prod = secrets.get("prod").unwrap();
+        assert_eq!(decrypt_with_secret(envelope.as_bytes(), &secrets).unwrap(), (plain, prod));
     }
     assert!(encrypt(b"x", &Secret::new("default", "a")).unwrap().starts_with("$ANSIBLE_VAULT;1.1;AES256\n"));
 }
@@ -50,7 +53,7 @@ fn wrong_passwords_are_named() {
     let error = decrypt(VERSION_1_2, &secrets(&[("dev", "x"), ("prod", "y")])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "None of the vault passwords (prod, dev) decrypts the data, which was encrypted with the vault id `prod`."
+        "Decryption failed: none of the vault passwords (prod, dev) decrypts the data, which was encrypted with the vault id `prod`."
     );
     assert_eq!(decrypt(VERSION_1_1, &Secrets::new()), Err(Error::NoSecrets));
 }
@@ -60,7 +63,18 @@ fn labels_can_be_made_to_matter() {
     let mut secrets = secrets(&[("dev", "harbour")]);
     secrets.set_match_labels(true);
     assert_eq!(decrypt(VERSION_1_2, &secrets), Err(Error::NoMatchingLabel { wanted: "prod".into() }));
+    assert_eq!(decrypt(VERSION_1_1, &secrets), Err(Error::WrongPassword { tried: Vec::new(), wanted: None }));
+    secrets.push(Secret::new("default", "harbour"));
     assert_eq!(decrypt(VERSION_1_1, &secrets).unwrap(), PLAIN);
+}
+
+#[test]
+fn a_given_salt_gives_the_same_envelope_again() {
+    let secret = Secret::new("default", "harbour");
+    let [first, second] = [b"salt", b"salt"].map(|salt| encrypt_with_salt(PLAIN, &secret, salt));
+    assert_eq!(first, second);
+    assert_ne!(first, encrypt_with_salt(PLAIN, &secret, b"other"));
+    assert_eq!(decrypt(first.as_bytes(), &secrets(&[("default", "harbour")])).unwrap(), PLAIN);
 }
 
 #[test]

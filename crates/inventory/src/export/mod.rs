@@ -1,10 +1,16 @@
 //! What `ansible-inventory` shows: `--list`, `--host` and `--graph`.
 
+mod json;
+mod toml;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use windlass_yaml::emit::{DumpOptions, Item, dump};
-use windlass_yaml::{Key, Mapping, Node, Span, Value, python_float, python_str, python_timestamp};
+use windlass_yaml::{Key, Mapping, Node, Span, Value, python_str};
+
+pub use json::to_json;
+pub use toml::to_toml;
 
 use crate::{Error, Group, Host, HostName, Inventory, Layer, LayerOrigin};
 
@@ -146,6 +152,68 @@ impl<'i> Nester<'i> {
     }
 }
 
+/// The whole inventory in the form of a TOML inventory, as `--list --toml` gives it.
+pub fn flat_list(inventory: &Inventory, variables: Variables) -> Result<Node, Error> {
+    let hosts = inventory.matching("all")?.hosts;
+    let available: HashSet<&HostName> = hosts.iter().collect();
+    let mut seen = HashSet::new();
+    let mut result = Mapping::new();
+    if let Some(all) = inventory.group("all") {
+        flat_group(inventory, all, &available, variables, &mut seen, &mut result)?;
+    }
+    Ok(map(result))
+}
+
+/// A group and, behind it, the groups below. Only where a host comes first are its variables written.
+fn flat_group<'i>(
+    inventory: &'i Inventory,
+    group: &'i Group,
+    available: &HashSet<&HostName>,
+    variables: Variables,
+    seen: &mut HashSet<&'i HostName>,
+    result: &mut Mapping,
+) -> Result<(), Error> {
+    // The group's place is before those below it, although what it holds is known only afterwards.
+    result.insert_str(&group.name, map(Mapping::new()));
+    let mut children = Vec::new();
+    for child in inventory.children_of_group(&group.name) {
+        if &*child.name == "ungrouped" && inventory.direct_hosts_of_group("ungrouped").is_empty() {
+            continue;
+        }
+        if &*group.name != "all" {
+            children.push(text(&child.name));
+        }
+        flat_group(inventory, child, available, variables, seen, result)?;
+    }
+    let mut hosts = Mapping::new();
+    if &*group.name != "all" {
+        for host in inventory.direct_hosts_of_group(&group.name) {
+            if available.contains(&host.name) {
+                let vars =
+                    if seen.insert(&host.name) { host_variables(inventory, host, variables)? } else { Mapping::new() };
+                hosts.insert_str(&host.name, map(vars));
+            }
+        }
+    }
+    let mut shown = Mapping::new();
+    insert_unless_empty(&mut shown, "children", children);
+    let vars = match variables {
+        Variables::Own => group_variables(inventory, group)?,
+        Variables::Merged => Mapping::new(),
+    };
+    for (section, entries) in [("hosts", hosts), ("vars", vars)] {
+        if !entries.is_empty() {
+            shown.insert_str(section, map(entries));
+        }
+    }
+    if shown.is_empty() {
+        result.remove(&group.name);
+    } else {
+        result.insert_str(&group.name, map(shown));
+    }
+    Ok(())
+}
+
 /// The variables of the one host that a pattern matches, as `--host` gives them. The limit does not count.
 pub fn host(inventory: &Inventory, pattern: &str, variables: Variables) -> Result<Node, Error> {
     let hosts = inventory.matching_without_limit(pattern)?.hosts;
@@ -188,12 +256,12 @@ fn graph_group(
         for host in inventory.direct_hosts_of_group(&group.name) {
             lines.push(graph_line(&host.name, depth + 1));
             if let Some(variables) = variables {
-                graph_variables(&host_variables(inventory, host, variables)?, depth + 2, lines);
+                graph_variables(inventory, &host_variables(inventory, host, variables)?, depth + 2, lines)?;
             }
         }
     }
     if variables.is_some() {
-        graph_variables(&group_variables(inventory, group)?, depth + 1, lines);
+        graph_variables(inventory, &group_variables(inventory, group)?, depth + 1, lines)?;
     }
     Ok(())
 }
@@ -202,24 +270,34 @@ fn graph_line(name: &str, depth: usize) -> String {
     if depth == 0 { name.to_owned() } else { format!("{}--{name}", "  |".repeat(depth)) }
 }
 
-fn graph_variables(vars: &Mapping, depth: usize, lines: &mut Vec<String>) {
-    let mut shown: Vec<(String, String)> =
-        vars.iter().map(|(key, value)| (key.to_text(), python_str(&veiled(value)))).collect();
+fn graph_variables(inventory: &Inventory, vars: &Mapping, depth: usize, lines: &mut Vec<String>) -> Result<(), Error> {
+    let mut shown = Vec::new();
+    for (key, value) in vars.iter() {
+        shown.push((key.to_text(), python_str(&decrypted(inventory, value)?)));
+    }
     shown.sort();
     lines.extend(shown.into_iter().map(|(name, value)| graph_line(&format!("{{{name} = {value}}}"), depth)));
+    Ok(())
 }
 
-/// A value in which ciphertext is replaced, because it says nothing in a tree and its plain text must not be shown.
-fn veiled(node: &Node) -> Node {
+/// A value in which ciphertext is replaced by what it says.
+fn decrypted(inventory: &Inventory, node: &Node) -> Result<Node, Error> {
     let value = match &node.value {
-        Value::Vault(_) => Value::Literal("<vault-encrypted>".into()),
-        Value::List(items) => Value::List(items.iter().map(veiled).collect()),
-        Value::Map(mapping) => {
-            Value::Map(Arc::new(mapping.iter().map(|(key, value)| (key.clone(), veiled(value))).collect()))
+        Value::Vault(ciphertext) => {
+            let plain =
+                inventory.files.decrypt(ciphertext).map_err(|error| Error::at(&node.span, error.to_string()))?;
+            Value::Literal(plain.into())
         }
-        _ => return node.clone(),
+        Value::List(items) => {
+            Value::List(items.iter().map(|item| decrypted(inventory, item)).collect::<Result<_, Error>>()?)
+        }
+        Value::Map(mapping) => {
+            let entries = mapping.iter().map(|(key, value)| Ok((key.clone(), decrypted(inventory, value)?)));
+            Value::Map(Arc::new(entries.collect::<Result<_, Error>>()?))
+        }
+        _ => return Ok(node.clone()),
     };
-    Node::new(value, node.span.clone())
+    Ok(Node::new(value, node.span.clone()))
 }
 
 fn host_variables(inventory: &Inventory, host: &Host, variables: Variables) -> Result<Mapping, Error> {
@@ -232,8 +310,11 @@ fn host_variables(inventory: &Inventory, host: &Host, variables: Variables) -> R
     }
     if variables == Variables::Own {
         layers.retain(Layer::is_of_host);
+        return Ok(merge(&layers));
     }
-    Ok(merge(&layers))
+    let mut merged = merge(&layers);
+    merged.extend(inventory.extra_vars.iter().map(|(key, value)| (key.clone(), value.clone())));
+    Ok(merged)
 }
 
 fn unshared(node: &Node) -> Node {
@@ -290,96 +371,8 @@ fn wrapped(node: &Node) -> Node {
     Node::new(value, node.span.clone())
 }
 
-/// A value as `ansible-inventory` writes JSON: keys sorted, four columns of indentation, Python's numbers. Ciphertext
-/// stays ciphertext, marked as such.
-pub fn to_json(node: &Node) -> String {
-    let mut json = String::new();
-    write_json(node, 0, &mut json);
-    json
-}
-
 /// A value as `ansible-inventory --yaml` writes it.
 pub fn to_yaml(node: &Node) -> Result<String, Error> {
     let options = DumpOptions { allow_unicode: true, ..DumpOptions::default() };
     Ok(dump(&Item::with_aliases(node), &options)?)
-}
-
-fn write_json(node: &Node, depth: usize, json: &mut String) {
-    match &node.value {
-        Value::Null => json.push_str("null"),
-        Value::Bool(value) => json.push_str(if *value { "true" } else { "false" }),
-        Value::Int(value) => json.push_str(&value.to_string()),
-        Value::BigInt(digits) => json.push_str(digits),
-        Value::Float(value) => json.push_str(&json_float(*value)),
-        Value::String(text) | Value::Literal(text) => write_string(text, json),
-        Value::Timestamp(text) => write_string(&python_timestamp(text, 'T'), json),
-        Value::Binary(bytes) => write_string(&String::from_utf8_lossy(bytes), json),
-        Value::Vault(ciphertext) => {
-            write_entries(
-                [("__ansible_vault".to_owned(), &Node::string(Arc::clone(ciphertext), node.span.clone()))],
-                depth,
-                json,
-            );
-        }
-        Value::List(items) if items.is_empty() => json.push_str("[]"),
-        Value::List(items) => {
-            json.push('[');
-            for (index, item) in items.iter().enumerate() {
-                new_line(index, depth + 1, json);
-                write_json(item, depth + 1, json);
-            }
-            new_line(0, depth, json);
-            json.push(']');
-        }
-        Value::Map(mapping) if mapping.is_empty() => json.push_str("{}"),
-        Value::Map(mapping) => {
-            let mut entries: Vec<(String, &Node)> = mapping.iter().map(|(key, value)| (key.to_text(), value)).collect();
-            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-            write_entries(entries, depth, json);
-        }
-    }
-}
-
-fn write_entries<'n>(entries: impl IntoIterator<Item = (String, &'n Node)>, depth: usize, json: &mut String) {
-    json.push('{');
-    for (index, (key, value)) in entries.into_iter().enumerate() {
-        new_line(index, depth + 1, json);
-        write_string(&key, json);
-        json.push_str(": ");
-        write_json(value, depth + 1, json);
-    }
-    new_line(0, depth, json);
-    json.push('}');
-}
-
-fn new_line(index: usize, depth: usize, json: &mut String) {
-    json.push_str(if index > 0 { ",\n" } else { "\n" });
-    json.push_str(&"    ".repeat(depth));
-}
-
-fn json_float(value: f64) -> String {
-    match python_float(value).as_str() {
-        "nan" => "NaN".to_owned(),
-        "inf" => "Infinity".to_owned(),
-        "-inf" => "-Infinity".to_owned(),
-        number => number.to_owned(),
-    }
-}
-
-fn write_string(text: &str, json: &mut String) {
-    json.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => json.push_str("\\\""),
-            '\\' => json.push_str("\\\\"),
-            '\n' => json.push_str("\\n"),
-            '\r' => json.push_str("\\r"),
-            '\t' => json.push_str("\\t"),
-            '\u{8}' => json.push_str("\\b"),
-            '\u{c}' => json.push_str("\\f"),
-            ' '.. => json.push(character),
-            _ => json.push_str(&format!("\\u{:04x}", u32::from(character))),
-        }
-    }
-    json.push('"');
 }

@@ -1,0 +1,120 @@
+//! TOML as `ansible-inventory --toml` writes it.
+
+use windlass_yaml::{Mapping, Node, Value, python_float, python_timestamp};
+
+use crate::Error;
+
+/// A list of tables stays within the line of its key as long as each of them is not longer than this.
+const LINE: usize = 100;
+const INDENT: &str = "    ";
+
+/// A mapping as a TOML document: what is no table first, then the tables.
+pub fn to_toml(node: &Node) -> Result<String, Error> {
+    let mut toml = String::new();
+    if let Some(mapping) = node.as_map() {
+        table(mapping, "", false, &mut toml)?;
+    }
+    Ok(toml)
+}
+
+fn table(entries: &Mapping, name: &str, is_item: bool, toml: &mut String) -> Result<(), Error> {
+    let mut literals = Vec::new();
+    let mut tables: Vec<(String, &Mapping, bool)> = Vec::new();
+    for (key, value) in entries.iter() {
+        let key = key_text(&key.to_text());
+        match &value.value {
+            Value::Map(mapping) => tables.push((key, mapping, false)),
+            Value::List(items) if !items.is_empty() && !fits_inline(items)? => {
+                tables.extend(items.iter().filter_map(Node::as_map).map(|mapping| (key.clone(), &**mapping, true)));
+            }
+            _ => literals.push((key, value)),
+        }
+    }
+    let mut has_begun = is_item || (!name.is_empty() && (!literals.is_empty() || tables.is_empty()));
+    if is_item {
+        toml.push_str(&format!("[[{name}]]\n"));
+    } else if has_begun {
+        toml.push_str(&format!("[{name}]\n"));
+    }
+    for (key, value) in literals {
+        has_begun = true;
+        toml.push_str(&format!("{key} = {}\n", literal(value, 0)?));
+    }
+    for (key, mapping, is_item) in tables {
+        if has_begun {
+            toml.push('\n');
+        }
+        has_begun = true;
+        let name = if name.is_empty() { key } else { format!("{name}.{key}") };
+        table(mapping, &name, is_item, toml)?;
+    }
+    Ok(())
+}
+
+/// Whether a list can be written as a value: unless it is a list of tables some of which are too long for a line.
+fn fits_inline(items: &[Node]) -> Result<bool, Error> {
+    if !items.iter().all(|item| item.as_map().is_some()) {
+        return Ok(true);
+    }
+    for item in items {
+        let shown = literal(item, 0)?;
+        if shown.contains('\n') || INDENT.len() + shown.chars().count() + 1 > LINE {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn literal(node: &Node, depth: usize) -> Result<String, Error> {
+    Ok(match &node.value {
+        Value::Bool(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::BigInt(digits) => digits.clone(),
+        Value::Float(value) => python_float(*value),
+        Value::String(text) | Value::Literal(text) => quoted(text),
+        Value::Timestamp(text) => python_timestamp(text, ' '),
+        Value::List(items) if items.is_empty() => "[]".to_owned(),
+        Value::List(items) => {
+            let mut list = String::from("[\n");
+            for item in items.iter() {
+                list += &format!("{}{},\n", INDENT.repeat(depth + 1), literal(item, depth + 1)?);
+            }
+            list + &INDENT.repeat(depth) + "]"
+        }
+        Value::Map(mapping) if mapping.is_empty() => "{}".to_owned(),
+        Value::Map(mapping) => {
+            let mut entries = Vec::new();
+            for (key, value) in mapping.iter() {
+                entries.push(format!("{} = {}", key_text(&key.to_text()), literal(value, 0)?));
+            }
+            format!("{{ {} }}", entries.join(", "))
+        }
+        Value::Null | Value::Vault(_) | Value::Binary(_) => {
+            return Err(Error::at(&node.span, format!("TOML has no word for {}.", node.kind()))
+                .with_hint("Show the inventory as JSON or with --yaml."));
+        }
+    })
+}
+
+fn key_text(key: &str) -> String {
+    let is_bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    if is_bare { key.to_owned() } else { quoted(key) }
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{c}' => quoted.push_str("\\f"),
+            '\t' | ' '..='~' | '\u{80}'.. => quoted.push(character),
+            _ => quoted.push_str(&format!("\\u{:04x}", u32::from(character))),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

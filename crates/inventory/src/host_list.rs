@@ -1,0 +1,42 @@
+//! Hosts in a text with commas: `web1,web2:2222,`, and with ranges: `web[1:9],`.
+
+use std::sync::Arc;
+
+use windlass_yaml::{Node, Span, Value};
+
+use crate::load::Loader;
+use crate::plugin::Candidate;
+use crate::step::Step;
+use crate::{Error, address};
+
+/// Reads the list as it is; brackets have no meaning.
+pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
+    each(loader, source, |entry| {
+        let (name, port) = address::parse(entry).filter(|(host, _)| !host.contains('[')).unwrap_or((entry, None));
+        Ok((vec![name.to_owned()], port))
+    })
+}
+
+/// Reads the list and expands the ranges in it.
+pub(crate) fn read_ranges(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
+    each(loader, source, address::expand)
+}
+
+fn each(
+    loader: &mut Loader<'_>,
+    source: &mut Candidate,
+    expand: impl Fn(&str) -> Result<(Vec<String>, Option<u32>), String>,
+) -> Result<bool, Error> {
+    let span = Span::synthetic(format!("host list {}", source.text));
+    for entry in source.text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+        let (names, port) =
+            expand(entry).map_err(|reason| Error::at(&span, format!("The host pattern `{entry}` {reason}.")))?;
+        let port = port.map(|port| Node::new(Value::Int(port.into()), span.clone()));
+        let names = names.into_iter().filter(|name| !loader.inventory.hosts.contains_key(&**name));
+        let names = names.map(Arc::from).collect();
+        let step =
+            Step::Hosts { names, group: "ungrouped".into(), port, variables: Arc::default(), span: span.clone() };
+        loader.inventory.apply(step, &source.path)?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,197 @@
+//! The ways a source can be read, by the names Ansible gives them.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_yaml::{Node, Source};
+
+use crate::load::Loader;
+use crate::{Error, Warning, constructed, generator, host_list, ini, script, toml, yaml};
+
+/// A way to read a source.
+pub(crate) struct Plugin {
+    pub(crate) name: &'static str,
+    /// Whether a source can be of this kind at all, by its name and mode.
+    accepts: fn(&Candidate) -> bool,
+    /// Reads it into the inventory; `false` when it turns out to be of another kind.
+    pub(crate) read: fn(&mut Loader<'_>, &mut Candidate) -> Result<bool, Error>,
+}
+
+/// The plugins that are tried when no others are enabled, in their order.
+pub(crate) const ENABLED: [&str; 6] = ["host_list", "script", "auto", "yaml", "ini", "toml"];
+
+const PLUGINS: &[Plugin] = &[
+    Plugin { name: "host_list", accepts: Candidate::is_host_list, read: host_list::read },
+    Plugin { name: "advanced_host_list", accepts: Candidate::is_host_list, read: host_list::read_ranges },
+    Plugin { name: "script", accepts: Candidate::is_script, read: read_script },
+    Plugin { name: "auto", accepts: |source| source.extension_is(&["yml", "yaml"]), read: read_auto },
+    Plugin { name: "yaml", accepts: |source| source.extension_is(&["", "yml", "yaml", "json"]), read: read_yaml },
+    Plugin { name: "ini", accepts: Candidate::is_file, read: read_ini },
+    Plugin { name: "toml", accepts: |source| source.extension_is(&["toml"]), read: read_toml },
+    Plugin { name: "constructed", accepts: Candidate::is_configuration, read: constructed::read },
+    Plugin { name: "generator", accepts: Candidate::is_configuration, read: generator::read },
+];
+
+impl Plugin {
+    /// A plugin by its short or full name.
+    pub(crate) fn named(name: &str) -> Option<&'static Plugin> {
+        let short = name.strip_prefix("ansible.builtin.").unwrap_or(name);
+        PLUGINS.iter().find(|plugin| plugin.name == short)
+    }
+
+    pub(crate) fn accepts(&self, source: &Candidate) -> bool {
+        (self.accepts)(source)
+    }
+}
+
+/// A source that is about to be read. Its text is read and decrypted once, however many plugins look at it.
+pub(crate) struct Candidate {
+    /// The source as it was given, for what is no path.
+    pub(crate) text: String,
+    pub(crate) path: Arc<Path>,
+    content: Option<Arc<Source>>,
+    document: Option<Node>,
+}
+
+impl Candidate {
+    pub(crate) fn new(text: impl Into<String>, path: &Path) -> Self {
+        Self { text: text.into(), path: path.into(), content: None, document: None }
+    }
+
+    fn is_host_list(&self) -> bool {
+        is_host_list(&self.text)
+    }
+
+    fn is_file(&self) -> bool {
+        self.path.is_file() || (self.path.exists() && !self.path.is_dir())
+    }
+
+    /// Executable, or meant to be: it begins with `#!`.
+    fn is_script(&self) -> bool {
+        let is_executable = |path: &Path| {
+            std::fs::metadata(path)
+                .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+        };
+        let has_interpreter = |path: &Path| {
+            let mut start = [0; 2];
+            std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start)).is_ok()
+                && &start == b"#!"
+        };
+        self.path.is_file() && (is_executable(&self.path) || has_interpreter(&self.path))
+    }
+
+    pub(crate) fn extension_is(&self, extensions: &[&str]) -> bool {
+        let extension = self.path.extension().map(|extension| extension.to_string_lossy()).unwrap_or_default();
+        self.is_file() && extensions.contains(&&*extension)
+    }
+
+    /// Whether it can configure a plugin.
+    fn is_configuration(&self) -> bool {
+        self.extension_is(&["", "config", "yml", "yaml", "json"])
+    }
+
+    /// The text of the file.
+    pub(crate) fn content(&mut self, loader: &Loader<'_>) -> Result<Arc<Source>, Error> {
+        if let Some(content) = &self.content {
+            return Ok(Arc::clone(content));
+        }
+        let content = loader.content(&self.path)?;
+        self.content = Some(Arc::clone(&content));
+        Ok(content)
+    }
+
+    /// The file as YAML. What is remarked on it is told once.
+    pub(crate) fn document(&mut self, loader: &mut Loader<'_>) -> Result<Node, Error> {
+        if let Some(document) = &self.document {
+            return Ok(document.clone());
+        }
+        let content = self.content(loader)?;
+        let loaded = windlass_yaml::parse(Arc::clone(&content), &loader.yaml_options())?;
+        loader.warnings.extend(loaded.warnings.iter().cloned().map(Warning::Yaml));
+        let document = loaded.into_one(&content)?;
+        self.document = Some(document.clone());
+        Ok(document)
+    }
+
+    /// The file as the configuration of the plugin of that name.
+    pub(crate) fn configuration(&mut self, loader: &mut Loader<'_>, plugin: &str) -> Result<Node, Error> {
+        let document = self.document(loader)?;
+        let named = document.get("plugin").and_then(Node::as_str).unwrap_or_default();
+        if named.strip_prefix("ansible.builtin.").unwrap_or(named) == plugin {
+            return Ok(document);
+        }
+        let message = format!("This file does not configure the inventory plugin `{plugin}`.");
+        Err(Error::at(&document.span, message).with_hint(format!("Such a file begins with `plugin: {plugin}`.")))
+    }
+
+    /// Whether lines look like the sections of an INI file.
+    fn has_sections(&self) -> bool {
+        let mut lines = self.content.iter().flat_map(|source| source.text.lines());
+        lines.any(|line| line.starts_with('[') && line.trim_end().ends_with(']'))
+    }
+
+    /// Leaves out the errors of plugins that the file was surely not meant for.
+    pub(crate) fn relevant(&self, mut failures: Vec<(&'static str, Error)>) -> Vec<(&'static str, Error)> {
+        let failed = |name: &str| failures.iter().any(|(plugin, _)| *plugin == name);
+        let looks_like_yaml = !self.has_sections()
+            && self
+                .content
+                .iter()
+                .flat_map(|source| source.text.lines())
+                .map(str::trim)
+                .any(|line| line == "---" || line.starts_with("- ") || line.ends_with(':') || line.contains(": "));
+        let misled = match (failed("yaml"), failed("ini")) {
+            (true, _) if failed("auto") => "yaml",
+            (_, true) if failed("toml") => "ini",
+            (true, true) if looks_like_yaml => "ini",
+            (true, true) => "yaml",
+            _ => return failures,
+        };
+        failures.retain(|(plugin, _)| *plugin != misled);
+        failures
+    }
+}
+
+/// Whether a source is a list of hosts rather than a path.
+pub(crate) fn is_host_list(source: &str) -> bool {
+    source.contains(',') && !Path::new(source).exists()
+}
+
+fn read_script(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
+    let statements = script::read(&source.path, loader.options.script_timeout, &loader.yaml_options())?;
+    loader.apply(statements, &source.path).map(|()| true)
+}
+
+/// Hands a configuration over to the plugin it names.
+fn read_auto(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
+    // What is no YAML at all is told by those who read YAML inventories.
+    let Ok(document) = source.document(loader) else { return Ok(false) };
+    let named = document.get("plugin").and_then(Node::as_str).and_then(Plugin::named);
+    match named.filter(|plugin| plugin.name != "auto" && plugin.accepts(source)) {
+        Some(plugin) => (plugin.read)(loader, source),
+        None => Ok(false),
+    }
+}
+
+fn read_yaml(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
+    let document = source.document(loader)?;
+    let statements = if document.is_null() { Default::default() } else { yaml::read(&document)? };
+    loader.apply(statements, &source.path).map(|()| true)
+}
+
+/// What is no YAML may be INI: sections tell more than a name.
+fn read_ini(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
+    let content = source.content(loader)?;
+    if source.extension_is(&["yml", "yaml", "json"]) && !source.has_sections() {
+        return Ok(false);
+    }
+    let inventory = &loader.inventory;
+    let statements = ini::read(&content, |group| inventory.groups.contains_key(&*inventory.group_names.usable(group)))?;
+    loader.apply(statements, &source.path).map(|()| true)
+}
+
+fn read_toml(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
+    let statements = toml::read(&source.content(loader)?)?;
+    loader.apply(statements, &source.path).map(|()| true)
+}

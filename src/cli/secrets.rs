@@ -1,0 +1,158 @@
+//! Passwords from the terminal, from files and from programs.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use windlass_vault::{DEFAULT_LABEL, Secret, Secrets};
+
+use super::options::VaultOptions;
+use crate::error::{Error, Result};
+use crate::settings::Settings;
+
+/// Asks at the terminal without showing the answer; where there is no terminal, the answer is a line of the standard
+/// input.
+pub(super) fn ask(prompt: &str) -> Result<String> {
+    let failed =
+        |reason: String| Error::new(format!("'{}' cannot be asked: {reason}", prompt.trim_end_matches([':', ' '])));
+    if std::fs::File::open("/dev/tty").is_ok() {
+        return rpassword::prompt_password(prompt).map_err(|error| failed(error.to_string()));
+    }
+    line(prompt).map_err(|error| failed(error.to_string()))?.ok_or_else(|| failed("there is no terminal".to_owned()))
+}
+
+/// Asks on the standard error, so that what a command prints stays clean; the answer may be seen. `None` at the end of
+/// the input.
+pub(super) fn line(prompt: &str) -> std::io::Result<Option<String>> {
+    let mut error = std::io::stderr().lock();
+    error.write_all(prompt.as_bytes())?;
+    error.flush()?;
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer)?;
+    Ok((read > 0).then(|| answer.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// A password that is asked for twice, because it cannot be seen.
+pub(super) fn ask_twice(prompt: &str) -> Result<String> {
+    let first = ask(prompt)?;
+    if first != ask(&format!("Confirm {prompt}"))? {
+        return Err(Error::new("Passwords do not match"));
+    }
+    Ok(first)
+}
+
+/// Whether somebody can be asked.
+pub(super) fn has_terminal() -> bool {
+    std::io::stdin().is_terminal()
+}
+
+/// The content of a password file; a program is run and its output taken.
+pub(super) fn secret_file(file: &Path, label: &str) -> Result<Vec<u8>> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let fail =
+        |error: std::io::Error| Error::new(format!("the password file {} cannot be read: {error}", file.display()));
+    let metadata = std::fs::metadata(file).map_err(fail)?;
+    if metadata.permissions().mode() & 0o111 == 0 || metadata.is_dir() {
+        return std::fs::read(file).map_err(fail);
+    }
+    let mut command = std::process::Command::new(std::path::absolute(file).map_err(fail)?);
+    let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    if stem.ends_with("-client") {
+        command.args(["--vault-id", label]);
+    }
+    let output = command.stderr(std::process::Stdio::inherit()).output().map_err(fail)?;
+    if !output.status.success() {
+        return Err(Error::new(format!("the password program {} ended with {}", file.display(), output.status)));
+    }
+    Ok(output.stdout)
+}
+
+impl VaultOptions {
+    /// All vault passwords: those of the settings, then those of the command line. A source without a password is told
+    /// and passed over, as long as another has one. A password file may itself be encrypted with an earlier password.
+    pub(super) fn secrets(&self, settings: &Settings) -> Result<Secrets> {
+        self.secrets_or(settings, None)
+    }
+
+    /// The same; when there is no source at all, the password is asked for.
+    pub(super) fn secrets_or(&self, settings: &Settings, prompt: Option<Prompt>) -> Result<Secrets> {
+        let mut sources: Vec<(&str, String)> = Vec::new();
+        for id in settings.vault_ids.iter().chain(&self.vault_id) {
+            let (label, source) = id.split_once('@').unwrap_or((DEFAULT_LABEL, id));
+            sources.push((if label.is_empty() { DEFAULT_LABEL } else { label }, source.to_owned()));
+        }
+        let files = self.vault_password_file.iter();
+        sources.extend(files.map(|file| (DEFAULT_LABEL, file.display().to_string())));
+        let ask_by_default = settings.ask_vault_pass && sources.is_empty();
+        if self.ask_vault_password || ask_by_default || (sources.is_empty() && prompt.is_some()) {
+            sources.push((DEFAULT_LABEL, "prompt_ask_vault_pass".to_owned()));
+        }
+        let mut secrets = Secrets::new();
+        secrets.set_match_labels(settings.vault_id_match);
+        let mut failure = None;
+        for (label, source) in sources {
+            match secret(label, &source, prompt.unwrap_or_default(), &secrets) {
+                Ok(secret) => secrets.push(secret),
+                Err(Failure::Asked(error)) => return Err(error),
+                Err(Failure::File { what, error }) => {
+                    warn(&format!("{what} ({label}): {error}"));
+                    failure = Some(error);
+                }
+            }
+        }
+        match failure {
+            Some(error) if secrets.is_empty() => Err(error),
+            _ => Ok(secrets),
+        }
+    }
+}
+
+/// How a password is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Prompt {
+    /// Once: it decrypts something, which tells whether it is right.
+    #[default]
+    Known,
+    /// Twice: it encrypts something for the first time.
+    New,
+}
+
+enum Failure {
+    Asked(Error),
+    File { what: &'static str, error: Error },
+}
+
+fn secret(label: &str, source: &str, prompt: Prompt, earlier: &Secrets) -> std::result::Result<Secret, Failure> {
+    let id = if source == "prompt" { format!(" ({label})") } else { String::new() };
+    let asked = match (source, prompt) {
+        ("prompt" | "prompt_ask_vault_pass", Prompt::New) => Some(ask_twice(&format!("New vault password{id}: "))),
+        ("prompt" | "prompt_ask_vault_pass", Prompt::Known) => Some(ask(&format!("Vault password{id}: "))),
+        _ => None,
+    };
+    if let Some(answer) = asked {
+        let secret = Secret::from_file_content(label, answer.map_err(Failure::Asked)?.as_bytes());
+        let empty = || Failure::Asked(Error::new("Invalid vault password was provided: it is empty"));
+        return if secret.is_empty() { Err(empty()) } else { Ok(secret) };
+    }
+    let file = crate::settings::expand_home(source);
+    if !file.exists() {
+        let error = Error::new(format!("the vault password file {} was not found", file.display()));
+        return Err(Failure::File { what: "Error getting vault password file", error });
+    }
+    let failed = |error| Failure::File { what: "Error in vault password file loading", error };
+    let mut content = secret_file(&file, label).map_err(failed)?;
+    if windlass_vault::is_encrypted(&content) {
+        let decrypted = windlass_vault::decrypt(&content, earlier);
+        content = decrypted.map_err(|error| failed(Error::new(format!("{}: {error}", file.display()))))?;
+    }
+    let secret = Secret::from_file_content(label, &content);
+    if secret.is_empty() {
+        let message = format!("Invalid vault password was provided from file {}: it is empty", file.display());
+        return Err(failed(Error::new(message)));
+    }
+    Ok(secret)
+}
+
+fn warn(sentence: &str) {
+    let printer = crate::output::Printer::new(false, crate::output::Secrets::default());
+    printer.error_line(&format!("[WARNING]: {sentence}"), crate::output::Color::Plain);
+}
