@@ -9,12 +9,13 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 WINDLASS_CACHE ?= /var/cache/windlass
 export WINDLASS_CACHE
 
-.PHONY: help setup build artifacts demo demo-down test check unit lab-test bench release clean
+.PHONY: help setup build artifacts demo demo-down test check unit lab-test compat bench release clean
 
 help:
 	@echo 'make demo       three hosts on this machine, a Kubernetes cluster on them'
 	@echo 'make demo-down  remove the hosts'
 	@echo 'make test       everything: format, lints, tests, and a cluster end to end'
+	@echo 'make compat     the recorded answers of ansible-core beside those of the real engines'
 	@echo 'make release    target/release/windlass'
 	@echo 'make bench      what a run costs, and how it compares with its peers, as tables'
 
@@ -47,6 +48,9 @@ unit:
 
 lab-test: build artifacts
 	tests/lab/run
+
+compat: setup
+	tools/compat
 
 bench: release artifacts
 	WINDLASS=target/release/windlass benches/run

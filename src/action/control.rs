@@ -1,7 +1,8 @@
 //! `debug`, `fail`, `assert`: nothing leaves the controller.
 
+use minijinja::value::ValueKind;
 use windlass_modules::{Kind, Opt, Return, Spec};
-use windlass_template::Value;
+use windlass_template::{Compat, Value};
 use windlass_yaml::Node;
 
 use super::{ActionContext, Failure};
@@ -66,17 +67,41 @@ pub(super) static ASSERT: Spec = Spec {
     ..Spec::EMPTY
 };
 
+/// A message: a text, or a list of texts.
+fn message(context: &ActionContext, name: &str) -> Result<Option<Value>, Failure> {
+    let Some(value) = context.arg(name) else { return Ok(None) };
+    let is_text = |value: &Value| value.kind() == ValueKind::String;
+    let is_list = value.kind() == ValueKind::Seq && value.try_iter().into_iter().flatten().all(|item| is_text(&item));
+    if !is_text(value) && !is_list {
+        return Err(Failure::Failed(format!(
+            "{name} must be a text or a list of texts, and this is {}.",
+            windlass_template::type_name(value)
+        )));
+    }
+    Ok(Some(value.clone()))
+}
+
 /// `debug`.
 pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure> {
-    let verbosity = context.arg("verbosity").and_then(crate::vars::number).unwrap_or(0);
+    let verbosity = match context.arg("verbosity") {
+        None => 0,
+        Some(value) => crate::vars::number(value)
+            .ok_or_else(|| Failure::Failed(format!("verbosity must be a number, and this is not one: {value}")))?,
+    };
     if verbosity > u64::from(context.world.run.settings.verbosity) {
-        return Ok(TaskResult::new().with("skipped_reason", "Verbosity threshold not met.").with("skipped", true));
+        let skipped = TaskResult::new().with("skipped_reason", "Verbosity threshold not met.").with("skipped", true);
+        return Ok(skipped.with("failed", false).with("changed", false));
     }
     let mut result = TaskResult::new().with("_ansible_verbose_always", true);
     // The name of a variable, or an expression; it is not rendered before, so that an undefined one can be told.
     if let Some(node) = context.task.args.get("var") {
         let name = context.context.render_to_string(&Node::clone(node))?;
-        let value = match context.context.evaluate(&name, &node.span) {
+        let value = match context.world.run.settings.compat {
+            // Before 2.19 it was a template, and what is not just a variable's name became text.
+            Compat::V2_18 => context.context.render(&Node::string(format!("{{{{ {name} }}}}"), node.span.clone())),
+            Compat::V2_19 => context.context.evaluate(&name, &node.span),
+        };
+        let value = match value {
             Ok(value) => value,
             Err(error) if error.is_undefined() => Value::from(match context.world.run.settings.verbosity {
                 0 => "VARIABLE IS NOT DEFINED!".to_owned(),
@@ -102,6 +127,8 @@ pub(super) async fn fail(context: &ActionContext) -> Result<TaskResult, Failure>
 /// `assert`.
 pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failure> {
     let Some(that) = context.task.args.get("that") else { return Err("missing required arguments: that".into()) };
+    let fail_message = message(context, "fail_msg")?;
+    let success_message = message(context, "success_msg")?;
     let quiet = context.flag("quiet").unwrap_or(false);
     let conditions = match that.as_list() {
         Some(list) => list.to_vec(),
@@ -116,8 +143,11 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
     };
     for condition in &conditions {
         if !context.context.condition(condition)? {
-            let message = context.arg("fail_msg").cloned().unwrap_or_else(|| Value::from("Assertion failed"));
-            let assertion = condition.scalar_text().unwrap_or_default();
+            let message = fail_message.unwrap_or_else(|| Value::from("Assertion failed"));
+            let assertion = match condition.as_bool() {
+                Some(constant) => Value::from(constant),
+                None => Value::from(condition.scalar_text().unwrap_or_default()),
+            };
             let mut result = TaskResult::new().with("changed", false).with("failed", true);
             if !quiet {
                 result.set("_ansible_verbose_always", true);
@@ -129,7 +159,7 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
         }
     }
     let mut result = TaskResult::ok(false);
-    result.set("msg", context.arg("success_msg").cloned().unwrap_or_else(|| Value::from("All assertions passed")));
+    result.set("msg", success_message.unwrap_or_else(|| Value::from("All assertions passed")));
     if !quiet {
         result.set("_ansible_verbose_always", true);
     }

@@ -17,7 +17,9 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
     if context.flag("remote_src").unwrap_or(false) {
         return context.module("ansible.builtin.copy", value_of(args), Vec::new()).await;
     }
-    if let Some(content) = args.shift_remove("content") {
+    let is_classic = context.world.run.settings.compat == windlass_template::Compat::V2_18;
+    // Before 2.19 nothing was an empty text.
+    if let Some(content) = args.shift_remove("content").filter(|content| is_classic || !content.is_none()) {
         if args.contains_key("src") {
             return Err("src and content are mutually exclusive".into());
         }
@@ -27,8 +29,10 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
         // A mapping or a list is written as JSON.
         let text = match content.kind() {
             minijinja::value::ValueKind::Map | minijinja::value::ValueKind::Seq => {
-                crate::output::python_json(&windlass_template::to_json(&content))
+                let json = windlass_template::to_json(&content);
+                if is_classic { crate::output::python_json(&json) } else { crate::output::python_json_as_is(&json) }
             }
+            minijinja::value::ValueKind::None => String::new(),
             _ => windlass_template::text(&content),
         };
         let dest = context.text("dest").unwrap_or_default();

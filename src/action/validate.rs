@@ -46,6 +46,14 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         Some(value) => Ok(Some(value)),
         None => context.context.variable(name).map_err(|error| error.to_string()),
     });
+    let supported: Vec<String> =
+        options.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)).collect();
+    let given = provided.and_then(|map| map.try_iter().ok()).into_iter().flatten();
+    let unknown: Vec<String> =
+        given.map(|name| windlass_template::text(&name)).filter(|name| !supported.contains(name)).collect();
+    if !unknown.is_empty() {
+        errors.push(format!("{}. Supported parameters include: {}.", unknown.join(", "), supported.join(", ")));
+    }
     let described = context.arg("validate_args_context").cloned();
     let described = described.unwrap_or_else(|| Value::from_pairs(std::iter::empty::<(Value, Value)>()));
     if errors.is_empty() {

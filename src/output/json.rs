@@ -5,18 +5,25 @@ use serde_json::Value;
 /// `json.dumps(value, sort_keys=True)`.
 pub fn python_json(value: &Value) -> String {
     let mut text = String::new();
-    write(value, None, 0, &mut text);
+    write(value, None, 0, true, &mut text);
+    text
+}
+
+/// `json.dumps(value)`: the keys stay in their order.
+pub fn python_json_as_is(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, None, 0, false, &mut text);
     text
 }
 
 /// `json.dumps(value, indent=4, sort_keys=True)`.
 pub fn nice_json(value: &Value) -> String {
     let mut text = String::new();
-    write(value, Some(4), 0, &mut text);
+    write(value, Some(4), 0, true, &mut text);
     text
 }
 
-fn write(value: &Value, indent: Option<usize>, depth: usize, text: &mut String) {
+fn write(value: &Value, indent: Option<usize>, depth: usize, sorted: bool, text: &mut String) {
     match value {
         Value::Array(items) if items.is_empty() => text.push_str("[]"),
         Value::Object(map) if map.is_empty() => text.push_str("{}"),
@@ -24,20 +31,22 @@ fn write(value: &Value, indent: Option<usize>, depth: usize, text: &mut String) 
             text.push('[');
             for (index, item) in items.iter().enumerate() {
                 separate(index, indent, depth + 1, text);
-                write(item, indent, depth + 1, text);
+                write(item, indent, depth + 1, sorted, text);
             }
             close(indent, depth, text);
             text.push(']');
         }
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by_key(|(key, _)| *key);
+            if sorted {
+                entries.sort_by_key(|(key, _)| *key);
+            }
             text.push('{');
             for (index, (key, item)) in entries.into_iter().enumerate() {
                 separate(index, indent, depth + 1, text);
                 text.push_str(&string(key));
                 text.push_str(": ");
-                write(item, indent, depth + 1, text);
+                write(item, indent, depth + 1, sorted, text);
             }
             close(indent, depth, text);
             text.push('}');

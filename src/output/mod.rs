@@ -15,7 +15,7 @@ use crate::strategy::TaskResult;
 
 pub use default::DefaultOutput;
 pub use diff::unified;
-pub use json::{nice_json, python_json};
+pub use json::{nice_json, python_json, python_json_as_is};
 pub use minimal::{MinimalOutput, MinimalStyle};
 pub use printer::{Color, Printer, Secrets};
 

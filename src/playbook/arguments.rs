@@ -24,10 +24,9 @@ pub fn parse(text: &str, free_text: bool, span: &Span) -> Result<Mapping> {
     }
     if !raw.is_empty() {
         let text = raw.concat();
-        map.insert(
-            Key::string("_raw_params", span.clone()),
-            Node::string(text.trim_matches([' ', '\n']), span.clone()),
-        );
+        // The line break at the end of a block of text is part of it.
+        let text = text.trim_start_matches([' ', '\n']).trim_end_matches(' ');
+        map.insert(Key::string("_raw_params", span.clone()), Node::string(text, span.clone()));
     }
     Ok(map)
 }
@@ -59,6 +58,13 @@ fn split(text: &str) -> Result<Vec<&str>, String> {
     while let Some(&byte) = bytes.get(at) {
         let next = bytes.get(at + 1).copied();
         match (quote, byte) {
+            // A line that goes on in the next one: neither the backslash nor the line break are part of a piece.
+            (None, b'\\') if depth == 0 && at == start && next == Some(b'\n') => {
+                while matches!(bytes.get(at + 1), Some(b' ' | b'\n')) {
+                    at += 1;
+                }
+                start = at + 1;
+            }
             (_, b'\\') => at += 1,
             (Some(open), _) if byte == open => quote = None,
             (Some(_), _) => {}
@@ -89,35 +95,48 @@ fn split(text: &str) -> Result<Vec<&str>, String> {
     Ok(pieces)
 }
 
-/// Takes one pair of quotes off and decodes the escapes C knows.
+/// Takes one pair of quotes off and decodes the escapes of a Python text. A `\=` stays as it is.
 fn unquote(value: &str) -> String {
     let inner =
         ['\'', '"'].iter().find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
-    let value = inner.unwrap_or(value);
-    if !value.contains('\\') {
-        return value.to_owned();
+    let mut rest = inner.unwrap_or(value);
+    let mut text = String::with_capacity(rest.len());
+    while let Some(at) = rest.find('\\') {
+        text.push_str(rest.get(..at).unwrap_or_default());
+        rest = rest.get(at..).unwrap_or_default();
+        let (character, length) = escape(rest).unwrap_or(('\\', 1));
+        text.push(character);
+        rest = rest.get(length..).unwrap_or_default();
     }
-    let mut text = String::with_capacity(value.len());
-    let mut characters = value.chars();
-    while let Some(character) = characters.next() {
-        if character != '\\' {
-            text.push(character);
-            continue;
+    text + rest
+}
+
+/// The character that the escape at the beginning of the text stands for, and the escape's length.
+fn escape(text: &str) -> Option<(char, usize)> {
+    let hexadecimal = |digits: usize| {
+        let code = u32::from_str_radix(text.get(2..2 + digits)?, 16).ok()?;
+        Some((char::from_u32(code)?, 2 + digits))
+    };
+    let character = match text.chars().nth(1)? {
+        'n' => '\n',
+        't' => '\t',
+        'r' => '\r',
+        'a' => '\x07',
+        'b' => '\x08',
+        'f' => '\x0c',
+        'v' => '\x0b',
+        quoted @ ('\\' | '\'' | '"') => quoted,
+        'x' => return hexadecimal(2),
+        'u' => return hexadecimal(4),
+        'U' => return hexadecimal(8),
+        '0'..='7' => {
+            let digits = text.chars().skip(1).take(3).take_while(|digit| digit.is_digit(8)).count();
+            let code = u32::from_str_radix(text.get(1..1 + digits)?, 8).ok()?;
+            return Some((char::from_u32(code)?, 1 + digits));
         }
-        match characters.next() {
-            Some('n') => text.push('\n'),
-            Some('t') => text.push('\t'),
-            Some('r') => text.push('\r'),
-            Some('=') => text.push('='),
-            Some('\\') => text.push('\\'),
-            Some(other) => {
-                text.push('\\');
-                text.push(other);
-            }
-            None => text.push('\\'),
-        }
-    }
-    text
+        _ => return None,
+    };
+    Some((character, 2))
 }
 
 /// The arguments of an action written as a value: a mapping, a text or nothing.

@@ -80,7 +80,7 @@ pub(super) struct Loop {
     pub(super) items: Vec<Value>,
     pub(super) loop_var: Arc<str>,
     pub(super) index_var: Option<Arc<str>>,
-    extended: bool,
+    pub(super) extended: bool,
     /// Whether `ansible_loop` has all items.
     all_items: bool,
     pub(super) pause: f64,
@@ -126,7 +126,15 @@ impl TaskOnHost {
             Err(failure) => match self.condition(&context) {
                 // A loop over something undefined is no error when the task is not to be run anyway.
                 Ok(Some(skipped)) => (skipped, None, false),
-                _ => (failure.into_result(), None, false),
+                // What is no list says nothing about change, and before 2.19 neither did what is undefined.
+                _ => {
+                    let is_evaluation = matches!(failure, Failure::Evaluation(_));
+                    let mut result = failure.into_result();
+                    if !is_evaluation || self.shared.run.settings.compat == Compat::V2_18 {
+                        result.remove("changed");
+                    }
+                    (result, None, false)
+                }
             },
             Ok(None) => {
                 let outcome = self.item(&context, None).await;

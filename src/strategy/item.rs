@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use windlass_template::{Context, ErrorKind, Value, Variable};
+use windlass_template::{Compat, Context, ErrorKind, Value, Variable};
 use windlass_yaml::{Mapping, Node};
 
 use super::ahead::Ahead;
@@ -38,9 +38,17 @@ impl TaskOnHost {
         let mut delegate = None;
         let mut result = match self.prepare_and_run(context, &mut delegate, ahead).await {
             Ok(result) => result,
-            Err(failure) => failure.into_result(),
+            Err(failure) => {
+                let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
+                let mut result = failure.into_result();
+                // Before 2.19 what is undefined said nothing about change.
+                if is_undefined && self.shared.run.settings.compat == Compat::V2_18 {
+                    result.remove("changed");
+                }
+                result
+            }
         };
-        if !result.is_skipped() && !result.is_unreachable() && result.get("failed").is_none() {
+        if result.get("skip_reason").is_none() && !result.is_unreachable() && result.get("failed").is_none() {
             result.set("failed", false);
         }
         ItemOutcome { result, delegate, context: context.clone() }
@@ -345,7 +353,7 @@ impl TaskOnHost {
                 }
             };
             // `copy: "{{ a mapping }}"`: free text that is a mapping gives the arguments themselves.
-            if &*name == "_raw_params" && value.kind() == minijinja::value::ValueKind::Map {
+            if &*name == "_raw_params" && action != "set_fact" && value.kind() == minijinja::value::ValueKind::Map {
                 for key in value.try_iter().into_iter().flatten() {
                     if let (Some(name), Ok(item)) = (key.as_str(), value.get_item(&key)) {
                         args.insert(name.into(), item);
@@ -408,6 +416,9 @@ impl TaskOnHost {
     fn delegate(&self, context: &Context) -> Result<Option<String>, Failure> {
         let Some(node) = self.task.keyword("delegate_to") else { return Ok(None) };
         let Some(value) = unless_omitted(context, node)? else { return Ok(None) };
+        if node.as_str() == Some("") {
+            return Ok(None);
+        }
         let name = windlass_template::text(&value);
         if name.is_empty() || value.is_none() {
             return Err(Failure::Failed("delegate_to is empty: it must name a host".to_owned()));

@@ -162,6 +162,9 @@ impl<'a> Items<'a> {
             result.set(name, index);
             result.set("ansible_index_var", &**name);
         }
+        if let (true, Ok(Some(extended))) = (opened.extended, context.variable("ansible_loop")) {
+            result.set("ansible_loop", extended);
+        }
         if task.task.short_action() == "set_fact"
             && let Some(facts) = result.get("ansible_facts")
         {
@@ -223,10 +226,11 @@ fn summary(parts: &[(TaskResult, Option<String>)], results: Vec<Value>) -> TaskR
         result.set("skipped", true);
         result.set("msg", "All items skipped");
     } else if any(TaskResult::failed) {
+        result.set("skipped", false);
         result.set("failed", true);
         result.set("msg", "One or more items failed");
     } else {
-        result.set("failed", false);
+        result.set("skipped", false);
         result.set("msg", "All items completed");
     }
     result

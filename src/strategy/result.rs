@@ -118,10 +118,10 @@ impl TaskResult {
         self.values.iter()
     }
 
-    /// As a value for variables, which does not repeat how the module was called.
+    /// As a value for variables, which tells neither how the module was called nor what the engine notes for itself.
     pub fn to_value(&self) -> Value {
-        let kept = self.values.iter().filter(|(key, _)| &***key != "invocation");
-        Value::from_pairs(kept.map(|(key, value)| (Value::from(&**key), value.clone())))
+        let told = self.values.iter().filter(|(key, _)| &***key != "invocation" && !key.starts_with('_'));
+        Value::from_pairs(told.map(|(key, value)| (Value::from(&**key), value.clone())))
     }
 
     /// As JSON for showing.

@@ -36,6 +36,7 @@ impl Object for Partial {
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.known.iter().map(|(key, _)| Value::from(&**key)).collect())
+        let told = self.known.iter().filter(|(key, _)| !key.starts_with('_'));
+        Enumerator::Values(told.map(|(key, _)| Value::from(&**key)).collect())
     }
 }

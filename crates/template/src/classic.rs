@@ -7,7 +7,7 @@ use minijinja::value::{Tuple, ValueKind};
 use crate::error::Error;
 use crate::mark::{Mark, check, is_omit, mark};
 use crate::plain::plain;
-use crate::python::{number, text};
+use crate::python::{number, text, time};
 
 /// What a template evaluates to. Only the value of a variable that stands alone keeps its type.
 pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
@@ -27,6 +27,7 @@ pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
             let string = value.as_str().unwrap_or_default();
             literal(string).unwrap_or_else(|| value.clone())
         }
+        _ if time::is_datetime(value) || time::is_timedelta(value) => Value::from(text(value)),
         _ if value.is_tuple() => Value::from(text(&plain(value)?)),
         _ => value.clone(),
     })

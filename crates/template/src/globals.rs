@@ -62,8 +62,9 @@ pub(crate) fn is_variables(value: &Value) -> bool {
     value.downcast_object_ref::<Variables>().is_some()
 }
 
-fn undef(hint: Option<&Value>) -> Outcome {
-    Ok(match hint.filter(|hint| !hint.is_none()) {
+fn undef(hint: Option<&Value>, options: Kwargs) -> Outcome {
+    let named: Option<Value> = options.get("hint")?;
+    Ok(match hint.or(named.as_ref()).filter(|hint| !hint.is_none()) {
         Some(hint) => mark::missing("", operators::shown(hint)?, None),
         None => mark::missing("", "Mandatory variable has not been overridden.".to_owned(), None),
     })

@@ -12,6 +12,7 @@ use windlass_yaml::{Key, Mapping, Node, Value as Yaml};
 use crate::context::Inner;
 use crate::error::{Error, ErrorKind};
 use crate::mark;
+use crate::python::time;
 use crate::syntax::is_template;
 use crate::tracker::{self, Dependencies};
 
@@ -154,7 +155,8 @@ pub(crate) fn scalar(value: &Yaml) -> Option<Value> {
             Err(_) => Value::from(digits.parse::<f64>().unwrap_or(f64::INFINITY)),
         },
         Yaml::Float(value) => Value::from(*value),
-        Yaml::String(text) | Yaml::Literal(text) | Yaml::Timestamp(text) => Value::from(text.clone()),
+        Yaml::String(text) | Yaml::Literal(text) => Value::from(text.clone()),
+        Yaml::Timestamp(text) => time::parse_yaml(text).unwrap_or_else(|| Value::from(text.clone())),
         Yaml::Binary(bytes) => Value::from_bytes(bytes.to_vec()),
         Yaml::Vault(_) | Yaml::List(_) | Yaml::Map(_) => return None,
     })

@@ -69,13 +69,13 @@ pub(super) fn not_needed(args: &Args, host: &Host, shown: &Value) -> Result<Opti
         Plan::unchanged().with_all(data)
     };
     let exists = |pattern: &str| crate::files::glob::any(&base(args).join(pattern));
-    if let Some(creates) = args.str("creates")
+    if let Some(creates) = args.str("creates").filter(|path| !path.is_empty())
         && exists(creates)
     {
         let msg = format!("{would} not run command since '{creates}' exists");
         return Ok(Some(answer(msg, format!("skipped, since {creates} exists"))));
     }
-    if let Some(removes) = args.str("removes")
+    if let Some(removes) = args.str("removes").filter(|path| !path.is_empty())
         && !exists(removes)
     {
         let msg = format!("{would} not run command since '{removes}' does not exist");
@@ -111,7 +111,12 @@ pub(super) fn plan(args: &Args, execution: Execution, host: &Host) -> Plan {
 pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
     let started = (Zoned::now(), Instant::now());
     let output = execution.command.live().run(host).map_err(|mut failure| {
-        failure.data.insert("cmd".into(), execution.shown.clone());
+        // What could not be started is shown as one text, without output.
+        let words = execution.shown.as_array().map(|words| words.iter().filter_map(Value::as_str));
+        let shown = words.map(|words| Value::from(shell_words::join(words)));
+        failure.data.insert("cmd".into(), shown.unwrap_or_else(|| execution.shown.clone()));
+        failure.data.insert("stdout_lines".into(), Vec::<String>::new().into());
+        failure.data.insert("stderr_lines".into(), Vec::<String>::new().into());
         failure
     })?;
     let (took, ended) = (started.1.elapsed(), Zoned::now());

@@ -64,8 +64,9 @@ pub(crate) fn missing(value: &Value) -> minijinja::Error {
     }
 }
 
-/// Jinja's `attr`: the same as a dot.
+/// Jinja's `attr`: as a dot, but never a key of a dictionary.
 pub(super) fn attr(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let name = args.need("name")?;
-    Ok(step(args.value(), name).unwrap_or_else(|| absent(args.value(), name)))
+    let found = if super::call::is_dict(args.value()) { None } else { step(args.value(), name) };
+    Ok(found.unwrap_or_else(|| absent(args.value(), name)))
 }

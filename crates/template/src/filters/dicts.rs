@@ -103,12 +103,12 @@ pub(super) fn dict2items(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 }
 
 pub(super) fn items2dict(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let key_name = Value::from(args.text_of("key_name").unwrap_or_else(|| "key".to_owned()));
-    let value_name = Value::from(args.text_of("value_name").unwrap_or_else(|| "value".to_owned()));
+    let named = |name: &str, default: &str| args.get(name).cloned().unwrap_or_else(|| Value::from(default));
+    let (key_name, value_name) = (named("key_name", "key"), named("value_name", "value"));
     let mut entries = Vec::new();
     for item in args.list()? {
         let part = |name: &Value| {
-            let found = if is_dict(&item) { attribute::step(&item, name) } else { None };
+            let found = attribute::step(&item, name);
             let absent = || {
                 format!(
                     "each item must be a dictionary with the key '{}', but one is {}",

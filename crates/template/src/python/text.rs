@@ -36,6 +36,7 @@ pub fn type_name(value: &Value) -> &'static str {
         ValueKind::Seq if is_tuple(value) => "tuple",
         ValueKind::Seq | ValueKind::Iterable => "list",
         ValueKind::Map => "dict",
+        _ if super::time::is_day(value) => "date",
         _ if super::time::is_datetime(value) => "datetime",
         _ if super::time::is_timedelta(value) => "timedelta",
         _ if crate::is_undefined(value) => "UndefinedMarker",

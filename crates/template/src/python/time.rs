@@ -11,13 +11,15 @@ use jiff::{SignedDuration, Timestamp, Zoned};
 use minijinja::value::{Enumerator, Object, ObjectRepr, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 
-/// A Python `datetime`; naive unless it has an offset.
+/// A Python `datetime`, naive unless it has an offset, or a `date`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DateTime {
     /// The civil date and time.
     pub(crate) civil: civil::DateTime,
     /// The distance from UTC, if the text or clock it came from had one.
     pub(crate) offset: Option<Offset>,
+    /// It is Python's `date`: a day without a time.
+    pub(crate) day: bool,
 }
 
 /// A Python `timedelta`.
@@ -27,6 +29,11 @@ pub(crate) struct TimeDelta(pub(crate) SignedDuration);
 /// Whether the value is a [`DateTime`].
 pub(crate) fn is_datetime(value: &Value) -> bool {
     value.downcast_object_ref::<DateTime>().is_some()
+}
+
+/// Whether the value is a day without a time.
+pub(crate) fn is_day(value: &Value) -> bool {
+    value.downcast_object_ref::<DateTime>().is_some_and(|date| date.day)
 }
 
 /// Whether the value is a [`TimeDelta`].
@@ -56,7 +63,7 @@ pub(crate) fn subtract(left: &Value, right: &Value) -> Option<Value> {
             return Some(Value::from_object(TimeDelta(from.utc().duration_since(other.utc()))));
         }
         let span = right.downcast_object_ref::<TimeDelta>()?;
-        return Some(Value::from_object(DateTime { civil: from.civil.checked_sub(span.0).ok()?, offset: from.offset }));
+        return Some(Value::from_object(DateTime { civil: from.civil.checked_sub(span.0).ok()?, ..from.clone() }));
     }
     let (left, right) = (left.downcast_object_ref::<TimeDelta>()?, right.downcast_object_ref::<TimeDelta>()?);
     Some(Value::from_object(TimeDelta(left.0.checked_sub(right.0)?)))
@@ -67,7 +74,7 @@ pub(crate) fn add(left: &Value, right: &Value) -> Option<Value> {
     let (left, right) = if is_datetime(right) { (right, left) } else { (left, right) };
     let span = right.downcast_object_ref::<TimeDelta>()?;
     if let Some(from) = left.downcast_object_ref::<DateTime>() {
-        return Some(Value::from_object(DateTime { civil: from.civil.checked_add(span.0).ok()?, offset: from.offset }));
+        return Some(Value::from_object(DateTime { civil: from.civil.checked_add(span.0).ok()?, ..from.clone() }));
     }
     Some(Value::from_object(TimeDelta(left.downcast_object_ref::<TimeDelta>()?.0.checked_add(span.0)?)))
 }
@@ -85,12 +92,17 @@ pub(crate) fn parse(text: &str, format: &str) -> Result<Value, String> {
         }
     };
     let time = parsed.to_time().unwrap_or_else(|_| civil::Time::midnight());
-    Ok(Value::from_object(DateTime { civil: date.to_datetime(time), offset: parsed.offset() }))
+    Ok(Value::from_object(DateTime { civil: date.to_datetime(time), offset: parsed.offset(), day: false }))
 }
 
-/// A date with a time as YAML 1.1 writes it; none for a date alone, which stays text.
+/// A date, with a time or alone, as YAML 1.1 writes it.
 pub(crate) fn parse_yaml(text: &str) -> Option<Value> {
     const PATTERN: &str = r"^(\d{4})-(\d\d?)-(\d\d?)(?:[Tt]|[ \t]+)(\d\d?):(\d\d):(\d\d)(?:\.(\d*))?(?:[ \t]*(?:(Z)|([-+]\d\d?)(?::(\d\d))?))?$";
+    if let Ok(date) = text.parse::<civil::Date>()
+        && text.len() == 10
+    {
+        return Some(Value::from_object(DateTime { civil: date.at(0, 0, 0, 0), offset: None, day: true }));
+    }
     static COMPILED: OnceLock<Option<regex::Regex>> = OnceLock::new();
     let captures = COMPILED.get_or_init(|| regex::Regex::new(PATTERN).ok()).as_ref()?.captures(text)?;
     let number = |group: usize| captures.get(group).and_then(|found| found.as_str().parse::<i32>().ok());
@@ -108,7 +120,7 @@ pub(crate) fn parse_yaml(text: &str) -> Option<Value> {
         }
         (None, None) => None,
     };
-    Some(Value::from_object(DateTime { civil, offset }))
+    Some(Value::from_object(DateTime { civil, offset, day: false }))
 }
 
 /// `time.strftime(format, ...)` of a number of seconds since 1970, or of now.
@@ -127,7 +139,7 @@ pub(crate) fn format_seconds(format: &str, seconds: Option<f64>, utc: bool) -> R
 pub(crate) fn from_seconds(seconds: i64, nanos: i64) -> Value {
     let micros = i32::try_from(nanos / 1000 * 1000).unwrap_or_default();
     let moment = Timestamp::new(seconds, micros).unwrap_or(Timestamp::UNIX_EPOCH);
-    Value::from_object(DateTime { civil: moment.to_zoned(TimeZone::system()).datetime(), offset: None })
+    Value::from_object(DateTime { civil: moment.to_zoned(TimeZone::system()).datetime(), offset: None, day: false })
 }
 
 /// `now(utc)`: the present moment as a date without an offset.
@@ -136,7 +148,7 @@ pub(crate) fn now(utc: bool) -> Value {
     let civil = Timestamp::now().to_zoned(zone).datetime();
     let micros = civil.subsec_nanosecond() / 1000 * 1000;
     let civil = civil.with().subsec_nanosecond(micros).build().unwrap_or(civil);
-    Value::from_object(DateTime { civil, offset: None })
+    Value::from_object(DateTime { civil, offset: None, day: false })
 }
 
 fn format_zoned(format: &str, moment: &Zoned) -> Result<String, String> {
@@ -183,6 +195,9 @@ impl DateTime {
     fn iso(&self, separator: char) -> String {
         let civil = self.civil;
         let (year, month, day) = (civil.year(), civil.month(), civil.day());
+        if self.day {
+            return format!("{year:04}-{month:02}-{day:02}");
+        }
         let (hour, minute, second) = (civil.hour(), civil.minute(), civil.second());
         let mut out = format!("{year:04}-{month:02}-{day:02}{separator}{hour:02}:{minute:02}:{second:02}");
         let micros = civil.subsec_nanosecond() / 1000;
@@ -213,6 +228,7 @@ impl Object for DateTime {
             "year" => Value::from(self.civil.year()),
             "month" => Value::from(self.civil.month()),
             "day" => Value::from(self.civil.day()),
+            _ if self.day => return None,
             "hour" => Value::from(self.civil.hour()),
             "minute" => Value::from(self.civil.minute()),
             "second" => Value::from(self.civil.second()),
@@ -226,20 +242,25 @@ impl Object for DateTime {
     }
 
     fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, args: &[Value]) -> Result<Value, Error> {
-        let date_only = |civil: civil::DateTime| DateTime { civil: civil.start_of_day(), offset: None };
         Ok(match method {
             "strftime" => {
                 let (format,): (&str,) = from_args(args)?;
+                // Without an offset `%z` and `%Z` are empty, and `%s` is the moment in local time.
                 let shown = match self.offset {
                     Some(_) => format_zoned(format, &self.zoned()?),
-                    None => formatted(format, &BrokenDownTime::from(self.civil)),
+                    None => {
+                        let moment = self.zoned()?.timestamp().as_second().to_string();
+                        formatted(&format.replace("%s", &moment), &BrokenDownTime::from(self.civil))
+                    }
                 };
                 Value::from(shown.map_err(|error| Error::new(ErrorKind::InvalidOperation, error))?)
             }
             "timestamp" => Value::from(self.zoned()?.timestamp().as_duration().as_secs_f64()),
             "isoformat" => Value::from(self.iso('T')),
-            "date" => Value::from(date_only(self.civil).iso('T')[..10].to_owned()),
-            "time" => Value::from(self.iso('T')[11..].to_owned()),
+            "date" if !self.day => {
+                Value::from_object(DateTime { civil: self.civil.start_of_day(), offset: None, day: true })
+            }
+            "time" if !self.day => Value::from(self.iso('T')[11..].to_owned()),
             "weekday" => Value::from(self.civil.weekday().to_monday_zero_offset()),
             "isoweekday" => Value::from(self.civil.weekday().to_monday_one_offset()),
             "toordinal" => {

@@ -1,0 +1,146 @@
+//! What was recorded, what stays different, and the comparison of both with what an engine answered.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::engine::{Engine, LINES};
+
+/// The answers of one engine: the name of the case and its answer.
+pub(crate) type Answers = Vec<(String, Json)>;
+
+/// Collects what differs over all tables or projects.
+#[derive(Default)]
+pub(crate) struct Report {
+    compared: Mutex<usize>,
+    problems: Mutex<BTreeMap<String, String>>,
+}
+
+impl Report {
+    /// One more comparison was made.
+    pub(crate) fn compared(&self) {
+        *self.compared.lock().unwrap() += 1;
+    }
+
+    /// Something differs.
+    pub(crate) fn problem(&self, name: String, text: String) {
+        self.problems.lock().unwrap().insert(name, text);
+    }
+
+    /// Prints what differs, and fails if anything does.
+    pub(crate) fn finish(self, what: &str) {
+        let problems = self.problems.into_inner().unwrap();
+        for (name, text) in &problems {
+            eprintln!("==== {name}\n{text}");
+        }
+        let compared = self.compared.into_inner().unwrap();
+        eprintln!("{what}: {compared} comparisons, {} different", problems.len());
+        assert!(problems.is_empty(), "{} of {compared} comparisons in {what} differ", problems.len());
+    }
+
+    /// Compares the answers of all engines of `suite` with those in the file, or records them there.
+    pub(crate) fn settle(&self, suite: &str, file: &Path, answers: &[(&Engine, Answers)]) {
+        if is_recording() {
+            return write(file, answers);
+        }
+        let recorded = read(file);
+        for (engine, answers) in answers {
+            let known: BTreeMap<&str, &Json> = recorded
+                .iter()
+                .filter_map(|entry| Some((entry["case"].as_str()?, answer_of(entry, engine.line)?)))
+                .collect();
+            for (case, found) in answers {
+                self.compared();
+                let Some(wanted) = known.get(case.as_str()) else {
+                    self.problem(format!("{suite} [{}] {case}", engine.line), "    was never recorded".to_owned());
+                    continue;
+                };
+                self.judge(suite, engine, case, found, wanted);
+            }
+            if answers.len() != known.len() {
+                self.problem(format!("{suite} [{}]", engine.line), "    the recorded cases are not these".to_owned());
+            }
+        }
+    }
+
+    /// One answer beside the recorded one, and beside the list of differences that stay.
+    fn judge(&self, suite: &str, engine: &Engine, case: &str, found: &Json, wanted: &Json) {
+        let name = format!("{suite} [{}] {case}", engine.line);
+        let stays = Difference::of(suite, case, engine);
+        match stays {
+            Some(stays) if stays.ours.as_ref().is_some_and(|ours| ours != found) => {
+                let ours = stays.ours.unwrap_or_default();
+                self.problem(name, format!("    answers {found}\n    and the list of differences says {ours}"));
+            }
+            Some(_) if found == wanted => {
+                self.problem(name, "    is no longer different: take it from the list of differences".to_owned());
+            }
+            None if found != wanted => {
+                self.problem(name, format!("    answers {found}\n    ansible {wanted}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether the real engines' answers are to be written down.
+pub(crate) fn is_recording() -> bool {
+    std::env::var_os("COMPAT_RECORD").is_some()
+}
+
+/// A line of `differences.jsonl`.
+pub(crate) struct Difference {
+    ours: Option<Json>,
+}
+
+impl Difference {
+    /// What stays different in a case. The real engines have no differences from themselves.
+    pub(crate) fn of(suite: &str, case: &str, engine: &Engine) -> Option<Self> {
+        if !engine.is_ours {
+            return None;
+        }
+        let text = fs::read_to_string(crate::root().join("differences.jsonl")).unwrap();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let entry: Json = serde_json::from_str(line).unwrap();
+            let is_this_line = entry.get("line").is_none_or(|line| line == engine.line);
+            if entry["suite"] == suite && entry["case"] == case && is_this_line {
+                assert!(entry["why"].is_string(), "a difference without a reason: {line}");
+                return Some(Self { ours: entry.get("ours").cloned() });
+            }
+        }
+        None
+    }
+}
+
+fn answer_of<'a>(entry: &'a Json, line: &str) -> Option<&'a Json> {
+    entry.get("answer").or_else(|| entry.get(line))
+}
+
+fn read(file: &Path) -> Vec<Json> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// One line per case; where both engines agree, one answer.
+fn write(file: &Path, answers: &[(&Engine, Answers)]) {
+    assert_eq!(answers.iter().map(|(engine, _)| engine.line).collect::<Vec<_>>(), LINES);
+    let [(_, classic), (_, current)] = answers else { return };
+    let mut text = String::new();
+    for ((case, old), (same_case, new)) in classic.iter().zip(current) {
+        assert_eq!(case, same_case);
+        let mut entry = Map::new();
+        entry.insert("case".to_owned(), json!(case));
+        if old == new {
+            entry.insert("answer".to_owned(), new.clone());
+        } else {
+            entry.insert(LINES[0].to_owned(), old.clone());
+            entry.insert(LINES[1].to_owned(), new.clone());
+        }
+        text.push_str(&Json::Object(entry).to_string());
+        text.push('\n');
+    }
+    fs::write(file, text).unwrap();
+}

@@ -1,0 +1,154 @@
+//! Projects: a folder with a playbook, an inventory and what else they need.
+//!
+//! The file `runs` has a run to a line: arguments of `ansible-playbook`, or a whole command; without it there is one run of
+//! `-i inventory playbook.yml`. Compared are the exit code, the files left in `$SCRATCH` and what was printed; a run that starts with `@`
+//! is compared without the latter. All runs of a project share `$SCRATCH`, which is emptied between them unless the line starts with `+`.
+//! `expected.txt` holds the answers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use similar::TextDiff;
+
+use crate::answers::{Difference, Report, is_recording};
+use crate::engine::{Engine, LINES, copy_folder};
+use crate::text;
+
+/// A folder with runs.
+pub(crate) struct Project {
+    name: String,
+    folder: PathBuf,
+    runs: Vec<String>,
+}
+
+/// All projects that are wanted.
+pub(crate) fn all() -> Vec<Project> {
+    let mut projects = Vec::new();
+    for entry in fs::read_dir(crate::root().join("projects")).unwrap() {
+        let folder = entry.unwrap().path();
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        if !crate::is_wanted(&format!("projects/{name}")) {
+            continue;
+        }
+        let runs = fs::read_to_string(folder.join("runs")).unwrap_or_else(|_| "-i inventory playbook.yml\n".to_owned());
+        let runs =
+            runs.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(ToOwned::to_owned).collect();
+        projects.push(Project { name, folder, runs });
+    }
+    projects.sort_by(|a, b| a.name.cmp(&b.name));
+    projects
+}
+
+impl Project {
+    /// Makes the runs with every engine, and compares or records them.
+    pub(crate) fn run(&self, engines: &[Engine], report: &Report) {
+        let answers: Vec<Vec<String>> = engines.iter().map(|engine| self.ask(engine)).collect();
+        let file = self.folder.join("expected.txt");
+        if is_recording() {
+            return fs::write(file, self.record(&answers)).unwrap();
+        }
+        let recorded = fs::read_to_string(file).unwrap_or_default();
+        for (engine, answers) in engines.iter().zip(&answers) {
+            for (run, found) in self.runs.iter().zip(answers) {
+                report.compared();
+                let name = format!("projects/{} [{}] {run}", self.name, engine.line);
+                let Some(wanted) = recorded_run(&recorded, run, engine.line) else {
+                    report.problem(name, "    was never recorded".to_owned());
+                    continue;
+                };
+                let found = if engine.is_ours { text::own_words(found, &wanted) } else { found.clone() };
+                match Difference::of(&format!("projects/{}", self.name), run, engine) {
+                    Some(_) if found == wanted => {
+                        report.problem(
+                            name,
+                            "    is no longer different: take it from the list of differences".to_owned(),
+                        );
+                    }
+                    None if found != wanted => {
+                        let diff = TextDiff::from_lines(&wanted, &found);
+                        let diff = diff.unified_diff().header("ansible", "windlass").context_radius(3).to_string();
+                        report.problem(name, diff);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// What each run printed and left behind.
+    fn ask(&self, engine: &Engine) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let (case, scratch) = (folder.path().join("case"), folder.path().join("scratch"));
+        copy_folder(&self.folder, &case);
+        let mut answers = Vec::new();
+        for run in &self.runs {
+            let (mark, line) = match run.split_at_checked(1) {
+                Some((mark @ ("@" | "+"), line)) => (mark, line),
+                _ => ("", run.as_str()),
+            };
+            if mark != "+" && scratch.exists() {
+                fs::remove_dir_all(&scratch).unwrap();
+            }
+            fs::create_dir_all(&scratch).unwrap();
+            let run = engine.run(line, &case, &scratch);
+            let mut answer = String::new();
+            if mark != "@" {
+                let printed = text::without_paths(&run.stdout, &case, &scratch);
+                answer = text::normalised(&printed, engine);
+            }
+            answer.push_str(&format!("[exit {}]\n", run.code));
+            let mut files = Vec::new();
+            list_files(&scratch, &scratch, &mut files);
+            files.sort();
+            for (name, content) in files {
+                let content = text::without_paths(&content, &case, &scratch);
+                answer.push_str(&format!("[file {name}]\n{}\n", content.trim_end_matches('\n')));
+            }
+            if std::env::var_os("COMPAT_VERBOSE").is_some() {
+                eprintln!("{} [{}] {line}\n{}{}", self.name, engine.line, run.stdout, run.stderr);
+            }
+            answers.push(answer);
+        }
+        answers
+    }
+
+    /// The recording: where both engines agree, one answer.
+    fn record(&self, answers: &[Vec<String>]) -> String {
+        let [classic, current] = answers else { panic!("two engines are recorded") };
+        let mut text = String::new();
+        for ((run, old), new) in self.runs.iter().zip(classic).zip(current) {
+            if old == new {
+                text.push_str(&format!("$ {run}\n{old}"));
+            } else {
+                text.push_str(&format!("${} {run}\n{old}${} {run}\n{new}", LINES[0], LINES[1]));
+            }
+        }
+        text
+    }
+}
+
+/// The recorded answer of one run.
+fn recorded_run(recorded: &str, run: &str, line: &str) -> Option<String> {
+    let heads = [format!("$ {run}"), format!("${line} {run}")];
+    let is_head =
+        |text: &str| text.starts_with("$ ") || LINES.iter().any(|line| text.starts_with(&format!("${line} ")));
+    let mut lines = recorded.lines().skip_while(|text| !heads.iter().any(|head| head == text));
+    lines.next()?;
+    Some(lines.take_while(|text| !is_head(text)).map(|text| format!("{text}\n")).collect())
+}
+
+fn list_files(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        if name.starts_with('.') {
+            continue;
+        }
+        if path.is_dir() {
+            list_files(root, &path, files);
+        } else {
+            let content = fs::read(&path).unwrap_or_default();
+            files.push((name, String::from_utf8_lossy(&content).into_owned()));
+        }
+    }
+}
