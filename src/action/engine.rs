@@ -33,8 +33,8 @@ static META: Spec = Spec {
     description: &[
         "`flush_handlers` runs the handlers that were notified so far. `end_host`, `end_role`, `end_batch` and `end_play` end the play there without \
          a failure; `end_batch` and `end_play` for all hosts, as soon as one gets there. `clear_facts` forgets facts, `clear_host_errors` \
-         takes hosts back that have failed or were unreachable. `reset_connection` connects anew. `noop` does nothing, and nor does \
-         `refresh_inventory`: the inventory stays as it is.",
+         takes hosts back that have failed or were unreachable. `refresh_inventory` reads the inventory again, `reset_connection` \
+         connects anew. `noop` does nothing.",
     ],
     options: &[Opt::required("_raw_params", Kind::Str, "What to do.").choices(META_ACTIONS)],
     free_form: Some("_raw_params"),
