@@ -127,6 +127,8 @@ pub struct Settings {
     pub display_skipped_hosts: bool,
     /// Whether ok hosts are shown.
     pub display_ok_hosts: bool,
+    /// Whether what `set_stats` collected is shown at the end.
+    pub show_custom_stats: bool,
     /// Lines around a change in diffs.
     pub diff_context: usize,
     /// The largest text a diff is made of, in bytes; 0 is no limit.
@@ -261,6 +263,7 @@ const ENTRIES: &[(&str, &[Entry])] = &[
         "display_skipped_hosts",
         &[Entry("defaults", "display_skipped_hosts", &["ANSIBLE_DISPLAY_SKIPPED_HOSTS", "DISPLAY_SKIPPED_HOSTS"])],
     ),
+    ("show_custom_stats", &[Entry("defaults", "show_custom_stats", &["ANSIBLE_SHOW_CUSTOM_STATS"])]),
     ("display_ok_hosts", &[Entry("defaults", "display_ok_hosts", &["ANSIBLE_DISPLAY_OK_HOSTS"])]),
     ("diff", &[Entry("diff", "always", &["ANSIBLE_DIFF_ALWAYS"])]),
     ("diff_context", &[Entry("diff", "context", &["ANSIBLE_DIFF_CONTEXT"])]),
@@ -590,6 +593,7 @@ impl Settings {
             ansible_managed: config.get("ansible_managed").unwrap_or_else(|| "Ansible managed".to_owned()),
             no_log: config.bool("no_log").unwrap_or(false),
             display_skipped_hosts: config.bool("display_skipped_hosts").unwrap_or(true),
+            show_custom_stats: config.bool("show_custom_stats").unwrap_or(false),
             display_ok_hosts: config.bool("display_ok_hosts").unwrap_or(true),
             diff_context: config.number("diff_context")?.unwrap_or(3),
             max_diff_size: config.number("max_diff_size")?.unwrap_or(104_448),

@@ -11,6 +11,7 @@ pub mod archive;
 mod args;
 mod become_user;
 pub mod commands;
+pub mod crypto;
 pub mod files;
 pub mod foreign;
 mod host;
@@ -18,14 +19,18 @@ mod module;
 pub mod net;
 pub mod process;
 pub mod registry;
+pub mod repositories;
 mod run;
 mod serve;
 mod spec;
 pub mod system;
+mod terminal;
 pub mod text;
+pub mod version_control;
 
 pub mod facts;
 pub mod kubernetes;
+pub mod languages;
 pub mod ping;
 
 pub use args::Args;

@@ -22,7 +22,11 @@ impl Module for Ping {
 
     fn plan(&self, args: &Args, _host: &Host) -> Result<Plan, Failure> {
         match args.str("data") {
-            Some("crash") => Err(Failure::new("boom")),
+            // As a module of Python that raises an exception.
+            Some("crash") => Err(Failure::new("boom")
+                .with("module_stdout", "")
+                .with("module_stderr", "Exception: boom\n")
+                .with("rc", 1)),
             data => Ok(Plan::unchanged().with("ping", data.unwrap_or("pong"))),
         }
     }

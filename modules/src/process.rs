@@ -108,6 +108,15 @@ impl Command {
         self
     }
 
+    /// With this mask for the permissions of new files, in octal digits.
+    pub fn umask(self, mask: &str) -> Command {
+        // The mask belongs to a whole process, and other modules run in this one: a shell sets it for the program alone.
+        let script = format!("umask {mask} && exec \"$@\"");
+        let words = ["-c".into(), script.into(), "sh".into(), self.program.clone()].into_iter();
+        let arguments = words.chain(self.arguments.iter().cloned()).collect();
+        Command { program: "/bin/sh".into(), arguments, ..self }
+    }
+
     /// Passes the output on while it comes, if the controller wants to see it.
     pub fn live(mut self) -> Command {
         self.live = true;

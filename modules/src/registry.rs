@@ -5,6 +5,7 @@ use crate::Module;
 /// Every built-in module, by topic.
 pub const MODULES: &[&dyn Module] = &[
     // Archives.
+    &crate::archive::pack::Archive,
     &crate::archive::unarchive::Unarchive,
     // Network.
     &crate::net::get_url::GetUrl,
@@ -19,10 +20,15 @@ pub const MODULES: &[&dyn Module] = &[
     // Commands.
     &crate::commands::async_status::AsyncStatus,
     &crate::commands::command::Command,
+    &crate::commands::expect::Expect,
     &crate::commands::script::Script,
     &crate::commands::shell::Shell,
     &crate::ping::Ping,
+    // Keys and certificates.
+    &crate::crypto::openssh_keypair::OpensshKeypair,
+    &crate::crypto::openssl_privatekey::OpensslPrivatekey,
     // Files.
+    &crate::files::acl::Acl,
     &crate::files::assemble::Assemble,
     &crate::files::copy::Copy,
     &crate::files::fetch::Fetch,
@@ -33,6 +39,7 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::files::temporary::TempFile,
     // Facts.
     &crate::facts::getent::Getent,
+    &crate::facts::mount_facts::MountFacts,
     &crate::facts::package_facts::PackageFacts,
     &crate::facts::service_facts::ServiceFacts,
     &crate::facts::setup::Setup,
@@ -41,19 +48,43 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::kubernetes::image::Image,
     &crate::kubernetes::kube::Kube,
     &crate::kubernetes::kubeadm::Kubeadm,
+    // Languages.
+    &crate::languages::pip::Pip,
+    // Repositories of packages.
+    &crate::repositories::apt_key::AptKey,
+    &crate::repositories::apt_repository::AptRepository,
+    &crate::repositories::deb822_repository::Deb822Repository,
+    &crate::repositories::rpm_key::RpmKey,
+    &crate::repositories::yum_repository::YumRepository,
+    // Version control.
+    &crate::version_control::git::Git,
+    &crate::version_control::git_config::GitConfig,
+    &crate::version_control::subversion::Subversion,
     // System.
+    &crate::system::alternatives::Alternatives,
     &crate::system::apt::Apt,
     &crate::system::authorized_key::AuthorizedKey,
+    &crate::system::capabilities::Capabilities,
     &crate::system::cron::Cron,
+    &crate::system::debconf::Debconf,
+    &crate::system::dpkg_selections::DpkgSelections,
     &crate::system::group::Group,
     &crate::system::hostname::Hostname,
+    &crate::system::iptables::Iptables,
+    &crate::system::locale_gen::LocaleGen,
     &crate::system::modprobe::Modprobe,
     &crate::system::mount::Mount,
     &crate::system::package::Package,
+    &crate::system::pam_limits::PamLimits,
+    &crate::system::seboolean::SeBoolean,
+    &crate::system::selinux::Selinux,
     &crate::system::service::Service,
+    &crate::system::sudoers::Sudoers,
     &crate::system::sysctl::Sysctl,
     &crate::system::systemd::Systemd,
+    &crate::system::sysvinit::SysVInit,
     &crate::system::timezone::Timezone,
+    &crate::system::ufw::Ufw,
     &crate::system::user::User,
 ];
 

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::{Args, Check, Failure, Host, Map, Module, Outcome};
+use crate::{Args, Check, Failure, Host, Map, Module, Outcome, Plan};
 
 /// Runs a module: validates the arguments, plans, and carries the plan out unless only a prediction is asked for.
 /// The answer is the result as Ansible shapes it, failed or not.
@@ -28,13 +28,17 @@ fn outcome(module: &dyn Module, arguments: &Value, host: &Host) -> Result<Outcom
         return Ok(outcome);
     }
     let plan = module.plan(&args, host)?;
+    let mut outcome = if host.check() { plan.outcome } else { carry_out(plan, host)? };
+    outcome.warnings.splice(0..0, args.warnings().iter().cloned());
+    Ok(outcome)
+}
+
+/// Does what a plan says.
+pub(crate) fn carry_out(plan: Plan, host: &Host) -> Result<Outcome, Failure> {
     let mut outcome = plan.outcome;
-    if let Some(apply) = plan.apply
-        && !host.check()
-    {
+    if let Some(apply) = plan.apply {
         apply(host, &mut outcome)?;
     }
-    outcome.warnings.splice(0..0, args.warnings().iter().cloned());
     Ok(outcome)
 }
 

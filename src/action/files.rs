@@ -14,6 +14,13 @@ pub(super) type Args = IndexMap<Arc<str>, Value>;
 /// `copy`: a file, a tree, or a text.
 pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
+    let given = |name: &str| context.text(name).is_some_and(|text| !text.is_empty());
+    if !given("src") && !args.contains_key("content") {
+        return Err("src (or content) is required".into());
+    }
+    if !given("dest") {
+        return Err("dest is required".into());
+    }
     if context.flag("remote_src").unwrap_or(false) {
         return context.module("ansible.builtin.copy", value_of(args), Vec::new()).await;
     }
@@ -36,11 +43,10 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
             _ => windlass_template::text(&content),
         };
         let dest = context.text("dest").unwrap_or_default();
+        args.insert("_original_basename".into(), Value::from(""));
         return copy_content(context, args, Content::of_bytes(&dest, text.into_bytes())).await;
     }
-    let Some(src) = context.text("src").filter(|src| !src.is_empty()) else {
-        return Err("src (or content) is required".into());
-    };
+    let src = context.text("src").unwrap_or_default();
     let decrypt = context.flag("decrypt").unwrap_or(true);
     let path = context.find("files", src.trim_end_matches('/'))?;
     if path.is_dir() {
@@ -59,7 +65,12 @@ pub(super) async fn copy_content(
 ) -> Result<TaskResult, Failure> {
     args.shift_remove("decrypt");
     args.insert("_content".into(), Value::from(0));
-    context.module("ansible.builtin.copy", value_of(args), vec![content]).await
+    let mut result = context.module("ansible.builtin.copy", value_of(args), vec![content]).await?;
+    // The difference of a file of the project is a list, of one.
+    if let Some(diff) = result.get("diff").filter(|diff| diff.kind() == minijinja::value::ValueKind::Map).cloned() {
+        result.set("diff", vec![diff]);
+    }
+    Ok(result)
 }
 
 /// A whole tree in one request. Without a slash at its end the folder itself is part of it.
@@ -73,7 +84,7 @@ async fn tree(
     let mut entries = Vec::new();
     let mut contents = Vec::new();
     let prefix = if inside { PathBuf::new() } else { PathBuf::from(file_name(folder)) };
-    walk(context, folder, &prefix, decrypt, &mut entries, &mut contents)?;
+    walk(context, folder, &prefix, decrypt, &mut Vec::new(), &mut entries, &mut contents)?;
     args.shift_remove("decrypt");
     args.insert("_entries".into(), entries.into_iter().collect());
     context.module("ansible.builtin.copy", value_of(args), contents).await
@@ -84,6 +95,7 @@ fn walk(
     folder: &Path,
     prefix: &Path,
     decrypt: bool,
+    above: &mut Vec<PathBuf>,
     entries: &mut Vec<Value>,
     contents: &mut Vec<Content>,
 ) -> Result<(), Failure> {
@@ -107,14 +119,17 @@ fn walk(
         std::fs::read_dir(folder).map_err(|error| fail(folder, error))?.flatten().map(|entry| entry.path()).collect();
     children.sort();
     let follow = context.flag("local_follow").unwrap_or(true);
+    above.push(folder.canonicalize().map_err(|error| fail(folder, error))?);
     for child in children {
         let relative = prefix.join(file_name(&child));
-        let is_link = child.is_symlink() && !follow;
+        // A link to a folder that it is in itself would lead round for ever: it stays a link.
+        let leads_back = |real: PathBuf| above.iter().any(|folder| folder.starts_with(&real));
+        let is_link = child.is_symlink() && (!follow || child.canonicalize().is_ok_and(leads_back));
         if is_link {
             let target = std::fs::read_link(&child).map_err(|error| fail(&child, error))?;
             entries.push(entry(&relative, "link", vec![("target", Value::from(target.display().to_string()))]));
         } else if child.is_dir() {
-            walk(context, &child, &relative, decrypt, entries, contents)?;
+            walk(context, &child, &relative, decrypt, above, entries, contents)?;
         } else {
             let content = Content::of_file(&child, &context.files, decrypt)?;
             let details = vec![
@@ -125,6 +140,7 @@ fn walk(
             contents.push(content);
         }
     }
+    above.pop();
     Ok(())
 }
 
@@ -132,11 +148,10 @@ fn walk(
 pub(super) async fn script(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
     let Some(command) = context.text("cmd").or_else(|| context.text("_raw_params")) else {
-        return Err("script needs the script to run".into());
+        return Err("one of the following is required: _raw_params, cmd".into());
     };
-    let command = command.trim();
-    let (name, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
-    let path = context.find("files", name)?;
+    let (name, rest) = first_word(command.trim())?;
+    let path = context.find("files", &name)?;
     let content = Content::of_file(&path, &context.files, context.flag("decrypt").unwrap_or(true))?;
     args.shift_remove("decrypt");
     args.shift_remove("cmd");
@@ -144,6 +159,28 @@ pub(super) async fn script(context: &ActionContext) -> Result<TaskResult, Failur
     args.insert("_content".into(), Value::from(0));
     args.insert("_original_basename".into(), Value::from(file_name(&path)));
     context.module("ansible.builtin.script", value_of(args), vec![content]).await
+}
+
+/// The first word of a command, without its quotes, and what follows as it is.
+fn first_word(command: &str) -> Result<(String, &str), Failure> {
+    let mut quote = None;
+    let mut escaped = false;
+    let end = command.char_indices().find(|(_, character)| {
+        match (quote, character) {
+            _ if std::mem::take(&mut escaped) => {}
+            (Some(open), character) if open == *character => quote = None,
+            (Some('\''), _) => {}
+            (_, '\\') => escaped = true,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(*character),
+            (None, character) => return character.is_whitespace(),
+        }
+        false
+    });
+    let (word, rest) = command.split_at(end.map_or(command.len(), |(at, _)| at));
+    let words =
+        shell_words::split(word).map_err(|error| format!("the script's path {word} cannot be read: {error}"))?;
+    Ok((words.concat(), rest.trim_start()))
 }
 
 /// `unarchive`: an archive of the project, unless it is on the host already.

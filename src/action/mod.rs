@@ -17,13 +17,14 @@ mod pause;
 mod raw;
 mod reboot;
 mod set_fact;
+mod set_stats;
 mod template;
 mod uri;
 mod validate;
 
 use std::pin::Pin;
 
-use windlass_modules::{Spec, archive, commands, files as file_modules, net, registry};
+use windlass_modules::{Spec, archive, commands, files as file_modules, net, registry, system};
 
 use crate::foreign::{Origin, Resolution};
 use crate::strategy::TaskResult;
@@ -53,11 +54,13 @@ const ACTIONS: &[Action] = &[
     Action { spec: &module::GATHER_FACTS, run: |context| Box::pin(module::gather_facts(context)) },
     Action { spec: &inventory::GROUP_BY, run: |context| Box::pin(inventory::group_by(context)) },
     Action { spec: &include_vars::SPEC, run: |context| Box::pin(include_vars::run(context)) },
+    Action { spec: &system::package::SPEC, run: |context| Box::pin(module::package(context)) },
     Action { spec: &pause::SPEC, run: |context| Box::pin(pause::run(context)) },
     Action { spec: &raw::SPEC, run: |context| Box::pin(raw::run(context)) },
     Action { spec: &reboot::REBOOT, run: |context| Box::pin(reboot::run(context)) },
     Action { spec: &commands::script::SPEC, run: |context| Box::pin(files::script(context)) },
     Action { spec: &set_fact::SPEC, run: |context| Box::pin(set_fact::run(context)) },
+    Action { spec: &set_stats::SPEC, run: |context| Box::pin(set_stats::run(context)) },
     Action { spec: &template::SPEC, run: |context| Box::pin(template::run(context)) },
     Action { spec: &archive::unarchive::SPEC, run: |context| Box::pin(files::unarchive(context)) },
     Action { spec: &net::uri::SPEC, run: |context| Box::pin(uri::run(context)) },
@@ -76,8 +79,17 @@ pub fn runs_once(action: &str) -> bool {
 
 /// Actions that wait for nothing.
 pub fn is_immediate(action: &str) -> bool {
-    let here =
-        ["add_host", "assert", "debug", "fail", "group_by", "include_vars", "set_fact", "validate_argument_spec"];
+    let here = [
+        "add_host",
+        "assert",
+        "debug",
+        "fail",
+        "group_by",
+        "include_vars",
+        "set_fact",
+        "set_stats",
+        "validate_argument_spec",
+    ];
     here.contains(&action)
 }
 

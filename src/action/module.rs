@@ -32,6 +32,17 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     context.module(&context.task_module(), args, Vec::new()).await
 }
 
+/// `package`: the manager may be told by a variable of the host.
+pub(super) async fn package(context: &ActionContext) -> Result<TaskResult, Failure> {
+    let mut args = context.args.clone();
+    let told = context.context.variable("ansible_package_use")?;
+    if let Some(manager) = told.filter(|_| context.text("use").is_none_or(|given| given == "auto")) {
+        args.insert("use".into(), manager);
+    }
+    let args = Value::from_pairs(args.iter().map(|(key, value)| (Value::from(&**key), value.clone())));
+    context.module(&context.task_module(), args, Vec::new()).await
+}
+
 /// `gather_facts`: the `setup` module.
 pub(super) async fn gather_facts(context: &ActionContext) -> Result<TaskResult, Failure> {
     let args = context.args.iter().filter(|(key, _)| &***key != "parallel");

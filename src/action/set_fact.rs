@@ -32,15 +32,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         if &**name == "cacheable" {
             continue;
         }
-        let mut characters = name.chars();
-        let valid = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-            && characters.all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if !valid {
-            return Err(format!(
-                "The variable name '{name}' is not valid. Variables must start with a letter or underscore character, and contain only letters, numbers and underscores."
-            )
-            .into());
-        }
+        check_name(name)?;
         facts.push((Arc::clone(name), classic(context, value)));
     }
     if facts.is_empty() {
@@ -48,6 +40,20 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     }
     let facts = Value::from_pairs(facts.iter().map(|(name, value)| (Value::from(&**name), value.clone())));
     Ok(TaskResult::ok(false).with("ansible_facts", facts).with("_ansible_facts_cacheable", cacheable))
+}
+
+/// Fails if a name is none for a variable.
+pub(super) fn check_name(name: &str) -> Result<(), Failure> {
+    let mut characters = name.chars();
+    let valid = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if valid {
+        return Ok(());
+    }
+    Err(format!(
+        "The variable name '{name}' is not valid. Variables must start with a letter or underscore character, and contain only letters, numbers and underscores."
+    )
+    .into())
 }
 
 /// Before 2.19 texts such as `yes` became booleans.

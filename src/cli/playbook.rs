@@ -154,6 +154,9 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &Printer) -> R
         run.run(plays).await?;
         let summary = run.summary();
         let _ = shared.events.send(Event::Recap(summary.stats));
+        if session.world.run.settings.show_custom_stats && !run.custom_stats().is_empty() {
+            let _ = shared.events.send(Event::CustomStats(Arc::clone(run.custom_stats())));
+        }
         if summary.exit_code != 0 {
             return Ok(summary.exit_code);
         }

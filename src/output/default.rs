@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::diff::unified;
-use super::json::{nice_json, python_json};
+use super::json::{nice_json, python_json, spaced_json};
 use super::printer::{Color, Printer};
 use super::{Event, JobState, Output, ResultEvent, Stats, Status};
+use crate::strategy::CustomStats;
 
 /// What is shown.
 #[derive(Debug, Clone)]
@@ -302,11 +303,25 @@ impl Output for DefaultOutput {
                 }
                 self.printer.line("", Color::Plain);
             }
+            Event::CustomStats(stats) => self.custom_stats(stats),
         }
     }
 }
 
 impl DefaultOutput {
+    fn custom_stats(&self, stats: &CustomStats) {
+        self.printer.line(&banner("CUSTOM STATS:"), Color::Plain);
+        let shown = |values: &serde_json::Map<String, Value>| spaced_json(&Value::from(values.clone()));
+        for (host, values) in &stats.hosts {
+            self.printer.line(&format!("\t{host}: {}", shown(values)), Color::Plain);
+        }
+        if !stats.run.is_empty() {
+            self.printer.line("", Color::Plain);
+            self.printer.line(&format!("\tRUN: {}", shown(&stats.run)), Color::Plain);
+        }
+        self.printer.line("", Color::Plain);
+    }
+
     fn recap(&self, name: &str, stats: &Stats) {
         let color = match stats {
             Stats { failed: 1.., .. } | Stats { unreachable: 1.., .. } => Color::Red,

@@ -23,6 +23,13 @@ pub fn nice_json(value: &Value) -> String {
     text
 }
 
+/// `json.dumps(value, indent=1, sort_keys=True)` without its line ends, as statistics are shown.
+pub(super) fn spaced_json(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, Some(1), 0, true, &mut text);
+    text.replace('\n', "")
+}
+
 fn write(value: &Value, indent: Option<usize>, depth: usize, sorted: bool, text: &mut String) {
     match value {
         Value::Array(items) if items.is_empty() => text.push_str("[]"),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tokio::sync::mpsc;
 
-use crate::strategy::TaskResult;
+use crate::strategy::{CustomStats, TaskResult};
 
 pub use default::DefaultOutput;
 pub use diff::unified;
@@ -157,6 +157,8 @@ pub enum Event {
     },
     /// The end: what came of every host.
     Recap(IndexMap<Arc<str>, Stats>),
+    /// What `set_stats` collected, if it is to be shown.
+    CustomStats(Arc<CustomStats>),
     /// Nothing follows.
     End,
 }

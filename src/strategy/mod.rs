@@ -3,6 +3,7 @@
 mod ahead;
 mod ask;
 mod batch;
+mod custom_stats;
 mod debugger;
 mod execute;
 mod failure;
@@ -26,6 +27,7 @@ mod task;
 mod unknown;
 
 pub use ahead::Ahead;
+pub use custom_stats::CustomStats;
 pub use execute::{HostOutcome, Reload, Shared};
 pub use item::CONDITION_FALSE;
 pub(crate) use meta::ACTIONS as META_ACTIONS;

@@ -8,6 +8,7 @@ use windlass_template::Context;
 use windlass_yaml::{Mapping, Node};
 
 use super::batch::batches;
+use super::custom_stats::CustomStats;
 use super::execute::Shared;
 use super::handlers::Handlers;
 use super::play::{Batch, Gone, HostRun, Strategy};
@@ -87,6 +88,11 @@ impl PlaybookRun {
             ));
         }
         Ok(())
+    }
+
+    /// What `set_stats` has collected so far.
+    pub fn custom_stats(&self) -> &Arc<CustomStats> {
+        &self.world.custom_stats
     }
 
     /// What the run came to so far. Hosts whose errors were forgiven do not count.

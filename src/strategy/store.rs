@@ -90,6 +90,9 @@ impl Batch {
             if let Some(files) = result.get("ansible_included_var_files") {
                 self.include_vars(result, files, world.host_mut(&to))?;
             }
+            if let Some(stats) = result.get("ansible_stats") {
+                Arc::make_mut(&mut world.custom_stats).add(host, &windlass_template::to_json(stats));
+            }
             if result.get("add_host").is_some() || result.get("add_group").is_some() {
                 let added = result.only(&["add_host", "add_group", "parent_groups"]).to_value();
                 extend_inventory(host, &added, world)?;

@@ -13,6 +13,7 @@ use super::facts::Facts;
 use super::scope::TaskScope;
 use crate::playbook::{Play, Role};
 use crate::settings::Settings;
+use crate::strategy::CustomStats;
 
 /// Variables that may be text or data.
 pub type VarMap = IndexMap<Arc<str>, Variable>;
@@ -75,13 +76,23 @@ pub struct World {
     pub hosts: HashMap<Arc<str>, Arc<HostState>>,
     /// The running play.
     pub play: Option<Arc<PlayState>>,
+    /// What `set_stats` has collected.
+    pub custom_stats: Arc<CustomStats>,
     contexts: Mutex<HashMap<Arc<str>, Context>>,
 }
 
 impl World {
     /// The world before anything has run.
     pub fn new(run: Arc<Run>, inventory: Arc<Inventory>) -> World {
-        World { run, inventory, dynamic: Vec::new(), hosts: HashMap::new(), play: None, contexts: Mutex::default() }
+        World {
+            run,
+            inventory,
+            dynamic: Vec::new(),
+            hosts: HashMap::new(),
+            play: None,
+            custom_stats: Arc::default(),
+            contexts: Mutex::default(),
+        }
     }
 
     /// The same world, to be changed before it is shared.
@@ -92,6 +103,7 @@ impl World {
             dynamic: self.dynamic.clone(),
             hosts: self.hosts.clone(),
             play: self.play.clone(),
+            custom_stats: Arc::clone(&self.custom_stats),
             contexts: Mutex::default(),
         }
     }

@@ -5,6 +5,7 @@ mod extract;
 mod format;
 mod member;
 mod options;
+pub mod pack;
 mod select;
 mod tarball;
 pub mod unarchive;

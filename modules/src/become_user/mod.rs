@@ -5,7 +5,6 @@ mod command;
 mod copy;
 mod elevated;
 mod start;
-mod terminal;
 
 use std::{
     collections::HashMap,

@@ -20,8 +20,8 @@ use super::{
     Refusal,
     command::{Invocation, invocation},
     copy::Reachable,
-    terminal,
 };
+use crate::terminal;
 
 /// How long the start may take if the request does not say.
 const USUAL_TIMEOUT: u64 = 60;
@@ -106,8 +106,7 @@ struct Dialogue<'a> {
 impl<'a> Dialogue<'a> {
     fn open(invocation: &'a Invocation, who: &'a Become, word: &str, terminal: bool) -> Result<Dialogue<'a>, Stop> {
         let started = if terminal {
-            terminal::spawn(&invocation.words)
-                .and_then(|(child, control)| Ok((child, control.try_clone()?, control, None)))
+            on_terminal(&invocation.words).and_then(|(child, control)| Ok((child, control.try_clone()?, control, None)))
         } else {
             piped(&invocation.words)
         };
@@ -338,6 +337,14 @@ fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 type Started = (Child, File, File, Option<File>);
+
+/// On a terminal that passes every byte through unchanged.
+fn on_terminal(words: &[String]) -> std::io::Result<(Child, File)> {
+    let [program, arguments @ ..] = words else { return Err(std::io::ErrorKind::InvalidInput.into()) };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    terminal::spawn(command, |settings| settings.make_raw())
+}
 
 fn piped(words: &[String]) -> std::io::Result<Started> {
     let [program, arguments @ ..] = words else { return Err(std::io::ErrorKind::InvalidInput.into()) };

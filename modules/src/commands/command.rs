@@ -31,8 +31,6 @@ static SPEC: Spec = Spec {
         STRIP_EMPTY_ENDS,
         Opt::new("_uses_shell", Kind::Bool, "Run by `/bin/sh` as the shell module does.").default("false"),
     ],
-    required_one_of: &[&["_raw_params", "cmd", "argv"]],
-    mutually_exclusive: &[&["_raw_params", "cmd", "argv"]],
     free_form: Some("_raw_params"),
     check: Check::Partial,
     examples: "- name: See how long the host has been up\n  ansible.builtin.command: uptime\n\n\
@@ -51,7 +49,11 @@ impl Module for Command {
         if args.bool("_uses_shell") {
             return super::shell::plan_shell(args, host);
         }
-        let words = match args.str("_raw_params").or_else(|| args.str("cmd")) {
+        let text = args.str("_raw_params").or_else(|| args.str("cmd")).filter(|text| !text.is_empty());
+        if text.is_some() && args.value("argv").is_some() {
+            return Err(Failure::new("only command or argv can be given, not both").with("rc", 256));
+        }
+        let words = match text {
             Some(text) => super::split(text)?,
             None => args.list("argv").into_iter().map(str::to_owned).collect(),
         };
@@ -62,7 +64,7 @@ impl Module for Command {
         check_directory(args, &shown)?;
         let warn = |plan: Plan| match args.str("executable") {
             Some(executable) => plan.with_warning(format!(
-                "The option 'executable' has no meaning for the command module; '{executable}' is not used."
+                "The parameter 'executable' is no longer supported with the 'command' module. Not using '{executable}'."
             )),
             None => plan,
         };

@@ -52,7 +52,7 @@ pub(super) struct Execution {
 }
 
 /// The directory relative paths start from.
-fn base(args: &Args) -> PathBuf {
+pub(super) fn base(args: &Args) -> PathBuf {
     let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     args.str("chdir").map(|directory| current.join(directory)).unwrap_or(current)
 }
@@ -109,7 +109,7 @@ pub(super) fn plan(args: &Args, execution: Execution, host: &Host) -> Plan {
 
 /// Runs it and puts its output into the result.
 pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
-    let started = (Zoned::now(), Instant::now());
+    let started = Started::now();
     let output = execution.command.live().run(host).map_err(|mut failure| {
         // What could not be started is shown as one text, without output.
         let words = execution.shown.as_array().map(|words| words.iter().filter_map(Value::as_str));
@@ -119,15 +119,10 @@ pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> R
         failure.data.insert("stderr_lines".into(), Vec::<String>::new().into());
         failure
     })?;
-    let (took, ended) = (started.1.elapsed(), Zoned::now());
     let mut data = skeleton(&execution.shown);
     data.insert("rc".into(), output.rc.into());
     insert_output(&mut data, &output, execution.strip);
-    data.insert("start".into(), moment(&started.0).into());
-    data.insert("end".into(), moment(&ended).into());
-    let (seconds, micros) = (took.as_secs(), took.subsec_micros());
-    let delta = format!("{}:{:02}:{:02}.{micros:06}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    data.insert("delta".into(), delta.into());
+    data.extend(started.ended());
     if !output.success() {
         data.insert("changed".into(), true.into());
         data.insert("msg".into(), "non-zero return code".into());
@@ -135,6 +130,24 @@ pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> R
     }
     outcome.data.extend(data);
     Ok(())
+}
+
+/// When a command was started.
+pub(super) struct Started(Zoned, Instant);
+
+impl Started {
+    pub(super) fn now() -> Started {
+        Started(Zoned::now(), Instant::now())
+    }
+
+    /// The keys that tell when it ran and for how long.
+    pub(super) fn ended(&self) -> Map {
+        let (took, ended) = (self.1.elapsed(), Zoned::now());
+        let (seconds, micros) = (took.as_secs(), took.subsec_micros());
+        let delta = format!("{}:{:02}:{:02}.{micros:06}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let keys = [("start", moment(&self.0)), ("end", moment(&ended)), ("delta", delta)];
+        keys.into_iter().map(|(key, text)| (key.to_owned(), text.into())).collect()
+    }
 }
 
 fn insert_output(data: &mut Map, output: &Output, strip: bool) {

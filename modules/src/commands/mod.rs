@@ -3,6 +3,7 @@
 pub mod async_status;
 pub mod command;
 mod execution;
+pub mod expect;
 pub mod script;
 pub mod shell;
 mod words;

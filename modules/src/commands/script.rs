@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::execution::{CHDIR, CREATES, Execution, REMOVES, RETURNS, check_directory, not_needed, plan};
+use super::execution::{CHDIR, CREATES, Execution, REMOVES, RETURNS, base, check_directory, not_needed, plan};
 use crate::{
     Args, Check, Failure, Host, Kind, Module, Opt, Plan, Spec,
     files::scratch::Scratch,
@@ -59,8 +59,14 @@ impl Module for Script {
         let name = Path::new(name).file_name().map_or_else(|| PathBuf::from("script"), PathBuf::from);
         let shown = format!("{} {arguments}", name.display()).trim_end().to_owned().into();
         check_directory(args, &shown)?;
-        if let Some(answer) = not_needed(args, host, &shown)? {
-            return Ok(answer);
+        if not_needed(args, host, &shown)?.is_some() {
+            let (path, reason) = match args.str("creates") {
+                Some(creates) if crate::files::glob::any(&base(args).join(creates)) => {
+                    (creates, "exists, matching creates option")
+                }
+                _ => (args.str("removes").unwrap_or_default(), "does not exist, matching removes option"),
+            };
+            return Ok(Plan::skipped(format!("{path} {reason}")));
         }
         let executable = args.str("executable").map(str::to_owned);
         let directory = args.str("chdir").map(PathBuf::from);

@@ -25,7 +25,6 @@ static SPEC: Spec = Spec {
         CREATES,
         REMOVES,
         Opt::new("executable", Kind::Path, "Another shell than `/bin/sh`, with its full path."),
-        Opt::new("expand_argument_vars", Kind::Bool, "Accepted; a shell expands variables itself.").default("true"),
         STDIN,
         STDIN_ADD_NEWLINE,
         STRIP_EMPTY_ENDS,

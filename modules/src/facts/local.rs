@@ -3,7 +3,7 @@ use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
 use serde_json::Value;
 
 use super::{Facts, probe};
-use crate::{Host, Map};
+use crate::{Host, Map, process::reason};
 
 /// `local`: what the files `*.fact` of a folder say, or, of those that are executable, print.
 pub(crate) fn collect(folder: &str, limit: Duration, host: &Host, facts: &mut Facts) {
@@ -29,10 +29,10 @@ pub(crate) fn collect(folder: &str, limit: Duration, host: &Host, facts: &mut Fa
 fn text_of(path: &Path, limit: Duration) -> Result<String, String> {
     let shown = path.display();
     let metadata =
-        std::fs::metadata(path).map_err(|error| format!("error loading fact - could not read {shown}: {error}"))?;
+        std::fs::metadata(path).map_err(|error| format!("Could not stat fact ({shown}): {}", reason(&error)))?;
     if metadata.permissions().mode() & 0o111 == 0 {
         let bytes =
-            std::fs::read(path).map_err(|error| format!("error loading fact - could not read {shown}: {error}"))?;
+            std::fs::read(path).map_err(|error| format!("error loading facts from {shown}: {}", reason(&error)))?;
         return Ok(String::from_utf8_lossy(&bytes).into_owned());
     }
     match probe::ask(&path.to_string_lossy(), &[], limit) {
@@ -51,9 +51,46 @@ fn parse(text: &str, path: &Path) -> Result<Value, String> {
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
     }
-    ini(text)
-        .map(Value::from)
-        .ok_or_else(|| format!("error loading facts as JSON or ini - please check content: {}", path.display()))
+    let mut sections = ini(text)
+        .ok_or_else(|| format!("error loading facts as JSON or ini - please check content: {}", path.display()))?;
+    for (section, options) in &mut sections {
+        let Some(options) = options.as_object_mut() else { continue };
+        let raw = options.clone();
+        for (name, value) in options {
+            let text = value.as_str().unwrap_or_default();
+            let interpolated = interpolate(text, &raw, 0).map_err(|why| {
+                let path = path.display();
+                format!("error loading facts as ini - please check content: {path} ({why} in {name} of [{section}])")
+            })?;
+            *value = interpolated.into();
+        }
+    }
+    Ok(sections.into())
+}
+
+/// Python's INI files may name other options of the section: `%(name)s`; `%%` is a percent sign.
+fn interpolate(text: &str, options: &Map, depth: u8) -> Result<String, String> {
+    if depth > 10 {
+        return Err("options name each other without an end".to_owned());
+    }
+    let mut done = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('%') {
+        done.push_str(before);
+        if let Some(tail) = after.strip_prefix('%') {
+            done.push('%');
+            rest = tail;
+            continue;
+        }
+        let named = after.strip_prefix('(').and_then(|inner| inner.split_once(")s"));
+        let (name, tail) = named.ok_or_else(|| format!("'%' must be followed by '%' or '(', found: '%{after}'"))?;
+        let value = options.get(&name.to_lowercase()).and_then(Value::as_str);
+        let value = value.ok_or_else(|| format!("there is no option {name}"))?;
+        done.push_str(&interpolate(value, options, depth + 1)?);
+        rest = tail;
+    }
+    done.push_str(rest);
+    Ok(done)
 }
 
 /// Sections of an INI file; names of options are lower case.
@@ -102,7 +139,9 @@ mod tests {
     fn facts_come_from_json_ini_and_programs() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("site.fact"), r#"{"rack": 7}"#).unwrap();
-        std::fs::write(folder.path().join("old.fact"), "[general]\nColor = blue\nsize: 3\n").unwrap();
+        std::fs::write(folder.path().join("old.fact"), "[general]\nColor = blue\nsize: 3\nboth = %(color)s 5%%\n")
+            .unwrap();
+        std::fs::write(folder.path().join("percent.fact"), "[a]\nb = 5 % c\n").unwrap();
         std::fs::write(folder.path().join("bad.fact"), "no section\n").unwrap();
         let program = folder.path().join("run.fact");
         std::fs::write(&program, "#!/bin/sh\necho '[1, 2]'\n").unwrap();
@@ -113,6 +152,8 @@ mod tests {
         let local = facts.value("local").unwrap();
         assert_eq!(local["site"]["rack"], 7);
         assert_eq!(local["old"]["general"]["color"], "blue");
+        assert_eq!(local["old"]["general"]["both"], "blue 5%");
+        assert!(local["percent"].as_str().unwrap().starts_with("error loading facts as ini"), "{local}");
         assert_eq!(local["run"], serde_json::json!([1, 2]));
         assert!(local["bad"].as_str().unwrap().contains("please check content"));
     }

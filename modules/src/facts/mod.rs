@@ -25,6 +25,7 @@ mod subset;
 mod virtualization;
 
 pub mod getent;
+pub mod mount_facts;
 pub mod package_facts;
 pub mod service_facts;
 pub mod setup;

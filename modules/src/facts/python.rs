@@ -1,49 +1,41 @@
-use std::time::Duration;
+use std::{thread::JoinHandle, time::Duration};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Facts, Root, probe};
+use super::{Facts, probe};
+use crate::{Host, process};
 
-/// What the interpreter says of itself, as one line of JSON; without the site's packages it answers in a hundredth of a second.
-const QUESTION: &str =
-    "import json,sys;print(json.dumps([sys.executable,list(sys.version_info),sys.implementation.name]))";
+/// The question. Without site packages Python answers in a few milliseconds.
+const QUESTION: &str = "import sys,json,importlib.util as u\nprint(json.dumps([sys.executable,list(sys.version_info),sys.implementation.name,u.find_spec('_ssl') is not None]))";
 
-/// `python` and `python_version`: the host's Python, if it has one. Nothing here is run by it, but playbooks choose packages by its version.
-pub(crate) fn collect(root: &Root, limit: Duration, facts: &mut Facts) {
-    let Some(program) = root.program("python3") else { return };
-    let Some(answer) = probe::ask(&program, &["-I", "-S", "-c", QUESTION], limit) else { return };
-    let said: serde_json::Value = serde_json::from_str(answer.stdout.trim()).unwrap_or_default();
-    let [executable, version, implementation] =
-        ["/0", "/1", "/2"].map(|at| said.pointer(at).cloned().unwrap_or_default());
-    let part = |at: usize| version.get(at).cloned().unwrap_or_default();
-    if !version.is_array() {
+/// What Python answers while other facts are gathered.
+pub(super) struct Asked(JoinHandle<Option<Value>>);
+
+/// Asks the host's Python, if it has one.
+pub(super) fn ask(limit: Duration, host: &Host) -> Option<Asked> {
+    let program = process::find(host, "python3")?.display().to_string();
+    Some(Asked(std::thread::spawn(move || {
+        let answer = probe::ask(&program, &["-I", "-S", "-c", QUESTION], limit).filter(|answer| answer.rc == 0)?;
+        serde_json::from_str(&answer.stdout).ok()
+    })))
+}
+
+/// `python` and `python_version`.
+pub(super) fn collect(asked: Option<Asked>, facts: &mut Facts) {
+    let answer = asked.and_then(|asked| asked.0.join().ok().flatten());
+    let Some([executable, version, kind, ssl]) = answer.as_ref().and_then(Value::as_array).map(Vec::as_slice) else {
         return;
-    }
-    facts.set("python_version", format!("{}.{}.{}", part(0), part(1), part(2)));
+    };
+    let Some([major, minor, micro, level, serial]) = version.as_array().map(Vec::as_slice) else { return };
     facts.set(
         "python",
         json!({
-            "version": {"major": part(0), "minor": part(1), "micro": part(2), "releaselevel": part(3), "serial": part(4)},
-            "version_info": version,
             "executable": executable,
-            "has_sslcontext": true,
-            "type": implementation,
+            "has_sslcontext": ssl,
+            "type": kind,
+            "version": { "major": major, "minor": minor, "micro": micro, "releaselevel": level, "serial": serial },
+            "version_info": version,
         }),
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_hosts_python_is_asked_for_its_version() {
-        let root = Root::host();
-        let mut facts = Facts::default();
-        collect(&root, Duration::from_secs(20), &mut facts);
-        if root.program("python3").is_some() {
-            assert!(facts.text("python_version").is_some_and(|version| version.starts_with("3.")));
-            assert_eq!(facts.value("python").and_then(|python| python.pointer("/version/major")), Some(&json!(3)));
-        }
-    }
+    facts.set("python_version", format!("{major}.{minor}.{micro}"));
 }

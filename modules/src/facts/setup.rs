@@ -77,7 +77,9 @@ impl Module for Setup {
 fn gather(wanted: &[&str], fact_path: &str, limit: Duration, host: &Host) -> Result<Facts, Failure> {
     let root = Root::host();
     let mut facts = Facts::default();
-    for subset in subset::select(wanted)? {
+    let subsets = subset::select(wanted)?;
+    let python = subsets.iter().any(|subset| subset.name == "python").then(|| python::ask(limit, host)).flatten();
+    for subset in subsets {
         if host.cancelled() {
             return Err(Failure::new("Gathering facts was cancelled."));
         }
@@ -99,7 +101,8 @@ fn gather(wanted: &[&str], fact_path: &str, limit: Duration, host: &Host) -> Res
             "local" => local::collect(fact_path, limit, host, &mut facts),
             "lsb" => distribution::lsb(&root, &mut facts),
             "pkg_mgr" => manager::package_manager(&root, &mut facts),
-            "python" => python::collect(&root, limit, &mut facts),
+            // Python is asked beside all this.
+            "python" => {}
             "selinux" => security::selinux(&root, &mut facts),
             "service_mgr" => manager::service_manager(&root, &mut facts),
             "ssh_pub_keys" => platform::ssh_host_keys(&root, &mut facts),
@@ -115,6 +118,7 @@ fn gather(wanted: &[&str], fact_path: &str, limit: Duration, host: &Host) -> Res
             _ => {}
         }
     }
+    python::collect(python, &mut facts);
     Ok(facts)
 }
 
@@ -174,7 +178,10 @@ mod tests {
         assert!(!facts["ansible_distribution"].as_str().unwrap().is_empty());
         assert!(!facts["ansible_mounts"].as_array().unwrap().is_empty());
         assert_eq!(facts["module_setup"], true);
-        assert_eq!(facts.get("ansible_python"), None);
+        if let Some(python) = facts.get("ansible_python") {
+            assert_eq!(python["version"]["major"], 3, "{python}");
+            assert!(facts["ansible_python_version"].as_str().unwrap().starts_with("3."));
+        }
     }
 
     #[test]

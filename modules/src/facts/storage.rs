@@ -105,7 +105,7 @@ fn mounts(table: &str, binds: &[String], uuids: &BTreeMap<String, Vec<String>>, 
 }
 
 /// The sizes of a file system. A dead network file system would hold the question for ever, so it is asked on the side.
-fn size_of(mount: &str, timeout: Duration) -> Option<Map> {
+pub(super) fn size_of(mount: &str, timeout: Duration) -> Option<Map> {
     let (sender, receiver) = mpsc::channel();
     let path = mount.to_owned();
     std::thread::spawn(move || sender.send(rustix::fs::statvfs(path.as_str())));

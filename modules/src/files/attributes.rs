@@ -235,7 +235,7 @@ impl Attributes {
             .into_iter()
             .filter_map(|(what, id)| match id {
                 Some(Id::Missing(name)) => Some(format!(
-                    "The {what} {name} does not exist. An earlier task may be about to make it, so check mode goes on."
+                    "failed to look up {what} {name}. An earlier task may be about to make it, so check mode goes on."
                 )),
                 _ => None,
             })

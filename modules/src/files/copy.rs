@@ -113,7 +113,8 @@ impl Task {
             (Some(entries), ..) => Origin::Tree(tree::parse(entries)?),
             (None, Some(index), ..) => {
                 let name = name.or_else(|| file_name(&host.content(index).ok()?.name));
-                Origin::File { source: Source::Controller(index), name }
+                // An empty name is that of a text without a file.
+                Origin::File { source: Source::Controller(index), name: name.filter(|name| !name.is_empty()) }
             }
             (None, None, Some(content), _) => {
                 let text = match content {
@@ -128,6 +129,7 @@ impl Task {
                     Ok(found) if found.is_dir() => {
                         Origin::Tree(tree::read(path, src.ends_with('/'), args.bool("local_follow"), host)?)
                     }
+                    Ok(found) if !found.is_file() => return Err(Failure::new(format!("Source {src} is not a file"))),
                     Ok(_) => {
                         Origin::File { source: Source::File(path.to_owned()), name: name.or_else(|| file_name(src)) }
                     }

@@ -19,7 +19,11 @@ use super::{
     mode::Mode,
     stat::basics,
 };
-use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, accounts, process::reason, text::Text};
+use crate::{
+    Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, accounts,
+    process::{Command, reason},
+    text::Text,
+};
 
 /// The `find` module.
 pub struct Find;
@@ -74,7 +78,11 @@ static SPEC: Spec = Spec {
         Opt::new("mode", Kind::Raw, "Permission bits, as a text, octal or symbolic."),
         Opt::new("exact_mode", Kind::Bool, "All bits must be those of `mode`; otherwise one of them is enough.")
             .default("true"),
-        Opt::new("encoding", Kind::Str, "Accepted; texts are read as they are."),
+        Opt::new(
+            "encoding",
+            Kind::Str,
+            "The encoding of files that `contains` looks into. A file that is not so ends the search of its folder, with a warning.",
+        ),
         Opt::new("limit", Kind::Int, "Stop after so many."),
     ],
     examples: "- name: Old logs\n  ansible.builtin.find:\n    paths: /var/log/app\n    patterns: ['*.log', '*.gz']\n    age: 4w\n    \
@@ -106,6 +114,7 @@ impl Module for Find {
             found: Vec::new(),
             skipped: Map::new(),
             examined: 0,
+            unreadable: None,
             names: Names::default(),
         };
         let mut warnings = Vec::new();
@@ -120,6 +129,10 @@ impl Module for Find {
                 continue;
             }
             search.walk(Path::new(path), 1, &mut Vec::new())?;
+            if let Some(why) = search.unreadable.take() {
+                warnings.push(format!("Skipped '{path}' path due to this access issue: {why}"));
+                search.skipped.insert(path.to_owned(), why.into());
+            }
         }
         let msg = match (warnings.is_empty(), search.is_full()) {
             (false, _) => "Not all paths examined, check warnings for details",
@@ -141,6 +154,7 @@ struct Wanted {
     patterns: Vec<NamePattern>,
     excludes: Vec<NamePattern>,
     contains: Option<Arc<Pattern>>,
+    encoding: Option<String>,
     whole_file: bool,
     kind: String,
     age: Option<i64>,
@@ -212,6 +226,7 @@ impl Wanted {
             patterns: patterns(args.list("patterns"))?,
             excludes: patterns(args.list("excludes"))?,
             contains: args.str("contains").map(|text| regex(text, anchor)).transpose()?,
+            encoding: args.str("encoding").map(str::to_owned),
             whole_file,
             kind: args.required("file_type")?.to_owned(),
             age: quantity("age", &[('s', 1), ('m', 60), ('h', 3600), ('d', 86_400), ('w', 604_800)])?,
@@ -266,20 +281,49 @@ impl Wanted {
     }
 
     /// Whether the content of a file fits. One that cannot be read does not.
-    fn fits_content(&self, path: &Path) -> Result<bool, Failure> {
-        let Some(pattern) = self.contains.as_ref().filter(|_| self.kind == "file") else { return Ok(true) };
-        let Ok(bytes) = std::fs::read(path) else { return Ok(false) };
-        let text = Text::of(bytes).text;
-        if self.whole_file {
-            return Ok(pattern.is_match(&text)?);
-        }
-        for line in text.split_inclusive('\n') {
-            if pattern.is_match(line)? {
-                return Ok(true);
+    fn fits_content(&self, path: &Path, host: &Host) -> Result<Content, Failure> {
+        let Some(pattern) = self.contains.as_ref().filter(|_| self.kind == "file") else { return Ok(Content::Fits) };
+        let Ok(bytes) = std::fs::read(path) else { return Ok(Content::Other) };
+        let text = match self.decoded(path, bytes, host)? {
+            Ok(text) => text,
+            Err(why) => return Ok(Content::Unreadable(why)),
+        };
+        let pieces: Vec<&str> = if self.whole_file { vec![&text] } else { text.split_inclusive('\n').collect() };
+        for piece in pieces {
+            if pattern.is_match(piece)? {
+                return Ok(Content::Fits);
             }
         }
-        Ok(false)
+        Ok(Content::Other)
     }
+
+    /// The text of a file, or why it cannot be read in the encoding asked for.
+    fn decoded(&self, path: &Path, bytes: Vec<u8>, host: &Host) -> Result<Result<String, String>, Failure> {
+        let Some(encoding) = &self.encoding else { return Ok(Ok(Text::of(bytes).text)) };
+        let other = || {
+            let path = path.display();
+            format!("Failed to read the file {path} due to an encoding error. current encoding: {encoding}")
+        };
+        if matches!(encoding.to_ascii_lowercase().replace(['-', '_'], "").as_str(), "utf8" | "utf") {
+            return Ok(String::from_utf8(bytes).map_err(|_| other()));
+        }
+        let command = Command::new("iconv").plain_locale().args(["-f", encoding, "-t", "UTF-8"]);
+        let output = command.arg(path).run(host)?;
+        let said = output.stderr_text();
+        if said.contains("not supported") || said.contains("failed to start") {
+            return Ok(Err(format!("unknown encoding: {encoding}")));
+        }
+        let text = String::from_utf8(output.stdout).ok().filter(|_| output.rc == 0);
+        Ok(text.ok_or_else(other))
+    }
+}
+
+/// What the content of a file says of it.
+enum Content {
+    Fits,
+    Other,
+    /// It has another encoding, or nobody knows the encoding.
+    Unreadable(String),
 }
 
 /// A number with a unit at its end, such as `-4w`.
@@ -299,6 +343,8 @@ struct Search<'a> {
     found: Vec<Value>,
     skipped: Map,
     examined: usize,
+    /// What ended the search of the folder.
+    unreadable: Option<String>,
     names: Names,
 }
 
@@ -341,10 +387,20 @@ impl Search<'_> {
             }
             let name = name.to_string_lossy();
             let visible = self.wanted.hidden || !name.starts_with('.');
-            if visible && self.wanted.fits(&name, &found)? && self.wanted.fits_content(&path)? {
-                let about = self.describe(&path, &found)?;
-                self.found.push(about);
-                if self.is_full() {
+            if !visible || !self.wanted.fits(&name, &found)? {
+                continue;
+            }
+            match self.wanted.fits_content(&path, self.host)? {
+                Content::Fits => {
+                    let about = self.describe(&path, &found)?;
+                    self.found.push(about);
+                    if self.is_full() {
+                        return Ok(());
+                    }
+                }
+                Content::Other => {}
+                Content::Unreadable(why) => {
+                    self.unreadable = Some(why);
                     return Ok(());
                 }
             }
@@ -361,7 +417,7 @@ impl Search<'_> {
             above.push(identity);
             self.walk(&path, depth + 1, above)?;
             above.pop();
-            if self.is_full() {
+            if self.is_full() || self.unreadable.is_some() {
                 return Ok(());
             }
         }

@@ -44,9 +44,9 @@ pub fn state(found: &Metadata) -> &'static str {
     }
 }
 
-/// Permission bits as results write them.
+/// Permission bits as results write them: a zero before all digits, `0644` and `01777`.
 pub fn octal(mode: u32) -> String {
-    format!("{:04o}", mode & 0o7777)
+    format!("0{:03o}", mode & 0o7777)
 }
 
 /// A user's name, or the id if nobody has it.

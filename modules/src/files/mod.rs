@@ -1,5 +1,6 @@
 //! Modules that read and write files, and what they share.
 
+pub mod acl;
 pub mod assemble;
 pub mod attributes;
 pub mod backup;

@@ -42,9 +42,9 @@ impl Module for Slurp {
         }
         let bytes = std::fs::read(source).map_err(|error| {
             Failure::new(match error.kind() {
-                ErrorKind::NotFound => format!("File not found: {source}"),
-                ErrorKind::PermissionDenied => format!("File is not readable: {source}"),
-                ErrorKind::IsADirectory => format!("Source is a directory and must be a file: {source}"),
+                ErrorKind::NotFound => format!("file not found: {source}"),
+                ErrorKind::PermissionDenied => format!("file is not readable: {source}"),
+                ErrorKind::IsADirectory => format!("source is a directory and must be a file: {source}"),
                 _ => format!("Unable to slurp file: {source}: {}.", reason(&error)),
             })
         })?;

@@ -123,6 +123,9 @@ impl Staged {
         let old_context = if old.is_some() { context(&target) } else { None };
         let refuse =
             |what: &str, error: &io::Error| Failure::new(format!("{what} {}: {}.", target.display(), reason(error)));
+        if old.is_some() {
+            copy_lists(&target, &self.path);
+        }
         attributes
             .prepare(&self.file, old.as_ref(), FRESH_FILE)
             .map_err(|error| refuse("Owner and permissions could not be set for", &error))?;
@@ -168,6 +171,23 @@ impl Drop for Staged {
     fn drop(&mut self) {
         if !self.moved {
             let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Gives the new file the access control list of the old one, and what users have noted about it. Not every filesystem knows them.
+fn copy_lists(from: &Path, to: &Path) {
+    let mut names = vec![0; 4096];
+    let Ok(length) = rustix::fs::listxattr(from, &mut names[..]) else { return };
+    let names = names.get(..length).unwrap_or_default();
+    for name in names.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok()) {
+        if !name.starts_with("user.") && name != "system.posix_acl_access" {
+            continue;
+        }
+        let mut value = vec![0; 64 << 10];
+        if let Ok(length) = rustix::fs::getxattr(from, name, &mut value[..]) {
+            let value = value.get(..length).unwrap_or_default();
+            let _ = rustix::fs::setxattr(to, name, value, rustix::fs::XattrFlags::empty());
         }
     }
 }

@@ -120,7 +120,7 @@ pub(super) fn basics(path: &str, found: &Metadata) -> Map {
     let mut put = |key: &str, value: Value| stat.insert(key.to_owned(), value);
     put("exists", true.into());
     put("path", path.into());
-    put("mode", super::info::octal(mode).into());
+    put("mode", format!("{:04o}", mode & 0o7777).into());
     for (key, is) in [
         ("isdir", kind.is_dir()),
         ("ischr", kind.is_char_device()),

@@ -5,6 +5,7 @@ use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
 use jiff::{civil::DateTime, tz::TimeZone};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, utimensat};
 
+use super::attributes::Change;
 use crate::{Args, Failure};
 
 /// What a time of a file shall be.
@@ -37,13 +38,24 @@ impl Times {
 
     /// Whether they are not what the file has.
     pub(super) fn differ(&self, found: &Metadata) -> bool {
-        let differs = |time: Time, seconds: i64, nanos: i64| match time {
-            Time::Preserve => false,
-            Time::Now => true,
-            Time::At(at) => (at, 0) != (seconds, nanos),
+        !self.changes(found).is_empty()
+    }
+
+    /// The times that are not what the file has.
+    pub(super) fn changes(&self, found: &Metadata) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut note = |name, time: Time, seconds: i64, nanos: i64| {
+            let after = match time {
+                Time::Preserve => return,
+                Time::Now => jiff::Timestamp::now().as_second(),
+                Time::At(at) if (at, 0) == (seconds, nanos) => return,
+                Time::At(at) => at,
+            };
+            changes.push(Change { name, before: format!("{seconds}.{nanos:09}"), after: format!("{after}.0") });
         };
-        differs(self.modification, found.mtime(), found.mtime_nsec())
-            || differs(self.access, found.atime(), found.atime_nsec())
+        note("mtime", self.modification, found.mtime(), found.mtime_nsec());
+        note("atime", self.access, found.atime(), found.atime_nsec());
+        changes
     }
 
     /// Gives the file these times.

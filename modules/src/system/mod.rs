@@ -3,16 +3,28 @@
 mod config_file;
 mod dpkg;
 
+pub mod alternatives;
 pub mod apt;
 pub mod authorized_key;
+pub mod capabilities;
 pub mod cron;
+pub mod debconf;
+pub mod dpkg_selections;
 pub mod group;
 pub mod hostname;
+pub mod iptables;
+pub mod locale_gen;
 pub mod modprobe;
 pub mod mount;
 pub mod package;
+pub mod pam_limits;
+pub mod seboolean;
+pub mod selinux;
 pub mod service;
+pub mod sudoers;
 pub mod sysctl;
 pub mod systemd;
+pub mod sysvinit;
 pub mod timezone;
+pub mod ufw;
 pub mod user;

@@ -10,7 +10,8 @@ use crate::{
 /// The `package` module.
 pub struct Package;
 
-static SPEC: Spec = Spec {
+/// What the module takes and returns.
+pub static SPEC: Spec = Spec {
     name: "package",
     aliases: &[
         "dnf",
@@ -78,7 +79,9 @@ impl Module for Package {
             return apt::plan(args, host);
         }
         let manager = MANAGERS.iter().find(|manager| manager.name == found).ok_or_else(|| {
-            Failure::new(format!("The package manager of this host ({found}) is not known here; known are apt, dnf, dnf5, yum, zypper, apk and pacman."))
+            Failure::new(format!(
+                "Could not find a matching action for the \"{found}\" package manager. Known are apt, dnf, dnf5, yum, zypper, apk and pacman."
+            ))
         })?;
         other(manager, args, host)
     }

@@ -135,20 +135,20 @@ fn scripted(args: &Args, openrc: bool, host: &Host) -> Result<Plan, Failure> {
 }
 
 /// Scripts answer by their exit status; some always say 0 and tell the truth in words.
-fn says_running(output: &process::Output) -> bool {
+pub(super) fn says_running(output: &process::Output) -> bool {
     let text = output.stdout_text().to_lowercase();
     let denied =
         ["not running", "stopped", "is dead", "inactive", "not started"].iter().any(|words| text.contains(words));
     output.success() && !denied
 }
 
-fn processes() -> Vec<String> {
+pub(super) fn processes() -> Vec<String> {
     let root = Root::host();
     let numbers = root.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     numbers.filter_map(|number| Some(root.read(&format!("/proc/{number}/cmdline"))?.replace('\0', " "))).collect()
 }
 
-fn starts_with_rc(name: &str) -> bool {
+pub(super) fn starts_with_rc(name: &str) -> bool {
     let root = Root::host();
     ["/etc/rc2.d", "/etc/rc3.d", "/etc/rc5.d", "/etc/rc.d/rc3.d"]
         .iter()

@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 
 use super::edit::{Edit, lines_with_ends};
-use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, files::glob::matches};
+use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, files::glob::matches};
 
 /// The `known_hosts` module.
 pub struct KnownHosts;
@@ -63,10 +63,8 @@ impl Module for KnownHosts {
         });
         let entry = entry.transpose()?;
         if let Some(entry) = entry.as_ref().filter(|entry| !names(entry.hosts, &name)) {
-            return Err(Failure::new(format!(
-                "Host parameter does not match hashed host field in supplied key: {name} is not {}",
-                entry.hosts
-            )));
+            return Err(Failure::new("Host parameter does not match hashed host field in supplied key")
+                .with("hosts", entry.hosts));
         }
         let lines = lines_with_ends(&edit.before.text);
         let after = match (present, &entry) {
@@ -75,8 +73,13 @@ impl Module for KnownHosts {
             (false, entry) => without(lines, entry.as_ref(), &name),
         };
         let nothing = !edit.exists && after.is_empty();
+        // The difference is part of the result, whether it is to be shown or not.
+        let header = if edit.exists { path.as_str() } else { "/dev/null" };
+        let mut diff = Diff::of(&path, edit.before.text.as_str(), after.as_str());
+        diff.before_header = Some(header.to_owned());
         let mut plan = if nothing { Plan::unchanged() } else { edit.described().plan_quietly(&after, "OK", host)? };
         plan.outcome.data.shift_remove("msg");
+        plan.outcome.diff = vec![diff];
         Ok(plan
             .with("name", args.required("name")?)
             .with("key", args.value("key").cloned().unwrap_or_default())

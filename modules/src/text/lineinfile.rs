@@ -77,6 +77,20 @@ static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
+/// What is said of an empty pattern; playbooks look for this sentence.
+fn empty_warning(option: &str) -> String {
+    let what = if option == "regexp" { "regular expression" } else { "search string" };
+    format!(
+        "The {what} is an empty string, which will match every line in the file. This may have unintended consequences, such as replacing \
+         the last line in the file rather than appending.{}",
+        if option == "regexp" {
+            " If this is desired, use '^' to match every line in the file and avoid this warning."
+        } else {
+            ""
+        }
+    )
+}
+
 /// How a line is looked for.
 enum Search {
     Pattern(std::sync::Arc<Pattern>),
@@ -93,9 +107,7 @@ impl Module for LineInFile {
         let plan = plan(args, host)?;
         let empty = ["regexp", "search_string"].into_iter().find(|name| args.str(name) == Some(""));
         Ok(match empty {
-            Some(name) => plan.with_warning(format!(
-                "The option {name} is empty and so fits every line; the last one may be replaced. If that is meant, write '^' as regexp."
-            )),
+            Some(name) => plan.with_warning(empty_warning(name)),
             None => plan,
         })
     }

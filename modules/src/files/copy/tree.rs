@@ -55,12 +55,9 @@ pub(super) fn parse(entries: &Value) -> Result<Vec<Entry>, Failure> {
 pub(super) fn read(top: &Path, inside: bool, follow: bool, host: &Host) -> Result<Vec<Entry>, Failure> {
     let mut entries = Vec::new();
     let start = if inside { PathBuf::new() } else { top.file_name().map(PathBuf::from).unwrap_or_default() };
-    walk(top, &start, follow, host, &mut entries, 0)?;
+    walk(top, &start, follow, host, &mut entries, &mut Vec::new())?;
     Ok(entries)
 }
-
-/// Links that are followed can lead in a circle; no sensible tree is this deep.
-const MAX_DEPTH: usize = 128;
 
 fn walk(
     directory: &Path,
@@ -68,15 +65,9 @@ fn walk(
     follow: bool,
     host: &Host,
     entries: &mut Vec<Entry>,
-    depth: usize,
+    above: &mut Vec<PathBuf>,
 ) -> Result<(), Failure> {
     host.check_cancelled()?;
-    if depth > MAX_DEPTH {
-        return Err(Failure::new(format!(
-            "{} is more than {MAX_DEPTH} directories deep; do its links lead in a circle?",
-            directory.display()
-        )));
-    }
     let refuse = |path: &Path, error: std::io::Error| {
         Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error)))
     };
@@ -95,9 +86,12 @@ fn walk(
     let listed = std::fs::read_dir(directory).map_err(|error| refuse(directory, error))?;
     let mut children: Vec<_> = listed.filter_map(Result::ok).map(|child| child.file_name()).collect();
     children.sort();
+    above.push(directory.canonicalize().map_err(|error| refuse(directory, error))?);
     for name in children {
         let (path, relative) = (directory.join(&name), relative.join(&name));
-        if path.is_symlink() && !follow {
+        // A link to a directory that it is in itself would lead round for ever: it stays a link.
+        let leads_back = |real: PathBuf| above.iter().any(|directory| directory.starts_with(&real));
+        if path.is_symlink() && (!follow || path.canonicalize().is_ok_and(leads_back)) {
             let target = std::fs::read_link(&path).map_err(|error| refuse(&path, error))?;
             entries
                 .push(Entry { target: Some(target.display().to_string()), ..entry(&relative, EntryKind::Link, 0o777) });
@@ -105,11 +99,12 @@ fn walk(
         }
         let found = path.metadata().map_err(|error| refuse(&path, error))?;
         if found.is_dir() {
-            walk(&path, &relative, follow, host, entries, depth + 1)?;
+            walk(&path, &relative, follow, host, entries, above)?;
         } else if found.is_file() {
             entries.push(Entry { file: Some(path), ..entry(&relative, EntryKind::File, found.mode()) });
         }
     }
+    above.pop();
     Ok(())
 }
 

@@ -1,17 +1,24 @@
-use std::io::ErrorKind;
+use std::{io::ErrorKind, path::Path};
+
+use serde_json::json;
 
 use super::{Task, show, state_diff, state_of};
-use crate::{Failure, Plan, process::reason};
+use crate::{Failure, Host, Plan, process::reason};
 
 /// Removes what is there, a directory with all it holds.
-pub(super) fn plan(task: Task) -> Result<Plan, Failure> {
+pub(super) fn plan(task: Task, host: &Host) -> Result<Plan, Failure> {
     let path = task.path;
     let now = state_of(&path);
     let shown = show(&path);
     if now == "absent" {
         return Ok(Plan::unchanged().with("path", shown).with("state", "absent"));
     }
-    let diff = state_diff(&path, now, "absent");
+    let mut diff = state_diff(&path, now, "absent");
+    if let (true, Some(before)) = (now == "directory" && host.diff(), diff.before.as_object_mut()) {
+        let (mut directories, mut files) = (Vec::new(), Vec::new());
+        list(&path, host, &mut directories, &mut files)?;
+        before.insert("path_content".into(), json!({ "directories": directories, "files": files }));
+    }
     let plan = Plan::change(move |_host, _outcome| {
         let removed = if now == "directory" { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         match removed {
@@ -24,4 +31,19 @@ pub(super) fn plan(task: Task) -> Result<Plan, Failure> {
         }
     });
     Ok(plan.with("path", shown).with("state", "absent").with_diff(diff))
+}
+
+/// All that goes away with a directory.
+fn list(folder: &Path, host: &Host, directories: &mut Vec<String>, files: &mut Vec<String>) -> Result<(), Failure> {
+    host.check_cancelled()?;
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && !path.is_symlink() {
+            directories.push(show(&path));
+            list(&path, host, directories, files)?;
+        } else {
+            files.push(show(&path));
+        }
+    }
+    Ok(())
 }

@@ -74,14 +74,14 @@ pub(super) fn plan_directory(task: Task, host: &Host) -> Result<Plan, Failure> {
 
 /// Attributes and times of one thing that is there.
 pub(super) fn plan_attributes(task: &Task, path: PathBuf, key: &str, follow: bool) -> Result<Plan, Failure> {
-    let changes = task.attributes.changes(&path, follow)?;
+    let mut changes = task.attributes.changes(&path, follow)?;
     let found = if follow { path.metadata() } else { path.symlink_metadata() };
-    let times_differ = found.is_ok_and(|found| task.times.differ(&found));
+    changes.extend(found.map(|found| task.times.changes(&found)).unwrap_or_default());
     let (shown, data) = (show(&path), describe(&path));
-    if changes.is_empty() && !times_differ {
-        return Ok(Plan::unchanged().with(key, shown).with_all(data));
-    }
     let diff = diff_of(&path, &changes);
+    if changes.is_empty() {
+        return Ok(Plan::unchanged().with(key, shown).with_all(data).with_diff(diff));
+    }
     let (attributes, times) = (task.attributes.clone(), task.times);
     let plan = Plan::change(move |_host, outcome| {
         attributes.apply(&path, follow)?;

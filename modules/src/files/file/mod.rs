@@ -118,7 +118,7 @@ impl Module for File {
             recurse,
         };
         let plan = match wanted {
-            "absent" => absent::plan(task),
+            "absent" => absent::plan(task, host),
             "directory" => existing::plan_directory(task, host),
             "touch" => existing::plan_touch(task),
             "link" => link::plan_symbolic(task, host),

@@ -8,7 +8,7 @@ use crate::{Args, Failure, Host};
 
 /// When and how the lists of packages are read anew.
 #[derive(Debug, Clone)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     update: Option<bool>,
     valid: i64,
     retries: u32,
@@ -16,7 +16,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    pub(super) fn of(args: &Args) -> Cache {
+    pub(crate) fn of(args: &Args) -> Cache {
         Cache {
             update: args.maybe_bool("update_cache"),
             valid: args.int("cache_valid_time").unwrap_or(0),
@@ -39,7 +39,7 @@ impl Cache {
     }
 
     /// Reads them, several times if a mirror fails.
-    pub(super) fn refresh(&self, host: &Host) -> Result<(), Failure> {
+    pub(crate) fn refresh(&self, host: &Host) -> Result<(), Failure> {
         let mut attempt = 1;
         loop {
             let output = run::command().args(["update", "-q"]).live().run(host)?;

@@ -9,7 +9,7 @@ mod cache;
 mod request;
 mod run;
 
-use cache::Cache;
+pub(crate) use cache::Cache;
 use request::Wish;
 use run::Settings;
 

@@ -87,11 +87,7 @@ impl Wanted {
     pub(super) fn warning(&self) -> Option<String> {
         let password = self.password.as_deref()?;
         let bare = password.trim_start_matches('!');
-        let hash = bare.is_empty()
-            || bare == "*"
-            || (bare.starts_with('$') && bare.split('$').count() >= 4)
-            || bare.len() == 13;
-        (!hash).then(|| {
+        (!matches!(bare, "" | "*" | "*************") && !is_hash(bare)).then(|| {
             "The input password appears not to have been hashed. The 'password' argument must be hashed for this module to work properly."
                 .to_owned()
         })
@@ -100,6 +96,20 @@ impl Wanted {
     fn day_of_end(&self) -> Option<Option<i64>> {
         self.expires.map(|seconds| (seconds >= 0.0).then_some((seconds / 86_400.0).floor() as i64))
     }
+}
+
+/// Whether a text looks like a hash: `$6$salt$hash`, of the letters and as long as the method makes it.
+fn is_hash(text: &str) -> bool {
+    let fields: Vec<&str> = text.split('$').collect();
+    let [_, method, .., hash] = fields.as_slice() else { return false };
+    let length = match *method {
+        "1" => Some(22),
+        "5" => Some(43),
+        "6" => Some(86),
+        _ => None,
+    };
+    let letters = hash.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/' | b'='));
+    letters && !text.contains([':', '*', '!']) && length.is_none_or(|length| hash.len() == length)
 }
 
 /// A group's name, by name or number.
@@ -390,6 +400,8 @@ mod tests {
     fn a_password_in_clear_is_warned_of() {
         let warns =
             |password: &str| Wanted { password: Some(password.into()), ..Wanted::default() }.warning().is_some();
-        assert!(warns("secret") && !warns("$6$salt$hash") && !warns("!") && !warns("*"));
+        let hash = |letter: &str| format!("$6$salt${}", letter.repeat(86));
+        assert!(warns("secret") && warns("$6$salt$short") && warns(&hash("+")));
+        assert!(!warns(&hash("a")) && !warns("$y$j9T$salt$hash") && !warns("!") && !warns("*"));
     }
 }

@@ -1,6 +1,6 @@
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, chown},
+    os::unix::fs::{PermissionsExt, chown, lchown},
     path::{Path, PathBuf},
 };
 
@@ -11,6 +11,8 @@ use crate::{Args, Failure, Host, Outcome, accounts::User, process::Command, proc
 pub(super) struct Wanted {
     kind: String,
     bits: Option<i64>,
+    /// Make the key anew.
+    force: bool,
     file: Option<String>,
     comment: Option<String>,
     passphrase: String,
@@ -21,6 +23,7 @@ impl Wanted {
         Wanted {
             kind: args.str("ssh_key_type").unwrap_or("rsa").to_owned(),
             bits: args.int("ssh_key_bits").filter(|bits| *bits > 0),
+            force: args.bool("force"),
             file: args.str("ssh_key_file").map(str::to_owned),
             comment: args.str("ssh_key_comment").map(str::to_owned),
             passphrase: args.str("ssh_key_passphrase").unwrap_or_default().to_owned(),
@@ -41,9 +44,24 @@ impl Wanted {
         let shown = path.to_string_lossy().into_owned();
         let public = PathBuf::from(format!("{shown}.pub"));
         if !path.exists() {
+            // Whatever stands in the key's place may be a link of the user's to somewhere else, and must not be written through.
+            for file in [&path, &public] {
+                match (file.symlink_metadata(), self.force) {
+                    (Err(_), _) => {}
+                    (Ok(_), false) => {
+                        return Err(Failure::new(format!(
+                            "Key already exists, use \"force: yes\" to overwrite: {}",
+                            file.display()
+                        )));
+                    }
+                    (Ok(_), true) => fs::remove_file(file).map_err(|error| {
+                        Failure::new(format!("{} could not be removed: {}.", file.display(), reason(&error)))
+                    })?,
+                }
+            }
             self.generate(&path, user, host)?;
             for file in [&path, &public] {
-                chown(file, Some(user.uid), Some(user.gid)).map_err(|error| {
+                lchown(file, Some(user.uid), Some(user.gid)).map_err(|error| {
                     Failure::new(format!("{} could not be given to {}: {}.", file.display(), user.name, reason(&error)))
                 })?;
             }
@@ -118,6 +136,7 @@ mod tests {
             let wanted = Wanted {
                 kind: "ed25519".into(),
                 bits: None,
+                force: false,
                 file,
                 comment: Some("test".into()),
                 passphrase: passphrase.into(),
@@ -128,6 +147,14 @@ mod tests {
             }
             let mut first = Outcome::default();
             wanted.have(&user, &host, &mut first).unwrap();
+            let public = folder.path().join(format!(".ssh/other{}.pub", passphrase.len()));
+            std::os::unix::fs::symlink("/dev/null", &public).unwrap();
+            let other = Wanted { file: Some(format!(".ssh/other{}", passphrase.len())), ..wanted.clone() };
+            assert!(
+                other.have(&user, &host, &mut Outcome::default()).unwrap_err().message.contains("Key already exists")
+            );
+            Wanted { force: true, ..other }.have(&user, &host, &mut Outcome::default()).unwrap();
+            assert!(!public.is_symlink());
             let mut second = Outcome::default();
             wanted.have(&user, &host, &mut second).unwrap();
             assert_eq!(first.data["ssh_public_key"], second.data["ssh_public_key"]);

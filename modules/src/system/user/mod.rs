@@ -59,7 +59,12 @@ static SPEC: Spec = Spec {
         Opt::new("uid_min", Kind::Int, "The smallest number a new account may get."),
         Opt::new("uid_max", Kind::Int, "The largest number a new account may get."),
         Opt::new("remove", Kind::Bool, "With `absent`: remove the home directory too.").default("false"),
-        Opt::new("force", Kind::Bool, "With `absent`: even if the user is logged in.").default("false"),
+        Opt::new(
+            "force",
+            Kind::Bool,
+            "With `absent`: even if the user is logged in. With `generate_ssh_key`: over files that are in the way.",
+        )
+        .default("false"),
         Opt::new("local", Kind::Bool, "Look only at the host's own accounts.").default("false"),
         Opt::new("seuser", Kind::Str, "The SELinux user."),
         Opt::new("generate_ssh_key", Kind::Bool, "Have an SSH key for the user; one that is there is kept.")
@@ -140,8 +145,20 @@ fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> 
     let key_missing = key.as_ref().is_some_and(|key| home.as_deref().is_none_or(|home| !key.path(home).exists()));
     let created = account.is_none();
     let shown = report(args, &name, account.as_ref(), created);
-    let warning = wanted.warning();
+    let mut warnings: Vec<String> = wanted.warning().into_iter().collect();
     let local = args.bool("local");
+    if local {
+        for option in ["umask", "uid_min", "uid_max"] {
+            if args.value(option).is_some() {
+                return Err(Failure::new(format!("'{option}' can not be used with 'local'")));
+            }
+        }
+    }
+    if args.bool("append") && args.value("groups").is_none() {
+        warnings.push(
+            "'append' is set, but no 'groups' are specified. Use 'groups' to say which groups are added.".to_owned(),
+        );
+    }
     let changed = !changes.is_empty() || missing_home || key_missing;
     let plan = if changed || key.is_some() {
         let mut plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
@@ -177,10 +194,7 @@ fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> 
         Plan::unchanged()
     };
     let plan = plan.with_all(shown);
-    Ok(match warning {
-        Some(warning) => plan.with_warning(warning),
-        None => plan,
-    })
+    Ok(warnings.into_iter().fold(plan, Plan::with_warning))
 }
 
 fn describe(user: &accounts::User, outcome: &mut Outcome) {

@@ -1,3 +1,5 @@
+//! Programs on a terminal of their own.
+
 use std::{
     ffi::OsStr,
     fs::File,
@@ -12,11 +14,11 @@ use std::{
 use rustix::{
     fs::{Mode, OFlags},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{OptionalActions, tcgetattr, tcsetattr},
+    termios::{OptionalActions, Termios, tcgetattr, tcsetattr},
 };
 
-/// Starts a program on a terminal of its own, which passes every byte through unchanged, and returns the side it is controlled from.
-pub(super) fn spawn(words: &[String]) -> io::Result<(Child, File)> {
+/// Starts a program on a terminal of its own, and returns the side it is controlled from.
+pub(crate) fn spawn(mut command: Command, arrange: impl FnOnce(&mut Termios)) -> io::Result<(Child, File)> {
     let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&control)?;
     unlockpt(&control)?;
@@ -24,11 +26,8 @@ pub(super) fn spawn(words: &[String]) -> io::Result<(Child, File)> {
     let path = OsStr::from_bytes(name.to_bytes());
     let side: OwnedFd = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
     let mut settings = tcgetattr(&side)?;
-    settings.make_raw();
+    arrange(&mut settings);
     tcsetattr(&side, OptionalActions::Now, &settings)?;
-    let [program, arguments @ ..] = words else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let mut command = Command::new(program);
-    command.args(arguments);
     command.stdin(Stdio::from(side.try_clone()?)).stdout(Stdio::from(side.try_clone()?)).stderr(Stdio::from(side));
     // SAFETY: between fork and exec only two system calls are made; nothing is allocated and no lock is taken.
     #[allow(unsafe_code)]

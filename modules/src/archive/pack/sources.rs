@@ -1,0 +1,147 @@
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Args, Failure,
+    files::glob::{expand, matches},
+    process::reason,
+};
+
+/// What the task's paths and patterns stand for.
+pub(super) struct Sources {
+    pub(super) expanded: Vec<PathBuf>,
+    pub(super) excluded: Vec<PathBuf>,
+    pub(super) paths: Vec<PathBuf>,
+    pub(super) found: Vec<PathBuf>,
+    pub(super) missing: Vec<PathBuf>,
+    /// The folder that members' names begin at.
+    pub(super) root: PathBuf,
+    /// An archive, and not one compressed file.
+    pub(super) several: bool,
+    patterns: Vec<String>,
+}
+
+/// A member of the archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) path: PathBuf,
+    /// Its name in the archive.
+    pub(super) name: String,
+    pub(super) is_directory: bool,
+}
+
+impl Sources {
+    pub(super) fn of(args: &Args) -> Result<Sources, Failure> {
+        let (expanded, patterned) = paths(&args.list("path"));
+        let (excluded, _) = paths(&args.list("exclude_path"));
+        let unique: BTreeSet<&PathBuf> = expanded.iter().filter(|path| !excluded.contains(path)).collect();
+        let paths: Vec<PathBuf> = unique.into_iter().cloned().collect();
+        let Some(first) = paths.first() else {
+            let shown =
+                |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+            return Err(Failure::new("Error, no source paths were found")
+                .with("path", args.list("path").join(", "))
+                .with("expanded_paths", shown(&expanded))
+                .with("expanded_exclude_paths", shown(&excluded)));
+        };
+        let several = args.bool("force_archive") || patterned || paths.len() > 1 || first.is_dir();
+        let (found, missing) = paths.iter().cloned().partition(|path| path.symlink_metadata().is_ok());
+        Ok(Sources {
+            root: common_folder(&paths),
+            several,
+            found,
+            missing,
+            patterns: args.list("exclusion_patterns").into_iter().map(str::to_owned).collect(),
+            expanded,
+            excluded,
+            paths,
+        })
+    }
+
+    /// The first path; there is always one.
+    pub(super) fn first(&self) -> &Path {
+        self.paths.first().map_or(Path::new(""), PathBuf::as_path)
+    }
+
+    /// The members, folders before what is in them. The archive itself is none.
+    pub(super) fn members(&self, dest: &Path) -> Result<Vec<Entry>, Failure> {
+        let mut members = Vec::new();
+        for path in &self.found {
+            if path.is_dir() && !path.is_symlink() {
+                self.below(path, dest, &mut members)?;
+            } else {
+                self.add(path, dest, &mut members);
+            }
+        }
+        Ok(members)
+    }
+
+    fn below(&self, folder: &Path, dest: &Path, members: &mut Vec<Entry>) -> Result<(), Failure> {
+        let listed = std::fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+        let listed = listed
+            .map_err(|error| Failure::new(format!("{} could not be listed: {}.", folder.display(), reason(&error))))?;
+        let mut paths: Vec<PathBuf> = listed.into_iter().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            self.add(&path, dest, members);
+            if path.is_dir() && !path.is_symlink() {
+                self.below(&path, dest, members)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&self, path: &Path, dest: &Path, members: &mut Vec<Entry>) {
+        let name = path.strip_prefix(&self.root).unwrap_or(path).to_string_lossy().into_owned();
+        let left_out =
+            self.patterns.iter().any(|pattern| matches(pattern, &name) || matches(pattern, &path.to_string_lossy()));
+        if path != dest && !left_out {
+            let is_directory = path.is_dir() && !path.is_symlink();
+            members.push(Entry { path: path.to_owned(), name, is_directory });
+        }
+    }
+}
+
+/// The paths that patterns stand for, and whether there was a pattern.
+fn paths(given: &[&str]) -> (Vec<PathBuf>, bool) {
+    let mut all = Vec::new();
+    let mut patterned = false;
+    for text in given {
+        // A slash at the end says nothing of the folder itself.
+        let text = if text.len() > 1 { text.trim_end_matches('/') } else { text };
+        if text.contains(['*', '?']) {
+            patterned = true;
+            all.extend(expand(Path::new(text)));
+        } else {
+            all.push(PathBuf::from(text));
+        }
+    }
+    (all, patterned)
+}
+
+/// The folder that all paths are below.
+fn common_folder(paths: &[PathBuf]) -> PathBuf {
+    let mut parents = paths.iter().map(|path| path.parent().unwrap_or(Path::new("/")));
+    let Some(first) = parents.next() else { return PathBuf::from("/") };
+    let mut common: Vec<_> = first.components().collect();
+    for parent in parents {
+        let same = common.iter().zip(parent.components()).take_while(|(one, other)| **one == *other).count();
+        common.truncate(same);
+    }
+    common.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_begin_below_the_common_folder() {
+        let common = |paths: &[&str]| common_folder(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(common(&["/a/b/c"]), Path::new("/a/b"));
+        assert_eq!(common(&["/a/b/c", "/a/bc/d"]), Path::new("/a"));
+        assert_eq!(common(&["/x", "/a/b"]), Path::new("/"));
+    }
+}

@@ -1,0 +1,217 @@
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, BufWriter, Read, Seek, Write},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+};
+
+use bzip2::write::BzEncoder;
+use flate2::write::GzEncoder;
+use lzma_rust2::{XzOptions, XzWriter};
+use zip::{ZipArchive, ZipWriter, write::SimpleFileOptions};
+
+use super::{
+    super::format::{Format, Packing, open},
+    sources::Entry,
+};
+use crate::{
+    Failure, Host,
+    files::{
+        checksum::{self, Hasher},
+        staged::Staged,
+    },
+};
+
+/// Something that is written to and then ended.
+enum Sink<W: Write> {
+    Plain(W),
+    Gzip(GzEncoder<W>),
+    Bzip2(BzEncoder<W>),
+    Xz(Box<XzWriter<W>>),
+}
+
+impl<W: Write> Sink<W> {
+    fn of(writer: W, format: &str) -> io::Result<Sink<W>> {
+        Ok(match format {
+            "gz" => Sink::Gzip(GzEncoder::new(writer, flate2::Compression::default())),
+            "bz2" => Sink::Bzip2(BzEncoder::new(writer, bzip2::Compression::best())),
+            "xz" => Sink::Xz(Box::new(XzWriter::new(writer, XzOptions::with_preset(6))?)),
+            _ => Sink::Plain(writer),
+        })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        let mut writer = match self {
+            Sink::Plain(writer) => writer,
+            Sink::Gzip(writer) => writer.finish()?,
+            Sink::Bzip2(writer) => writer.finish()?,
+            Sink::Xz(writer) => writer.finish()?,
+        };
+        writer.flush()
+    }
+}
+
+impl<W: Write> Write for Sink<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::Plain(writer) => writer.write(bytes),
+            Sink::Gzip(writer) => writer.write(bytes),
+            Sink::Bzip2(writer) => writer.write(bytes),
+            Sink::Xz(writer) => writer.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Plain(writer) => writer.flush(),
+            Sink::Gzip(writer) => writer.flush(),
+            Sink::Bzip2(writer) => writer.flush(),
+            Sink::Xz(writer) => writer.flush(),
+        }
+    }
+}
+
+fn unwritable(error: impl std::fmt::Display) -> Failure {
+    Failure::new(format!("Errors when writing archive: {error}."))
+}
+
+/// Writes one file, compressed.
+pub(super) fn compress(staged: &mut Staged, format: &str, source: &Path, host: &Host) -> Result<(), Failure> {
+    host.check_cancelled()?;
+    let written = (|| {
+        let mut sink = Sink::of(BufWriter::new(staged.file()), format)?;
+        io::copy(&mut File::open(source)?, &mut sink)?;
+        sink.finish()
+    })();
+    written.map_err(|error| Failure::new(format!("Unable to write to compressed file: {}: {error}.", source.display())))
+}
+
+/// Writes the members.
+pub(super) fn pack(staged: &mut Staged, format: &str, members: &[Entry], host: &Host) -> Result<(), Failure> {
+    if format == "zip" {
+        return zipped(staged.file(), members, host);
+    }
+    let sink = Sink::of(BufWriter::new(staged.file()), format).map_err(unwritable)?;
+    let mut builder = tar::Builder::new(sink);
+    builder.follow_symlinks(false);
+    for member in members {
+        host.check_cancelled()?;
+        builder
+            .append_path_with_name(&member.path, &member.name)
+            .map_err(|error| unwritable(format!("{}: {error}", member.path.display())))?;
+    }
+    builder.into_inner().and_then(Sink::finish).map_err(unwritable)
+}
+
+fn zipped<W: Write + Seek>(file: W, members: &[Entry], host: &Host) -> Result<(), Failure> {
+    let mut writer = ZipWriter::new(BufWriter::new(file));
+    for member in members {
+        host.check_cancelled()?;
+        let failed = |error: String| unwritable(format!("{}: {error}", member.path.display()));
+        let found = member.path.symlink_metadata().map_err(|error| failed(error.to_string()))?;
+        let options = SimpleFileOptions::default().unix_permissions(found.permissions().mode() & 0o7777);
+        let options = options.large_file(found.size() >= u64::from(u32::MAX));
+        if found.is_symlink() {
+            let target = std::fs::read_link(&member.path).map_err(|error| failed(error.to_string()))?;
+            writer
+                .add_symlink(member.name.as_str(), target.to_string_lossy(), options)
+                .map_err(|error| failed(error.to_string()))?;
+        } else if member.is_directory {
+            writer.add_directory(member.name.as_str(), options).map_err(|error| failed(error.to_string()))?;
+        } else {
+            writer.start_file(member.name.as_str(), options).map_err(|error| failed(error.to_string()))?;
+            let copied = File::open(&member.path).and_then(|mut file| io::copy(&mut file, &mut writer));
+            copied.map_err(|error| failed(error.to_string()))?;
+        }
+    }
+    writer.finish().map_err(unwritable).and_then(|mut inner| inner.flush().map_err(unwritable))
+}
+
+/// Whether a compressed file holds what the source has.
+pub(super) fn same_content(dest: &Path, source: &Path, host: &Host) -> Result<bool, Failure> {
+    let packing = match dest.is_file().then(|| Format::of(dest)).transpose()?.flatten() {
+        Some(Format::Tar(packing)) if packing != Packing::Plain => packing,
+        _ => return Ok(false),
+    };
+    let Ok(mut reader) = open(dest, packing) else { return Ok(false) };
+    let Ok(held) = checksum::of_reader(Hasher::sha1(), &mut *reader, host) else { return Ok(false) };
+    Ok(held == checksum::of_file(Hasher::sha1(), source, host)?)
+}
+
+/// What is compared of a member: its content, or where a link leads; nothing of a folder.
+type Held = BTreeMap<String, String>;
+
+/// Whether an archive has these members already.
+pub(super) fn same_members(dest: &Path, format: &str, members: &[Entry], host: &Host) -> Result<bool, Failure> {
+    if !dest.is_file() {
+        return Ok(false);
+    }
+    let held = match (Format::of(dest)?, format) {
+        (Some(Format::Zip), "zip") => of_zip(dest, host),
+        (Some(Format::Tar(packing)), format) if format != "zip" && packing == packing_of(format) => {
+            of_tar(dest, packing, host)
+        }
+        _ => return Ok(false),
+    };
+    // An archive that cannot be read is written anew.
+    let Ok(held) = held else { return Ok(false) };
+    let mut wanted = Held::new();
+    for member in members {
+        let about = if member.is_directory {
+            String::new()
+        } else if member.path.is_symlink() {
+            std::fs::read_link(&member.path).map(|target| target.display().to_string()).unwrap_or_default()
+        } else {
+            checksum::of_file(Hasher::sha1(), &member.path, host)?
+        };
+        wanted.insert(member.name.clone(), about);
+    }
+    Ok(held == wanted)
+}
+
+fn packing_of(format: &str) -> Packing {
+    match format {
+        "gz" => Packing::Gzip,
+        "bz2" => Packing::Bzip2,
+        "xz" => Packing::Xz,
+        _ => Packing::Plain,
+    }
+}
+
+fn of_tar(dest: &Path, packing: Packing, host: &Host) -> io::Result<Held> {
+    let mut held = Held::new();
+    let mut archive = tar::Archive::new(open(dest, packing)?);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let name = entry.path()?.to_string_lossy().trim_end_matches('/').to_owned();
+        let about = match entry.link_name()? {
+            _ if entry.header().entry_type().is_dir() => String::new(),
+            Some(target) => target.display().to_string(),
+            None => checksum::of_reader(Hasher::sha1(), &mut entry as &mut dyn Read, host)?,
+        };
+        held.insert(name, about);
+    }
+    Ok(held)
+}
+
+fn of_zip(dest: &Path, host: &Host) -> io::Result<Held> {
+    let mut held = Held::new();
+    let mut archive = ZipArchive::new(File::open(dest)?).map_err(io::Error::other)?;
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).map_err(io::Error::other)?;
+        let name = entry.name().map_err(io::Error::other)?.to_string();
+        let link = entry.unix_mode().unwrap_or(0) & 0o170_000 == 0o120_000;
+        let about = if name.ends_with('/') {
+            String::new()
+        } else if link {
+            let mut target = String::new();
+            entry.read_to_string(&mut target)?;
+            target
+        } else {
+            checksum::of_reader(Hasher::sha1(), &mut entry as &mut dyn Read, host)?
+        };
+        held.insert(name.trim_end_matches('/').to_owned(), about);
+    }
+    Ok(held)
+}

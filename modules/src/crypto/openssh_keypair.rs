@@ -1,0 +1,312 @@
+//! `openssh_keypair`: a pair of keys for SSH.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
+    files::{
+        attributes::Attributes,
+        mode::Mode,
+        scratch::Scratch,
+        write::{Source, Wanted},
+    },
+    process::{Command, Output, reason},
+    run, with_attributes,
+};
+
+/// The `openssh_keypair` module.
+pub struct OpensshKeypair;
+
+static SPEC: Spec = Spec {
+    name: "openssh_keypair",
+    collection: "community.crypto",
+    summary: "Manage a pair of keys for SSH",
+    description: &[
+        "Makes a private and a public key with `ssh-keygen`, and makes them anew if they are not what is asked for. The public key lies \
+         beside the private one with `.pub` at its end.",
+        "A passphrase is never an argument of a program.",
+    ],
+    options: with_attributes![
+        Opt::required("path", Kind::Path, "The private key."),
+        Opt::new("state", Kind::Str, "Whether the keys are there.").default("\"present\"").choices(&["present", "absent"]),
+        Opt::new("type", Kind::Str, "The kind of key.").default("\"rsa\"").choices(&["rsa", "dsa", "rsa1", "ecdsa", "ed25519"]),
+        Opt::new("size", Kind::Int, "Its bits: 4096 for rsa and 256 for ecdsa, if not given."),
+        Opt::new("comment", Kind::Str, "The comment of the public key."),
+        Opt::new("passphrase", Kind::Str, "What encrypts the private key.").secret(),
+        Opt::new("force", Kind::Bool, "Make the keys anew.").default("false"),
+        Opt::new(
+            "regenerate",
+            Kind::Str,
+            "When keys that are there are made anew: if they differ (`partial_idempotence`), also if they cannot be read \
+             (`full_idempotence`), or instead the task fails.",
+        )
+        .default("\"partial_idempotence\"")
+        .choices(&["never", "fail", "partial_idempotence", "full_idempotence", "always"]),
+        Opt::new("backend", Kind::Str, "Accepted; ssh-keygen is always used.")
+            .default("\"auto\"")
+            .choices(&["auto", "cryptography", "opensshbin"]),
+        Opt::new("private_key_format", Kind::Str, "`auto` and `ssh` are OpenSSH's own format.")
+            .default("\"auto\"")
+            .choices(&["auto", "pkcs1", "pkcs8", "ssh"]),
+    ],
+    examples: "- name: A key for deployments\n  community.crypto.openssh_keypair:\n    path: /srv/deploy/id_ed25519\n    type: ed25519\n    owner: deploy\n",
+    returns: &[
+        Return { name: "filename", kind: "str", when: "present", doc: "The private key." },
+        Return { name: "public_key", kind: "str", when: "present", doc: "The public key." },
+        Return { name: "fingerprint", kind: "str", when: "present", doc: "Its fingerprint." },
+        Return { name: "size", kind: "int", when: "present", doc: "Its bits." },
+        Return { name: "type", kind: "str", when: "present", doc: "Its kind." },
+        Return { name: "comment", kind: "str", when: "present", doc: "Its comment." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for OpensshKeypair {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let path = PathBuf::from(args.required("path")?);
+        let public = PathBuf::from(format!("{}.pub", path.display()));
+        if path.is_dir() {
+            return Err(Failure::new(format!("{} is a directory. Please specify a path to a file.", path.display())));
+        }
+        if args.str("state") == Some("absent") {
+            return Ok(removal(vec![path, public]));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if folder.is_some_and(|folder| !folder.is_dir()) && !host.check() {
+            return Err(Failure::new(format!(
+                "The directory of {} does not exist or is not a directory.",
+                path.display()
+            )));
+        }
+        let task = Task::of(args)?;
+        let attributes = Attributes::of(args, host)?;
+        let found = if path.exists() { task.derive(&path, host)? } else { None };
+        if task.is_to_be_made(&path, found.as_ref(), args)? {
+            let plan = Plan::change(move |host, outcome| {
+                task.generate(&path, host)?;
+                let key = task.derive(&path, host)?.ok_or_else(|| Failure::new("The new key cannot be read."))?;
+                task.finish(&path, &public, &key, &attributes, host, outcome)
+            });
+            return Ok(plan);
+        }
+        let Some(found) = found else {
+            // `never` leaves a key alone that cannot be read.
+            return Ok(Plan::unchanged().with("filename", path.display().to_string()));
+        };
+        let comment = task.comment.clone().unwrap_or_else(|| comment_of(&public, &found.comment));
+        let data = found.described(&path, &comment);
+        let recomment = task.comment.as_ref().is_some_and(|wanted| *wanted != comment_of(&public, &found.comment));
+        let rewrite = std::fs::read_to_string(&public).ok().is_none_or(|text| !text.starts_with(&found.line));
+        let open = attributes.changes(&path, true)?;
+        let closed = if public.exists() { public_attributes(&attributes)?.changes(&public, true)? } else { Vec::new() };
+        if !recomment && !rewrite && open.is_empty() && closed.is_empty() {
+            return Ok(Plan::unchanged().with_all(data));
+        }
+        let plan = Plan::change(move |host, outcome| {
+            if recomment {
+                task.keygen(&["-q", "-c", "-C", &comment, "-f", &path.to_string_lossy()], host)?;
+            }
+            task.finish(&path, &public, &found, &attributes, host, outcome)
+        });
+        Ok(plan.with_all(data))
+    }
+}
+
+fn removal(mut files: Vec<PathBuf>) -> Plan {
+    files.retain(|file| file.symlink_metadata().is_ok());
+    if files.is_empty() {
+        return Plan::unchanged();
+    }
+    Plan::change(move |_, _| {
+        files.iter().try_for_each(|file| {
+            std::fs::remove_file(file)
+                .map_err(|error| Failure::new(format!("{} cannot be removed: {}.", file.display(), reason(&error))))
+        })
+    })
+}
+
+/// The public key's permissions, unless the task has its own for both.
+fn public_attributes(attributes: &Attributes) -> Result<Attributes, Failure> {
+    Ok(match attributes.mode {
+        Some(_) => attributes.clone(),
+        None => attributes.with_mode(Some(Mode::parse(&"0644".into())?)),
+    })
+}
+
+fn comment_of(public: &Path, usual: &str) -> String {
+    let text = std::fs::read_to_string(public).unwrap_or_default();
+    text.trim().splitn(3, ' ').nth(2).map_or_else(|| usual.to_owned(), str::to_owned)
+}
+
+/// The public half of a key.
+struct Found {
+    /// Kind and data, without the comment.
+    line: String,
+    comment: String,
+    bits: i64,
+    fingerprint: String,
+    kind: String,
+}
+
+impl Found {
+    fn described(&self, path: &Path, comment: &str) -> Map {
+        let mut data = Map::new();
+        data.insert("filename".into(), path.display().to_string().into());
+        data.insert("public_key".into(), self.line.as_str().into());
+        data.insert("fingerprint".into(), self.fingerprint.as_str().into());
+        data.insert("size".into(), self.bits.into());
+        data.insert("type".into(), self.kind.as_str().into());
+        data.insert("comment".into(), comment.into());
+        data
+    }
+}
+
+struct Task {
+    kind: String,
+    size: Option<i64>,
+    comment: Option<String>,
+    passphrase: String,
+    format: &'static [&'static str],
+}
+
+impl Task {
+    fn of(args: &Args) -> Result<Task, Failure> {
+        let kind = args.required("type")?.to_owned();
+        let (usual, allowed): (Option<i64>, &[i64]) = match kind.as_str() {
+            "rsa" | "rsa1" => (Some(4096), &[]),
+            "dsa" => (Some(1024), &[1024]),
+            "ecdsa" => (Some(256), &[256, 384, 521]),
+            _ => (None, &[]),
+        };
+        let size = usual.map(|usual| args.int("size").unwrap_or(usual));
+        if let Some(size) = size {
+            let small = kind.starts_with("rsa") && size < 1024;
+            if small || !allowed.is_empty() && !allowed.contains(&size) {
+                return Err(Failure::new(format!("{size} is no size for a key of the type {kind}.")));
+            }
+        }
+        Ok(Task {
+            kind: kind.trim_end_matches('1').to_owned(),
+            size,
+            comment: args.str("comment").map(str::to_owned),
+            passphrase: args.str("passphrase").unwrap_or_default().to_owned(),
+            format: match args.str("private_key_format") {
+                Some("pkcs1") => &["-m", "PEM"],
+                Some("pkcs8") => &["-m", "PKCS8"],
+                _ => &[],
+            },
+        })
+    }
+
+    /// Runs ssh-keygen, which gets the passphrase from a helper and never as an argument.
+    fn keygen(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
+        let command = Command::new("ssh-keygen").plain_locale().args(words.iter().copied());
+        if self.passphrase.is_empty() {
+            let empty = if words.contains(&"-t") { "-N" } else { "-P" };
+            return command.args([empty, ""]).run(host);
+        }
+        let helper = Scratch::executable()?;
+        let script = helper.path().join("passphrase");
+        let mut wanted =
+            Wanted::new(&script, Source::Bytes(b"#!/bin/sh\nprintf '%s\\n' \"$WINDLASS_PASSPHRASE\"\n".to_vec()));
+        wanted.attributes = Attributes::default().with_mode(Some(Mode::parse(&"0700".into())?));
+        run::carry_out(wanted.plan(host)?, host)?;
+        let command = command.variable("SSH_ASKPASS", script.as_os_str()).variable("SSH_ASKPASS_REQUIRE", "force");
+        command.variable("DISPLAY", "none").variable("WINDLASS_PASSPHRASE", &self.passphrase).run(host)
+    }
+
+    /// The public half of the private key, if it can be read.
+    fn derive(&self, path: &Path, host: &Host) -> Result<Option<Found>, Failure> {
+        let output = self.keygen(&["-y", "-f", &path.to_string_lossy()], host)?;
+        if !output.success() {
+            return Ok(None);
+        }
+        let text = output.stdout_text();
+        let mut words = text.trim().splitn(3, ' ');
+        let line = format!("{} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let comment = words.next().unwrap_or_default().to_owned();
+        let listed = Command::new("ssh-keygen").plain_locale().args(["-l", "-f", "-"]).input(text).check_run(host)?;
+        let listed = listed.stdout_text();
+        let mut words = listed.split_whitespace();
+        let bits = words.next().and_then(|bits| bits.parse().ok()).unwrap_or(0);
+        let fingerprint = words.next().unwrap_or_default().to_owned();
+        let kind = listed.trim().rsplit('(').next().unwrap_or_default().trim_end_matches(')').to_lowercase();
+        Ok(Some(Found { line, comment, bits, fingerprint, kind }))
+    }
+
+    fn is_to_be_made(&self, path: &Path, found: Option<&Found>, args: &Args) -> Result<bool, Failure> {
+        if !path.exists() || args.bool("force") {
+            return Ok(true);
+        }
+        let regenerate = args.required("regenerate")?;
+        let differs =
+            found.is_some_and(|found| found.kind != self.kind || self.size.is_some_and(|size| size != found.bits));
+        match (regenerate, found.is_none(), differs) {
+            ("always", ..) | ("full_idempotence", true, _) => Ok(true),
+            ("never", ..) => Ok(false),
+            (_, true, _) => Err(Failure::new(format!(
+                "Unable to read the key {}. The key is protected with a passphrase or broken. Will not proceed. To force regeneration, \
+                 call the module with `regenerate` set to `full_idempotence` or `always`, or with `force=true`.",
+                path.display()
+            ))),
+            ("fail", false, true) => Err(Failure::new(format!(
+                "Key has wrong type and/or size. Will not proceed. To force regeneration, call the module with `regenerate` set to \
+                 `partial_idempotence`, `full_idempotence` or `always`, or with `force=true`: {}",
+                path.display()
+            ))),
+            (_, false, differs) => Ok(differs),
+        }
+    }
+
+    /// Makes the pair beside its place, and moves it there.
+    fn generate(&self, path: &Path, host: &Host) -> Result<(), Failure> {
+        let scratch = Scratch::new()?;
+        let new = scratch.path().join("key");
+        let (new_text, size) = (new.to_string_lossy().into_owned(), self.size.map(|size| size.to_string()));
+        let mut words =
+            vec!["-q", "-t", &self.kind, "-C", self.comment.as_deref().unwrap_or_default(), "-f", &new_text];
+        words.extend(self.format);
+        if let Some(size) = &size {
+            words.extend(["-b", size]);
+        }
+        let output = self.keygen(&words, host)?;
+        if !output.success() {
+            return Err(output.failure(&["ssh-keygen".to_owned()]));
+        }
+        for (from, to, mode) in [
+            (new.clone(), path.to_owned(), "0600"),
+            (PathBuf::from(format!("{new_text}.pub")), PathBuf::from(format!("{}.pub", path.display())), "0644"),
+        ] {
+            let mut wanted = Wanted::new(to, Source::File(from));
+            wanted.attributes = Attributes::default().with_mode(Some(Mode::parse(&mode.into())?));
+            wanted.follow = false;
+            run::carry_out(wanted.plan(host)?, host)?;
+        }
+        Ok(())
+    }
+
+    /// The public key's file as it belongs to the private one, and the attributes of both.
+    fn finish(
+        &self,
+        path: &Path,
+        public: &Path,
+        found: &Found,
+        attributes: &Attributes,
+        host: &Host,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        let comment = self.comment.clone().unwrap_or_else(|| comment_of(public, &found.comment));
+        let text = format!("{} {comment}", found.line).trim_end().to_owned() + "\n";
+        let mut wanted = Wanted::new(public, Source::Bytes(text.into_bytes()));
+        wanted.attributes = public_attributes(attributes)?;
+        wanted.follow = false;
+        run::carry_out(wanted.plan(host)?, host)?;
+        attributes.apply(path, true)?;
+        outcome.data.extend(found.described(path, &comment));
+        Ok(())
+    }
+}

@@ -1,0 +1,395 @@
+//! `openssl_privatekey`: a private key for TLS.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::{
+    Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
+    files::{
+        attributes::Attributes,
+        backup,
+        checksum::{self, ALGORITHMS, Hasher},
+        mode::Mode,
+        write::{BACKUP, Source, Wanted},
+    },
+    process::{Command, Output, reason},
+    run, with_attributes,
+};
+
+/// The `openssl_privatekey` module.
+pub struct OpensslPrivatekey;
+
+const CURVES: &[&str] = &[
+    "secp224r1",
+    "secp256k1",
+    "secp256r1",
+    "secp384r1",
+    "secp521r1",
+    "secp192r1",
+    "brainpoolP256r1",
+    "brainpoolP384r1",
+    "brainpoolP512r1",
+    "sect163k1",
+    "sect163r2",
+    "sect233k1",
+    "sect233r1",
+    "sect283k1",
+    "sect283r1",
+    "sect409k1",
+    "sect409r1",
+    "sect571k1",
+    "sect571r1",
+];
+
+static SPEC: Spec = Spec {
+    name: "openssl_privatekey",
+    collection: "community.crypto",
+    summary: "Manage a private key",
+    description: &[
+        "Makes a key with `openssl`, and makes it anew if it is not of the type, size or curve asked for, or cannot be read with the \
+         passphrase. A passphrase is never an argument of a program.",
+    ],
+    options: with_attributes![
+        Opt::required("path", Kind::Path, "The key."),
+        Opt::new("state", Kind::Str, "Whether the key is there.")
+            .default("\"present\"")
+            .choices(&["absent", "present"]),
+        Opt::new("type", Kind::Str, "The kind of key.")
+            .default("\"RSA\"")
+            .choices(&["DSA", "ECC", "Ed25519", "Ed448", "RSA", "X25519", "X448"]),
+        Opt::new("size", Kind::Int, "The bits of a key of RSA or DSA.").default("4096"),
+        Opt::new("curve", Kind::Str, "The curve of a key of ECC.").choices(CURVES),
+        Opt::new("passphrase", Kind::Str, "What encrypts the key.").secret(),
+        Opt::new("cipher", Kind::Str, "How it is encrypted; `auto` is AES with 256 bits.").default("\"auto\""),
+        Opt::new(
+            "format",
+            Kind::Str,
+            "The format of the file; `auto` is PKCS 1 where there is such a form, else PKCS 8."
+        )
+        .default("\"auto_ignore\"")
+        .choices(&["pkcs1", "pkcs8", "raw", "auto", "auto_ignore"]),
+        Opt::new("format_mismatch", Kind::Str, "What becomes of a key in another format.")
+            .default("\"regenerate\"")
+            .choices(&["regenerate", "convert"]),
+        Opt::new("force", Kind::Bool, "Make the key anew.").default("false"),
+        Opt::new("regenerate", Kind::Str, "When a key that is there is made anew.")
+            .default("\"full_idempotence\"")
+            .choices(&["never", "fail", "partial_idempotence", "full_idempotence", "always"]),
+        Opt::new("return_content", Kind::Bool, "Return the key itself.").default("false"),
+        Opt::new("select_crypto_backend", Kind::Str, "Accepted; openssl is always used.")
+            .default("\"auto\"")
+            .choices(&["auto", "cryptography"]),
+        BACKUP,
+    ],
+    required_if: &[("type", "ECC", &["curve"])],
+    examples: "- name: The server's key\n  community.crypto.openssl_privatekey:\n    path: /etc/ssl/private/example.org.pem\n    type: ECC\n    curve: secp256r1\n",
+    returns: &[
+        Return { name: "filename", kind: "str", when: "always", doc: "The key." },
+        Return { name: "type", kind: "str", when: "always", doc: "Its kind." },
+        Return { name: "size", kind: "int", when: "always", doc: "Its bits." },
+        Return { name: "curve", kind: "str", when: "of ECC", doc: "Its curve." },
+        Return {
+            name: "fingerprint",
+            kind: "dict",
+            when: "present",
+            doc: "The public key's fingerprints by MD5, SHA-1 and SHA-2.",
+        },
+        Return { name: "privatekey", kind: "str", when: "return_content", doc: "The key itself." },
+        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old key." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for OpensslPrivatekey {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let task = Task::of(args)?;
+        let keep_old = args.bool("backup");
+        let folder = task.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if folder.is_some_and(|folder| !folder.is_dir()) && !host.check() {
+            return Err(Failure::new(format!(
+                "The directory {} does not exist or the file is not a directory",
+                folder.unwrap_or(Path::new("/")).display()
+            )));
+        }
+        let mut data = Map::new();
+        data.insert("filename".into(), task.path.display().to_string().into());
+        data.insert("type".into(), task.kind.as_str().into());
+        data.insert("size".into(), task.size.into());
+        if let Some(curve) = &task.curve {
+            data.insert("curve".into(), curve.as_str().into());
+        }
+        if args.str("state") == Some("absent") {
+            let path = task.path;
+            let plan = if path.symlink_metadata().is_err() {
+                Plan::unchanged()
+            } else {
+                Plan::change(move |_, outcome| {
+                    if let Some(copy) = backup::make(&path)?.filter(|_| keep_old) {
+                        outcome.set("backup_file", copy.display().to_string());
+                    }
+                    std::fs::remove_file(&path).map_err(|error| {
+                        Failure::new(format!("{} cannot be removed: {}.", path.display(), reason(&error)))
+                    })
+                })
+            };
+            return Ok(plan.with_all(data));
+        }
+        let attributes = Attributes::of(args, host)?;
+        let return_content = args.bool("return_content");
+        let found = task.look(host)?;
+        let make = task.decide(args, found.as_ref())?;
+        let finish = move |task: &Task, host: &Host, data: &mut Map| -> Result<(), Failure> {
+            data.insert("fingerprint".into(), task.fingerprints(host)?.into());
+            if return_content {
+                data.insert("privatekey".into(), std::fs::read_to_string(&task.path).unwrap_or_default().into());
+            }
+            Ok(())
+        };
+        if make == Make::Nothing {
+            if found.is_some() {
+                finish(&task, host, &mut data)?;
+            }
+            if attributes.changes(&task.path, true)?.is_empty() {
+                return Ok(Plan::unchanged().with_all(data));
+            }
+            return Ok(Plan::change(move |_, _| attributes.apply(&task.path, true).map(|_| ())).with_all(data));
+        }
+        let plan = Plan::change(move |host, outcome| {
+            let text = if make == Make::Convert { task.converted(host)? } else { task.generated(host)? };
+            if keep_old && let Some(copy) = backup::make(&task.path)? {
+                outcome.set("backup_file", copy.display().to_string());
+            }
+            let mut wanted = Wanted::new(&task.path, Source::Bytes(text));
+            wanted.attributes = match attributes.mode {
+                Some(_) => attributes,
+                None => attributes.with_mode(Some(Mode::parse(&"0600".into())?)),
+            };
+            run::carry_out(wanted.plan(host)?, host)?;
+            finish(&task, host, &mut outcome.data)
+        });
+        Ok(plan.with_all(data))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Make {
+    Nothing,
+    Anew,
+    Convert,
+}
+
+/// What `openssl` says of a key.
+struct Found {
+    kind: &'static str,
+    bits: i64,
+    curve: Option<String>,
+    format: &'static str,
+}
+
+struct Task {
+    path: PathBuf,
+    kind: String,
+    size: i64,
+    curve: Option<String>,
+    passphrase: Option<String>,
+    cipher: String,
+    format: &'static str,
+}
+
+const SECRET: &str = "WINDLASS_PASSPHRASE";
+
+impl Task {
+    fn of(args: &Args) -> Result<Task, Failure> {
+        let kind = args.required("type")?.to_owned();
+        let cipher = args.str("cipher").unwrap_or("auto");
+        let traditional = matches!(kind.as_str(), "RSA" | "DSA" | "ECC");
+        let format = match args.str("format") {
+            Some("pkcs8") => "pkcs8",
+            Some("raw") => return Err(Failure::new("Keys in the format raw are not supported; use auto or pkcs8.")),
+            Some("pkcs1") if !traditional => {
+                return Err(Failure::new(format!("The format pkcs1 is not for keys of the type {kind}.")));
+            }
+            _ if traditional => "pkcs1",
+            _ => "pkcs8",
+        };
+        Ok(Task {
+            path: args.required("path")?.into(),
+            size: args.int("size").unwrap_or(4096),
+            curve: args.str("curve").filter(|_| kind == "ECC").map(str::to_owned),
+            passphrase: args.str("passphrase").filter(|text| !text.is_empty()).map(str::to_owned),
+            cipher: if cipher == "auto" { "aes256".to_owned() } else { cipher.to_owned() },
+            format,
+            kind,
+        })
+    }
+
+    fn openssl(&self, words: &[&str], input: Option<Vec<u8>>, host: &Host) -> Result<Output, Failure> {
+        let command = Command::new("openssl").plain_locale().args(words.iter().copied());
+        let command = command.variable(SECRET, self.passphrase.as_deref().unwrap_or_default());
+        match input {
+            Some(bytes) => command.input(bytes),
+            None => command,
+        }
+        .run(host)
+    }
+
+    fn must(&self, words: &[&str], input: Option<Vec<u8>>, host: &Host) -> Result<Vec<u8>, Failure> {
+        let output = self.openssl(words, input, host)?;
+        if output.success() {
+            return Ok(output.stdout);
+        }
+        Err(output.failure(&["openssl".to_owned(), words.first().copied().unwrap_or_default().to_owned()]))
+    }
+
+    /// The key that is there, if it can be read with the passphrase.
+    fn look(&self, host: &Host) -> Result<Option<Found>, Failure> {
+        let Ok(text) = std::fs::read_to_string(&self.path) else { return Ok(None) };
+        let encrypted = text.contains("ENCRYPTED");
+        if encrypted != self.passphrase.is_some() {
+            return Ok(None);
+        }
+        let path = self.path.to_string_lossy();
+        let pass = format!("env:{SECRET}");
+        let output = self.openssl(&["pkey", "-in", &path, "-passin", &pass, "-text", "-noout"], None, host)?;
+        Ok(output.success().then(|| parse(&output.stdout_text(), &text)).flatten())
+    }
+
+    fn decide(&self, args: &Args, found: Option<&Found>) -> Result<Make, Failure> {
+        if !self.path.exists() || args.bool("force") {
+            return Ok(Make::Anew);
+        }
+        let regenerate = args.required("regenerate")?;
+        let Some(found) = found else {
+            return match regenerate {
+                "always" | "full_idempotence" => Ok(Make::Anew),
+                "never" => Ok(Make::Nothing),
+                _ => Err(Failure::new(format!(
+                    "Unable to read the key {}. The key is protected with another passphrase / no passphrase / a passphrase, or broken. Will \
+                     not proceed. To force regeneration, set regenerate to full_idempotence or always, or force.",
+                    self.path.display()
+                ))),
+            };
+        };
+        let differs = found.kind != self.kind
+            || matches!(self.kind.as_str(), "RSA" | "DSA") && found.bits != self.size
+            || self.curve.as_deref().is_some_and(|curve| found.curve.as_deref() != Some(curve));
+        if regenerate == "always" || differs && matches!(regenerate, "partial_idempotence" | "full_idempotence") {
+            return Ok(Make::Anew);
+        }
+        if differs && regenerate == "fail" {
+            return Err(Failure::new(
+                "Key has wrong type and/or size. Will not proceed. To force regeneration, set regenerate to partial_idempotence, \
+                 full_idempotence or always, or force.",
+            ));
+        }
+        let other_format = args.str("format") != Some("auto_ignore") && found.format != self.format;
+        Ok(match (other_format, regenerate, args.str("format_mismatch")) {
+            (false, ..) | (_, "never", _) => Make::Nothing,
+            (true, _, Some("convert")) => Make::Convert,
+            (true, "fail", _) => {
+                return Err(Failure::new("Key has wrong format. Will not proceed; set format_mismatch to convert."));
+            }
+            (true, ..) => Make::Anew,
+        })
+    }
+
+    fn generated(&self, host: &Host) -> Result<Vec<u8>, Failure> {
+        let bits = self.size.to_string();
+        let key = match self.kind.as_str() {
+            "RSA" => self.must(
+                &["genpkey", "-algorithm", "RSA", "-pkeyopt", &format!("rsa_keygen_bits:{bits}")],
+                None,
+                host,
+            )?,
+            "DSA" => {
+                let option = format!("dsa_paramgen_bits:{bits}");
+                let parameters =
+                    self.must(&["genpkey", "-genparam", "-algorithm", "DSA", "-pkeyopt", &option], None, host)?;
+                self.must(&["genpkey", "-paramfile", "/dev/stdin"], Some(parameters), host)?
+            }
+            "ECC" => {
+                let curve = format!("ec_paramgen_curve:{}", openssl_curve(self.curve.as_deref().unwrap_or_default()));
+                self.must(
+                    &["genpkey", "-algorithm", "EC", "-pkeyopt", &curve, "-pkeyopt", "ec_param_enc:named_curve"],
+                    None,
+                    host,
+                )?
+            }
+            kind => self.must(&["genpkey", "-algorithm", kind], None, host)?,
+        };
+        self.formatted(key, host)
+    }
+
+    fn converted(&self, host: &Host) -> Result<Vec<u8>, Failure> {
+        let (path, pass) = (self.path.to_string_lossy().into_owned(), format!("env:{SECRET}"));
+        let key = self.must(&["pkey", "-in", &path, "-passin", &pass], None, host)?;
+        self.formatted(key, host)
+    }
+
+    /// A key in the format, and encrypted, as the task says.
+    fn formatted(&self, key: Vec<u8>, host: &Host) -> Result<Vec<u8>, Failure> {
+        let (cipher, pass) = (format!("-{}", self.cipher), format!("env:{SECRET}"));
+        let mut words = vec!["pkey"];
+        if self.format == "pkcs1" {
+            words.push("-traditional");
+        }
+        if self.passphrase.is_some() {
+            words.extend([cipher.as_str(), "-passout", &pass]);
+        }
+        self.must(&words, Some(key), host)
+    }
+
+    /// Hashes of the public key, by the names of their methods.
+    fn fingerprints(&self, host: &Host) -> Result<Map, Failure> {
+        let (path, pass) = (self.path.to_string_lossy().into_owned(), format!("env:{SECRET}"));
+        let der = self.must(&["pkey", "-in", &path, "-passin", &pass, "-pubout", "-outform", "DER"], None, host)?;
+        let mut all = Map::new();
+        for name in ALGORITHMS {
+            let Some(hasher) = Hasher::named(name) else { continue };
+            let digits = checksum::of_bytes(hasher, &der);
+            let pairs: Vec<&str> = (0..digits.len()).step_by(2).filter_map(|at| digits.get(at..at + 2)).collect();
+            all.insert((*name).to_owned(), Value::from(pairs.join(":")));
+        }
+        Ok(all)
+    }
+}
+
+/// openssl has names of its own for two curves.
+fn openssl_curve(curve: &str) -> &str {
+    match curve {
+        "secp256r1" => "prime256v1",
+        "secp192r1" => "prime192v1",
+        other => other,
+    }
+}
+
+/// Reads `openssl pkey -text`, and from the file's first line its format.
+fn parse(text: &str, file: &str) -> Option<Found> {
+    let first = text.lines().next()?;
+    let curve = text.lines().find_map(|line| line.trim().strip_prefix("ASN1 OID:")).map(|oid| match oid.trim() {
+        "prime256v1" => "secp256r1".to_owned(),
+        "prime192v1" => "secp192r1".to_owned(),
+        other => other.to_owned(),
+    });
+    let kind = match first {
+        _ if curve.is_some() => "ECC",
+        _ if first.starts_with("ED25519") => "Ed25519",
+        _ if first.starts_with("ED448") => "Ed448",
+        _ if first.starts_with("X25519") => "X25519",
+        _ if first.starts_with("X448") => "X448",
+        _ if text.contains("modulus:") => "RSA",
+        _ => "DSA",
+    };
+    let bits = first.split_once('(').and_then(|(_, rest)| rest.split(' ').next()).and_then(|bits| bits.parse().ok());
+    let format = if file.contains("BEGIN PRIVATE KEY") || file.contains("BEGIN ENCRYPTED PRIVATE KEY") {
+        "pkcs8"
+    } else {
+        "pkcs1"
+    };
+    Some(Found { kind, bits: bits.unwrap_or(0), curve, format })
+}

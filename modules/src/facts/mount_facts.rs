@@ -1,0 +1,329 @@
+//! `mount_facts`: what is mounted, and what is to be.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use globset::GlobBuilder;
+use serde_json::{Value, json};
+
+use super::{
+    Root,
+    storage::{size_of, unescape},
+};
+use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, process::Command};
+
+/// The `mount_facts` module.
+pub struct MountFacts;
+
+static SPEC: Spec = Spec {
+    name: "mount_facts",
+    summary: "Find out what is mounted",
+    description: &[
+        "Reads the kernel's table of mounts and the files that say what is mounted at the start, with the sizes of the filesystems.",
+        "A mount point that several sources tell of is in `mount_points` as the first of them has it; `aggregate_mounts` holds all.",
+    ],
+    options: &[
+        Opt::new("devices", Kind::List(&Kind::Str), "Only devices that one of these patterns matches."),
+        Opt::new("fstypes", Kind::List(&Kind::Str), "Only filesystems that one of these patterns matches."),
+        Opt::new(
+            "sources",
+            Kind::List(&Kind::Str),
+            "Where to look: `dynamic` is the kernel's table, `static` are files such as /etc/fstab, `all` is both, `mount` is the output of \
+             `mount_binary`; or files.",
+        ),
+        Opt::new("mount_binary", Kind::Raw, "The program to ask, if there is no table; none if null.")
+            .default("\"mount\""),
+        Opt::new("timeout", Kind::Float, "Seconds to wait for the size of one filesystem; without it, for ever."),
+        Opt::new("on_timeout", Kind::Str, "What becomes of a filesystem that does not answer.")
+            .default("\"error\"")
+            .choices(&["error", "warn", "ignore"]),
+        Opt::new(
+            "include_aggregate_mounts",
+            Kind::Bool,
+            "Whether `aggregate_mounts` is filled. If not given, it is not, and repeated mount points are warned about.",
+        ),
+    ],
+    examples: "- name: Network filesystems\n  ansible.builtin.mount_facts:\n    fstypes: [nfs*]\n    timeout: 10\n    on_timeout: warn\n",
+    returns: &[Return {
+        name: "ansible_facts",
+        kind: "dict",
+        when: "success",
+        doc: "`mount_points`, by mount point, and the list `aggregate_mounts`.",
+    }],
+    ..Spec::EMPTY
+};
+
+const DYNAMIC: &[&str] = &["/etc/mtab", "/proc/mounts", "/etc/mnttab"];
+const STATIC: &[&str] = &["/etc/fstab", "/etc/vfstab", "/etc/filesystems"];
+
+/// One line of a source.
+struct Entry {
+    source: String,
+    line: String,
+    fields: Map,
+}
+
+impl Entry {
+    fn field(&self, name: &str) -> &str {
+        self.fields.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+impl Module for MountFacts {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let timeout = match args.float("timeout") {
+            None => Duration::MAX,
+            Some(seconds) if seconds > 0.0 && seconds.is_finite() => Duration::from_secs_f64(seconds),
+            Some(seconds) => {
+                return Err(Failure::new(format!(
+                    "argument 'timeout' must be a positive number or null, not {seconds:?}"
+                )));
+            }
+        };
+        let program = match args.value("mount_binary") {
+            None => None,
+            Some(Value::String(program)) => Some(program.as_str()),
+            Some(other) => {
+                return Err(Failure::new(format!("argument 'mount_binary' must be a string or null, not {other}")));
+            }
+        };
+        let mut warnings = Vec::new();
+        let wanted = (Patterns::of(args, "devices")?, Patterns::of(args, "fstypes")?);
+        let uuids = Uuids::of(&Root::host());
+        let mut mounts = Vec::new();
+        for mut entry in entries(args, program, &mut warnings, host)? {
+            let (device, uuid) = uuids.resolve(entry.field("device"), host)?;
+            if !wanted.0.match_one(&device) || !wanted.1.match_one(entry.field("fstype")) {
+                continue;
+            }
+            match size_of(entry.field("mount"), timeout) {
+                Some(size) => entry.fields.extend(size),
+                None => {
+                    let sentence = format!(
+                        "Timed out getting mount size for mount {} (type {})",
+                        entry.field("mount"),
+                        entry.field("fstype")
+                    );
+                    match args.str("on_timeout") {
+                        Some("warn") => warnings.push(sentence),
+                        Some("ignore") => {}
+                        _ => return Err(Failure::new(sentence)),
+                    }
+                }
+            }
+            let context = json!({ "source": entry.source, "source_data": entry.line });
+            entry.fields.insert("ansible_context".into(), context);
+            entry.fields.insert("uuid".into(), uuid.map_or(Value::Null, Value::from));
+            mounts.push(entry);
+        }
+        let aggregate = args.maybe_bool("include_aggregate_mounts");
+        if aggregate.is_none() {
+            warnings.extend(repeated(&mounts));
+        }
+        let mut points = Map::new();
+        for mount in &mounts {
+            points.entry(mount.field("mount")).or_insert_with(|| mount.fields.clone().into());
+        }
+        let all: Vec<Value> = match aggregate {
+            Some(true) => mounts.into_iter().map(|mount| mount.fields.into()).collect(),
+            _ => Vec::new(),
+        };
+        let plan = Plan::unchanged().with("ansible_facts", json!({ "mount_points": points, "aggregate_mounts": all }));
+        Ok(warnings.into_iter().fold(plan, Plan::with_warning))
+    }
+}
+
+/// The lines of all sources, each source once.
+fn entries(args: &Args, program: Option<&str>, warnings: &mut Vec<String>, host: &Host) -> Result<Vec<Entry>, Failure> {
+    let mut sources: Vec<&str> = Vec::new();
+    let given = args.list("sources");
+    for source in if given.is_empty() { vec!["all"] } else { given } {
+        match source {
+            "" => return Err(Failure::new("sources contains an empty string")),
+            "dynamic" => sources.extend(DYNAMIC),
+            "static" => sources.extend(STATIC),
+            "all" => sources.extend(DYNAMIC.iter().chain(STATIC)),
+            other => sources.push(other),
+        }
+    }
+    if sources.iter().enumerate().any(|(index, source)| sources.iter().take(index).any(|earlier| earlier == source)) {
+        warnings.push(format!(
+            "mount_facts option 'sources' contains duplicate entries, repeat sources will be ignored: {}",
+            sources.join(", ")
+        ));
+    }
+    let mut found = Vec::new();
+    let mut seen: Vec<String> = Vec::new();
+    let mut ask = sources.iter().any(|source| DYNAMIC.contains(source));
+    for source in sources {
+        let real = std::fs::canonicalize(source).map_or_else(|_| source.to_owned(), |path| path.display().to_string());
+        if seen.contains(&real) || seen.iter().any(|known| known == source) {
+            continue;
+        }
+        seen.push(real);
+        let lines = if source == "mount" {
+            match program {
+                Some(program) => from_program(program, host)?,
+                None => Vec::new(),
+            }
+        } else {
+            let text = std::fs::read(source).unwrap_or_default();
+            table(source, &String::from_utf8_lossy(&text))
+        };
+        ask &= lines.is_empty() || !(source == "mount" || DYNAMIC.contains(&source));
+        found.extend(lines);
+    }
+    if let (true, Some(program)) = (ask, program) {
+        found.extend(from_program(program, host)?);
+    }
+    Ok(found)
+}
+
+/// What `mount` prints: `/dev/sda1 on / type ext4 (rw,relatime)`.
+fn from_program(program: &str, host: &Host) -> Result<Vec<Entry>, Failure> {
+    let output = Command::new(program).plain_locale().run(host)?;
+    if !output.success() {
+        return Err(Failure::new(format!("Failed to execute {program}: exit status {}.", output.rc)));
+    }
+    let text = output.stdout_text();
+    let parsed = text.lines().filter_map(|line| {
+        let (device, rest) = line.split_once(" on ")?;
+        let (mount, rest) = rest.rsplit_once(" type ")?;
+        let (fstype, options) = rest.split_once(" (")?;
+        let fields =
+            json!({ "device": device, "mount": mount, "fstype": fstype, "options": options.trim_end_matches(')') });
+        let Value::Object(fields) = fields else { return None };
+        Some(Entry { source: "mount".into(), line: line.into(), fields })
+    });
+    Ok(parsed.collect())
+}
+
+/// The lines of a table with four to six columns. Tables of another kind, which other systems have, have no lines here.
+fn table(source: &str, text: &str) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let words: Vec<String> = line.split_whitespace().map(unescape).collect();
+        let [device, mount, fstype, options, numbers @ ..] = words.as_slice() else { return Vec::new() };
+        let mut fields = Map::new();
+        for (key, value) in [("device", device), ("mount", mount), ("fstype", fstype), ("options", options)] {
+            fields.insert(key.into(), value.as_str().into());
+        }
+        for (key, number) in ["dump", "passno"].into_iter().zip(numbers) {
+            let Ok(number) = number.parse::<i64>() else { return Vec::new() };
+            fields.insert(key.into(), number.into());
+        }
+        entries.push(Entry { source: source.to_owned(), line: line.to_owned(), fields });
+    }
+    entries
+}
+
+/// A sentence about sources that have a mount point several times.
+fn repeated(mounts: &[Entry]) -> Option<String> {
+    let mut by_source: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for mount in mounts {
+        by_source.entry(&mount.source).or_default().push(mount.field("mount"));
+    }
+    by_source.retain(|_, points| {
+        let count = points.len();
+        let mut unique = points.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        unique.len() != count
+    });
+    let shown: Vec<String> =
+        by_source.iter().map(|(source, points)| format!("{source} ({})", points.join(", "))).collect();
+    (!shown.is_empty()).then(|| {
+        format!(
+            "mount_facts: ignoring repeat mounts in the following sources: {}. You can disable this warning by configuring the \
+             'include_aggregate_mounts' option as True or False.",
+            shown.join(", ")
+        )
+    })
+}
+
+/// Patterns of which one must match.
+struct Patterns(Vec<globset::GlobMatcher>);
+
+impl Patterns {
+    fn of(args: &Args, option: &str) -> Result<Patterns, Failure> {
+        let made = args.list(option).into_iter().map(|pattern| {
+            // A star goes over slashes, as in Python's fnmatch.
+            let glob = GlobBuilder::new(pattern).literal_separator(false).build();
+            glob.map(|glob| glob.compile_matcher())
+                .map_err(|error| Failure::new(format!("{option} has a pattern that cannot be read: {error}.")))
+        });
+        Ok(Patterns(made.collect::<Result<_, _>>()?))
+    }
+
+    fn match_one(&self, text: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|pattern| pattern.is_match(text))
+    }
+}
+
+/// The ids of filesystems, by device.
+struct Uuids(BTreeMap<String, String>);
+
+impl Uuids {
+    fn of(root: &Root) -> Uuids {
+        let folder = "/dev/disk/by-uuid";
+        let named = root.names(folder).into_iter();
+        let found = named.filter_map(|uuid| Some((root.real_path(&format!("{folder}/{uuid}"))?, uuid)));
+        Uuids(found.collect())
+    }
+
+    /// The device itself, where it is given by its id, and the id.
+    fn resolve(&self, device: &str, host: &Host) -> Result<(String, Option<String>), Failure> {
+        let Some(uuid) = device.strip_prefix("UUID=") else {
+            let found = self.0.get(device).cloned();
+            return Ok((device.to_owned(), found.or_else(|| asked(device, host))));
+        };
+        let known = self.0.iter().find(|(_, known)| *known == uuid).map(|(device, _)| device.clone());
+        Ok((known.unwrap_or_else(|| device.to_owned()), Some(uuid.to_owned())))
+    }
+}
+
+/// The id as `lsblk` has it, where udev keeps no links.
+fn asked(device: &str, host: &Host) -> Option<String> {
+    if !device.starts_with("/dev/") {
+        return None;
+    }
+    let output =
+        Command::new("lsblk").plain_locale().args(["--noheadings", "--nodeps", "--output", "UUID", device]).run(host);
+    let text = output.ok().filter(|output| output.success())?.stdout_text();
+    Some(text.trim().to_owned()).filter(|uuid| !uuid.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_read() {
+        let found =
+            table("/etc/fstab", "# all\nUUID=1-2 / ext4 errors=remount-ro 0 1\ntmpfs /tmp\\040x tmpfs size=1G\n");
+        assert_eq!(
+            Value::from(found[0].fields.clone()),
+            json!({"device": "UUID=1-2", "mount": "/", "fstype": "ext4", "options": "errors=remount-ro", "dump": 0, "passno": 1})
+        );
+        assert_eq!(found[1].field("mount"), "/tmp x");
+        assert!(found[1].fields.get("dump").is_none());
+        assert!(table("/etc/vfstab", "a b c d e - rw\n").is_empty());
+    }
+
+    #[test]
+    fn the_root_filesystem_is_found_with_its_size() {
+        let result = crate::run(&MountFacts, &json!({"fstypes": "*"}), &Host::alone(false, false));
+        let root = &result["ansible_facts"]["mount_points"]["/"];
+        assert!(root["size_total"].as_u64().is_some(), "{result}");
+        assert_eq!(
+            root["ansible_context"]["source"],
+            if std::path::Path::new("/etc/mtab").exists() { "/etc/mtab" } else { "/proc/mounts" }
+        );
+        for arguments in [json!({"timeout": 0}), json!({"mount_binary": ["x"]}), json!({"sources": [""]})] {
+            assert_eq!(crate::run(&MountFacts, &arguments, &Host::alone(false, false))["failed"], true);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Modules that drive the package managers of programming languages.
+
+pub mod pip;

@@ -1,0 +1,113 @@
+//! `sudoers`: what users may do with `sudo`.
+
+use std::path::Path;
+
+use crate::{
+    Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Spec,
+    files::{
+        attributes::Attributes,
+        mode::Mode,
+        write::{Source, Wanted},
+    },
+    process::{self, Command, reason},
+};
+
+/// The `sudoers` module.
+pub struct Sudoers;
+
+static SPEC: Spec = Spec {
+    name: "sudoers",
+    collection: "community.general",
+    summary: "Manage rules of sudo",
+    description: &["Writes one rule into a file of its own in /etc/sudoers.d, after `visudo` has checked it."],
+    options: &[
+        Opt::required("name", Kind::Str, "The name of the file."),
+        Opt::new("state", Kind::Str, "Whether the rule is there.")
+            .default("\"present\"")
+            .choices(&["present", "absent"]),
+        Opt::new("user", Kind::Str, "Who may."),
+        Opt::new("group", Kind::Str, "The group whose members may."),
+        Opt::new("commands", Kind::List(&Kind::Str), "What they may run; `ALL` for everything."),
+        Opt::new("host", Kind::Str, "The hosts the rule is for.").default("\"ALL\""),
+        Opt::new("runas", Kind::Str, "As whom they may."),
+        Opt::new("nopassword", Kind::Bool, "Without a password.").default("true"),
+        Opt::new("noexec", Kind::Bool, "The command may not start others.").default("false"),
+        Opt::new("setenv", Kind::Bool, "They may keep their environment.").default("false"),
+        Opt::new("sudoers_path", Kind::Str, "The folder.").default("\"/etc/sudoers.d\""),
+        Opt::new("validation", Kind::Str, "Check by `visudo`: if it is there, in any case, or not at all.")
+            .default("\"detect\"")
+            .choices(&["absent", "detect", "required"]),
+    ],
+    mutually_exclusive: &[&["user", "group"]],
+    required_if: &[("state", "present", &["commands"])],
+    examples: "- name: The backup may read everything\n  community.general.sudoers:\n    name: backup\n    user: backup\n    commands: /usr/bin/rsync\n",
+    ..Spec::EMPTY
+};
+
+impl Module for Sudoers {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let path = Path::new(args.required("sudoers_path")?).join(args.required("name")?);
+        if args.str("state") == Some("absent") {
+            if !path.exists() {
+                return Ok(Plan::unchanged());
+            }
+            let diff = Diff::of(&path.display().to_string(), std::fs::read_to_string(&path).unwrap_or_default(), "");
+            let plan = Plan::change(move |_, _| {
+                std::fs::remove_file(&path)
+                    .map_err(|error| Failure::new(format!("{} cannot be removed: {}.", path.display(), reason(&error))))
+            });
+            return Ok(if host.diff() { plan.with_diff(diff) } else { plan });
+        }
+        let rule = rule(args)?;
+        validate(&rule, args.str("validation"), host)?;
+        let mut wanted = Wanted::new(path, Source::Bytes(rule.into_bytes()));
+        let mut attributes = Attributes::default();
+        attributes.mode = Some(Mode::parse(&"0440".into())?);
+        wanted.attributes = attributes;
+        Ok(Plan::sequence(vec![wanted.plan(host)?]))
+    }
+}
+
+fn rule(args: &Args) -> Result<String, Failure> {
+    let owner = match (args.str("user"), args.str("group")) {
+        (Some(user), _) if !user.is_empty() => user.to_owned(),
+        (_, Some(group)) if !group.is_empty() => format!("%{group}"),
+        _ => return Err(Failure::new("A rule is for a user or a group: one of user, group is required.")),
+    };
+    let mut rule = format!("{owner} {}=", args.str("host").unwrap_or("ALL"));
+    if let Some(runas) = args.str("runas") {
+        rule.push_str(&format!("({runas})"));
+    }
+    for (option, tag) in [("noexec", "NOEXEC:"), ("nopassword", "NOPASSWD:"), ("setenv", "SETENV:")] {
+        if args.bool(option) {
+            rule.push_str(tag);
+        }
+    }
+    rule.push_str(&format!(" {}\n", args.list("commands").join(", ")));
+    Ok(rule)
+}
+
+fn validate(rule: &str, how: Option<&str>, host: &Host) -> Result<(), Failure> {
+    if how == Some("absent") {
+        return Ok(());
+    }
+    let Some(visudo) = process::find(host, "visudo") else {
+        if how == Some("required") {
+            return Err(Failure::new("Failed to find required executable \"visudo\", which validation asks for."));
+        }
+        return Ok(());
+    };
+    let output = Command::new(visudo).args(["-c", "-f", "-"]).input(rule).run(host)?;
+    if output.success() {
+        return Ok(());
+    }
+    let (stdout, stderr) = (output.stdout_text(), output.stderr_text());
+    let said = if stdout.is_empty() { &stderr } else { &stdout };
+    Err(Failure::new(format!("Failed to validate sudoers rule:\n{said}"))
+        .with("stdout", stdout.as_str())
+        .with("stderr", stderr.as_str()))
+}

@@ -1,0 +1,227 @@
+//! `sysvinit`: services that are scripts in `/etc/init.d`.
+
+use serde_json::{Value, json};
+
+use super::service::{processes, says_running, starts_with_rc};
+use crate::{
+    Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
+    process::{self, Command, Output},
+};
+
+/// The `sysvinit` module.
+pub struct SysVInit;
+
+static SPEC: Spec = Spec {
+    name: "sysvinit",
+    summary: "Manage services that are scripts in /etc/init.d",
+    description: &[
+        "Speaks to the service's script, and enables it with update-rc.d or chkconfig, whatever else manages services on the host.",
+    ],
+    options: &[
+        Opt::required("name", Kind::Str, "The service.").aliases(&["service"]),
+        Opt::new("state", Kind::Str, "What the service does.").choices(&[
+            "restarted",
+            "started",
+            "stopped",
+            "reloaded",
+        ]),
+        Opt::new("enabled", Kind::Bool, "Whether it starts with the host."),
+        Opt::new("sleep", Kind::Int, "Seconds between stop and start of a restart.").default("1"),
+        Opt::new("pattern", Kind::Str, "A text in the process list that shows that it runs."),
+        Opt::new("runlevels", Kind::List(&Kind::Str), "The runlevels that `enabled` is about."),
+        Opt::new("arguments", Kind::Str, "Further arguments for the script.").aliases(&["args"]),
+        Opt::new("daemonize", Kind::Bool, "Run the script in a session of its own, for one that does not do so.")
+            .default("false"),
+    ],
+    required_one_of: &[&["state", "enabled"]],
+    required_by: &[("runlevels", &["enabled"])],
+    examples: "- name: Have cron running\n  ansible.builtin.sysvinit:\n    name: cron\n    state: started\n    enabled: true\n    runlevels: [3, 5]\n",
+    returns: &[
+        Return { name: "name", kind: "str", when: "always", doc: "The service." },
+        Return { name: "status", kind: "dict", when: "always", doc: "What was done for `enabled` and for the state." },
+    ],
+    ..Spec::EMPTY
+};
+
+/// One of the two things a task can ask for.
+struct Step {
+    key: String,
+    runlevels: Vec<String>,
+    commands: Vec<Vec<String>>,
+    what: String,
+}
+
+impl Module for SysVInit {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let name = args.required("name")?.to_owned();
+        let script = if name.starts_with('/') { name.clone() } else { format!("/etc/init.d/{name}") };
+        if !std::path::Path::new(&script).exists() {
+            return Err(Failure::new(format!("Could not find the requested service {name}: host")).with("name", name));
+        }
+        let arguments = shell_words::split(args.str("arguments").unwrap_or_default())
+            .map_err(|error| Failure::new(format!("arguments cannot be split into words: {error}.")))?;
+        let mut steps = Vec::new();
+        let runlevels: Vec<String> = args.list("runlevels").into_iter().map(str::to_owned).collect();
+        if let Some(enabled) = args.maybe_bool("enabled") {
+            let differs = if runlevels.is_empty() {
+                starts_with_rc(&name) != enabled
+            } else {
+                runlevels.iter().any(|level| starts_in(&name, level) != enabled)
+            };
+            let commands = if differs { switch(&name, enabled, &runlevels, host)? } else { Vec::new() };
+            steps.push(Step {
+                key: "enabled".into(),
+                runlevels,
+                commands,
+                what: format!("enable or disable service: {name}"),
+            });
+        }
+        if let Some(state) = args.str("state") {
+            let verbs = verbs(state, runs(&script, args, host)?);
+            let command = |verb: &str| {
+                let words = [script.clone(), verb.to_owned()];
+                words.into_iter().chain(arguments.clone()).collect::<Vec<_>>()
+            };
+            let commands = verbs.iter().map(|verb| command(verb)).collect();
+            let what = format!("{} service: {name}", verbs.first().copied().unwrap_or_default());
+            steps.push(Step { key: state.to_owned(), runlevels: Vec::new(), commands, what });
+        }
+        let pause = args.int("sleep").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(1);
+        let session = args.bool("daemonize");
+        let changes = steps.iter().any(|step| !step.commands.is_empty());
+        let status: Map = steps.iter().map(|step| (step.key.clone(), step.status(None))).collect();
+        let plan = if !changes {
+            Plan::unchanged()
+        } else {
+            Plan::change(move |host, outcome| {
+                let mut status = Map::new();
+                for step in steps {
+                    let output = step.run(pause, session, host)?;
+                    status.insert(step.key.clone(), step.status(output.as_ref()));
+                }
+                outcome.set("status", status);
+                Ok(())
+            })
+        };
+        Ok(plan.with("name", name).with("status", status))
+    }
+}
+
+impl Step {
+    fn run(&self, pause: u64, session: bool, host: &Host) -> Result<Option<Output>, Failure> {
+        let mut last = None;
+        for (index, words) in self.commands.iter().enumerate() {
+            if index > 0 && self.key == "restarted" {
+                std::thread::sleep(std::time::Duration::from_secs(pause));
+            }
+            let Some((program, rest)) = words.split_first() else { continue };
+            let command = if session && self.key != "enabled" {
+                Command::new("setsid").args(["--wait", program.as_str()])
+            } else {
+                Command::new(program)
+            };
+            let output = command.plain_locale().args(rest).run(host)?;
+            if !output.success() {
+                return Err(Failure::new(format!("Failed to {}", self.what))
+                    .with("rc", output.rc)
+                    .with("stdout", output.stdout_text())
+                    .with("stderr", output.stderr_text()));
+            }
+            last = Some(output);
+        }
+        Ok(last)
+    }
+
+    fn status(&self, output: Option<&Output>) -> Value {
+        let mut status = json!({
+            "changed": !self.commands.is_empty(),
+            "rc": output.map(|output| output.rc),
+            "stdout": output.map(Output::stdout_text),
+            "stderr": output.map(Output::stderr_text),
+        });
+        if let (Some(map), false) = (status.as_object_mut(), self.runlevels.is_empty()) {
+            map.insert("runlevels".into(), json!(self.runlevels));
+        }
+        status
+    }
+}
+
+fn runs(script: &str, args: &Args, host: &Host) -> Result<bool, Failure> {
+    if let Some(pattern) = args.str("pattern") {
+        return Ok(processes().iter().any(|line| line.contains(pattern)));
+    }
+    Ok(says_running(&Command::new(script).plain_locale().arg("status").run(host)?))
+}
+
+/// What the script is told, one after the other.
+fn verbs(state: &str, running: bool) -> &'static [&'static str] {
+    match (state, running) {
+        ("started", false) => &["start"],
+        ("stopped", true) => &["stop"],
+        ("restarted", _) => &["stop", "start"],
+        ("reloaded", _) => &["reload"],
+        _ => &[],
+    }
+}
+
+/// Whether a runlevel starts it.
+fn starts_in(name: &str, level: &str) -> bool {
+    let root = crate::facts::Root::host();
+    ["/etc", "/etc/rc.d"].iter().any(|folder| {
+        let links = root.names(&format!("{folder}/rc{level}.d"));
+        links.iter().any(|link| link.starts_with('S') && link.get(3..) == Some(name))
+    })
+}
+
+fn switch(name: &str, enable: bool, runlevels: &[String], host: &Host) -> Result<Vec<Vec<String>>, Failure> {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let all = runlevels.is_empty();
+    let mut command = if process::find(host, "update-rc.d").is_some() {
+        words(&[
+            "update-rc.d",
+            name,
+            if enable && all {
+                "defaults"
+            } else if enable {
+                "enable"
+            } else {
+                "disable"
+            },
+        ])
+    } else if process::find(host, "chkconfig").is_some() {
+        let state = if enable { "on" } else { "off" };
+        return Ok(vec![if all {
+            words(&["chkconfig", name, state])
+        } else {
+            words(&["chkconfig", "--level", &runlevels.concat(), name, state])
+        }]);
+    } else {
+        return Err(Failure::new(format!(
+            "{name} cannot be enabled or disabled: neither update-rc.d nor chkconfig is on this host."
+        )));
+    };
+    command.extend(runlevels.iter().cloned());
+    Ok(vec![command])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_told_what_is_missing() {
+        assert_eq!(verbs("started", false), ["start"]);
+        assert!(verbs("started", true).is_empty() && verbs("stopped", false).is_empty());
+        assert_eq!(verbs("restarted", true), ["stop", "start"]);
+    }
+
+    #[test]
+    fn a_service_without_a_script_is_named() {
+        let result = crate::run(&SysVInit, &json!({"name": "no-such", "state": "started"}), &Host::alone(false, false));
+        assert!(result["msg"].as_str().unwrap().contains("Could not find the requested service no-such"), "{result}");
+    }
+}

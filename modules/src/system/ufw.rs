@@ -1,0 +1,409 @@
+//! `ufw`: the firewall of Ubuntu and Debian.
+
+use crate::{
+    Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
+    process::{Command, Output},
+};
+
+/// The `ufw` module.
+pub struct Ufw;
+
+static SPEC: Spec = Spec {
+    name: "ufw",
+    collection: "community.general",
+    summary: "Manage the firewall with ufw",
+    description: &[
+        "Adds and removes rules, sets default policies and logging, switches the firewall on and off. Without `default`, a firewall that is \
+         switched on drops what comes in: let SSH in first.",
+    ],
+    options: &[
+        Opt::new("state", Kind::Str, "`reloaded` reads the rules anew, `reset` removes all and switches it off.")
+            .choices(&["disabled", "enabled", "reloaded", "reset"]),
+        Opt::new("default", Kind::Str, "What becomes of packets that no rule takes.")
+            .aliases(&["policy"])
+            .choices(&["allow", "deny", "reject"]),
+        Opt::new(
+            "direction",
+            Kind::Str,
+            "The direction: `incoming`, `outgoing` or `routed` for `default`, `in` or `out` for a rule.",
+        )
+        .choices(&["in", "incoming", "out", "outgoing", "routed"]),
+        Opt::new("logging", Kind::Str, "How much is logged.").choices(&["on", "off", "low", "medium", "high", "full"]),
+        Opt::new("rule", Kind::Str, "What the rule does.").choices(&["allow", "deny", "limit", "reject"]),
+        Opt::new("delete", Kind::Bool, "Remove the rule.").default("false"),
+        Opt::new("insert", Kind::Int, "Insert the rule at this place."),
+        Opt::new("insert_relative_to", Kind::Str, "What `insert` is counted from.").default("\"zero\"").choices(&[
+            "first-ipv4",
+            "first-ipv6",
+            "last-ipv4",
+            "last-ipv6",
+            "zero",
+        ]),
+        Opt::new("route", Kind::Bool, "The rule is for packets that are forwarded.").default("false"),
+        Opt::new("log", Kind::Bool, "Log new connections of the rule.").default("false"),
+        Opt::new("from_ip", Kind::Str, "The source.").aliases(&["from", "src"]).default("\"any\""),
+        Opt::new("from_port", Kind::Str, "The source's port."),
+        Opt::new("to_ip", Kind::Str, "The destination.").aliases(&["dest", "to"]).default("\"any\""),
+        Opt::new("to_port", Kind::Str, "The destination's port or ports.").aliases(&["port"]),
+        Opt::new("proto", Kind::Str, "The protocol.")
+            .aliases(&["protocol"])
+            .choices(&["any", "tcp", "udp", "ipv6", "esp", "ah", "gre", "igmp", "vrrp"]),
+        Opt::new("name", Kind::Str, "A profile of /etc/ufw/applications.d.").aliases(&["app"]),
+        Opt::new("interface", Kind::Str, "The interface, with `direction`.").aliases(&["if"]),
+        Opt::new("interface_in", Kind::Str, "The interface packets come through.").aliases(&["if_in"]),
+        Opt::new("interface_out", Kind::Str, "The interface packets leave by.").aliases(&["if_out"]),
+        Opt::new("comment", Kind::Str, "A comment of the rule."),
+    ],
+    mutually_exclusive: &[
+        &["name", "proto", "logging"],
+        &["direction", "interface_in"],
+        &["direction", "interface_out"],
+    ],
+    required_one_of: &[&["state", "default", "rule", "logging"]],
+    required_by: &[("interface", &["direction"])],
+    examples: "- name: Let SSH in\n  community.general.ufw:\n    rule: limit\n    port: ssh\n    proto: tcp\n\n\
+               - name: Switch the firewall on\n  community.general.ufw:\n    state: enabled\n    policy: deny\n",
+    returns: &[
+        Return { name: "commands", kind: "list", when: "always", doc: "The commands that were run." },
+        Return { name: "msg", kind: "str", when: "not in check mode", doc: "The state afterwards." },
+    ],
+    ..Spec::EMPTY
+};
+
+/// Where ufw keeps the rules of users.
+const RULES: &[&str] = &[
+    "/lib/ufw/user.rules",
+    "/lib/ufw/user6.rules",
+    "/etc/ufw/user.rules",
+    "/etc/ufw/user6.rules",
+    "/var/lib/ufw/user.rules",
+    "/var/lib/ufw/user6.rules",
+];
+
+/// One of the four things a task can ask for.
+#[derive(Clone)]
+enum Step {
+    State(String),
+    Logging(String),
+    Default(String, Option<String>),
+    Rule { words: Vec<String>, addresses: [String; 2] },
+}
+
+impl Module for Ufw {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let steps = steps(args, host)?;
+        let before = (ufw(&["status", "verbose"], host)?, rules());
+        if host.check() {
+            let (mut changed, mut commands) = (false, vec!["ufw status verbose".to_owned()]);
+            for step in &steps {
+                changed |= step.predict(&before.0, &before.1, &mut commands, host)?;
+            }
+            let plan = if changed { Plan::change(|_, _| Ok(())) } else { Plan::unchanged() };
+            return Ok(plan.with("commands", commands));
+        }
+        Ok(Plan::change(move |host, outcome| carry_out(&steps, before, host, outcome)))
+    }
+}
+
+fn carry_out(steps: &[Step], before: (String, String), host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
+    let mut commands = vec!["ufw status verbose".to_owned()];
+    let mut changed = false;
+    for step in steps {
+        changed |= step.always_changes(&before.0);
+        let words = step.words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        commands.push(format!("ufw {}", words.join(" ")));
+        ufw(&words, host).map_err(|failure| failure.with("commands", commands.clone()))?;
+    }
+    let after = (ufw(&["status", "verbose"], host)?, rules());
+    commands.push("ufw status verbose".to_owned());
+    outcome.changed = changed || before != after;
+    outcome.set("commands", commands);
+    outcome.set("msg", after.0.trim_end());
+    Ok(())
+}
+
+/// Runs ufw and returns what it prints.
+fn ufw(words: &[&str], host: &Host) -> Result<String, Failure> {
+    let output: Output = Command::new("ufw").plain_locale().args(words.iter().copied()).run(host)?;
+    if output.success() {
+        return Ok(output.stdout_text());
+    }
+    let said = output.stderr_text();
+    let said = if said.trim().is_empty() { output.stdout_text() } else { said };
+    let mut data = Map::new();
+    data.insert("rc".into(), output.rc.into());
+    Err(Failure { message: said.trim().to_owned(), data })
+}
+
+/// The lines that say which rules there are.
+fn rules() -> String {
+    let texts = RULES.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    texts.map(|text| tuples(&text)).collect()
+}
+
+fn tuples(text: &str) -> String {
+    text.split_inclusive('\n').filter(|line| line.starts_with("### tuple")).collect()
+}
+
+fn steps(args: &Args, host: &Host) -> Result<Vec<Step>, Failure> {
+    let mut steps = Vec::new();
+    let direction = args.str("direction");
+    if let Some(state) = args.str("state") {
+        steps.push(Step::State(state.to_owned()));
+    }
+    if let Some(policy) = args.str("default") {
+        if matches!(direction, Some("in" | "out")) {
+            return Err(Failure::new(
+                "For default, direction must be one of \"outgoing\", \"incoming\" and \"routed\", or direction must not be specified.",
+            ));
+        }
+        steps.push(Step::Default(policy.to_owned(), direction.map(str::to_owned)));
+    }
+    if let Some(rule) = args.str("rule") {
+        if matches!(direction, Some("incoming" | "outgoing" | "routed")) {
+            return Err(Failure::new(
+                "For rules, direction must be one of \"in\" and \"out\", or direction must not be specified.",
+            ));
+        }
+        if !args.bool("route") && args.str("interface_in").is_some() && args.str("interface_out").is_some() {
+            return Err(Failure::new("Only route rules can combine interface_in and interface_out"));
+        }
+        let place = if args.bool("delete") { None } else { place(args, host)? };
+        let addresses = ["from_ip", "to_ip"].map(|name| args.str(name).unwrap_or("any").to_owned());
+        steps.push(Step::Rule { words: rule_words(args, rule, place), addresses });
+    }
+    if let Some(level) = args.str("logging") {
+        steps.push(Step::Logging(level.to_owned()));
+    }
+    Ok(steps)
+}
+
+/// The number a rule is inserted at; ufw takes none beyond the last.
+fn place(args: &Args, host: &Host) -> Result<Option<i64>, Failure> {
+    let Some(insert) = args.int("insert") else { return Ok(None) };
+    let relative = args.str("insert_relative_to").unwrap_or("zero");
+    if relative == "zero" {
+        return Ok(Some(insert));
+    }
+    let listing = ufw(&["status", "numbered"], host)?;
+    Ok(relative_place(&listing, insert, relative))
+}
+
+fn relative_place(listing: &str, insert: i64, relative: &str) -> Option<i64> {
+    let numbered = listing.lines().filter_map(|line| {
+        let number = line.strip_prefix('[')?.split_once(']')?.0.trim().parse::<i64>().ok()?;
+        Some((number, line.contains("(v6)")))
+    });
+    let numbered: Vec<(i64, bool)> = numbered.collect();
+    let last = numbered.iter().map(|(number, _)| *number).max().unwrap_or(0);
+    let last_v4 = numbered.iter().filter(|(_, v6)| !v6).map(|(number, _)| *number).max();
+    let has_v6 = numbered.iter().any(|(_, v6)| *v6);
+    let start = match relative {
+        "last-ipv4" => last_v4.unwrap_or(1),
+        "first-ipv6" => last_v4.map_or(1, |last| last + 1),
+        "last-ipv6" if has_v6 => last,
+        "last-ipv6" => last + 1,
+        _ => 1,
+    };
+    Some(insert + start).filter(|place| *place <= last)
+}
+
+fn rule_words(args: &Args, rule: &str, place: Option<i64>) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut push = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
+    for name in ["route", "delete"] {
+        if args.bool(name) {
+            push(&[name]);
+        }
+    }
+    if let Some(place) = place {
+        push(&["insert", &place.to_string()]);
+    }
+    push(&[rule]);
+    if let Some(direction) = args.str("direction") {
+        push(&[direction]);
+    }
+    for (name, before) in
+        [("interface", &["on"][..]), ("interface_in", &["in", "on"]), ("interface_out", &["out", "on"])]
+    {
+        if let Some(interface) = args.str(name) {
+            push(before);
+            push(&[interface]);
+        }
+    }
+    if args.bool("log") {
+        push(&["log"]);
+    }
+    for (name, word) in [
+        ("from_ip", "from"),
+        ("from_port", "port"),
+        ("to_ip", "to"),
+        ("to_port", "port"),
+        ("proto", "proto"),
+        ("name", "app"),
+        ("comment", "comment"),
+    ] {
+        if let Some(text) = args.str(name).filter(|text| !text.is_empty()) {
+            push(&[word, text]);
+        }
+    }
+    words
+}
+
+impl Step {
+    fn words(&self) -> Vec<String> {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        match self {
+            Step::State(state) => {
+                let verb = match state.as_str() {
+                    "enabled" => "enable",
+                    "disabled" => "disable",
+                    "reloaded" => "reload",
+                    _ => "reset",
+                };
+                owned(&["-f", verb])
+            }
+            Step::Logging(level) => owned(&["logging", level]),
+            Step::Default(policy, None) => owned(&["default", policy]),
+            Step::Default(policy, Some(direction)) => owned(&["default", policy, direction]),
+            Step::Rule { words, .. } => words.clone(),
+        }
+    }
+
+    /// Whether it is a change although the state afterwards may look the same.
+    fn always_changes(&self, status: &str) -> bool {
+        match self {
+            Step::State(state) => matches!(state.as_str(), "reloaded" | "reset"),
+            Step::Logging(level) => logging_changes(status, level),
+            _ => false,
+        }
+    }
+
+    fn predict(&self, status: &str, rules: &str, commands: &mut Vec<String>, host: &Host) -> Result<bool, Failure> {
+        let on = status.contains(" active");
+        Ok(match self {
+            Step::State(state) if state == "enabled" => !on,
+            Step::State(state) if state == "disabled" => on,
+            Step::State(_) | Step::Logging(_) => self.always_changes(status),
+            Step::Default(policy, direction) => {
+                let found = default_of(status, direction.as_deref().unwrap_or("incoming"));
+                found.is_none_or(|found| found != policy && found != "disabled")
+            }
+            Step::Rule { words, addresses } => {
+                let mut all = vec!["--dry-run"];
+                all.extend(words.iter().map(String::as_str));
+                commands.push(format!("ufw {}", all.join(" ")));
+                rule_changes(&ufw(&all, host)?, rules, addresses)
+            }
+        })
+    }
+}
+
+/// `Logging: on (low)`
+fn logging_changes(status: &str, wanted: &str) -> bool {
+    let Some(line) = status.lines().find_map(|line| line.strip_prefix("Logging: ")) else { return true };
+    let (state, level) = line.split_once(' ').unwrap_or((line, ""));
+    match (wanted, state) {
+        ("off", state) => state != "off",
+        (_, "off") => true,
+        ("on", _) => false,
+        (wanted, _) => wanted != level.trim_matches(['(', ')']),
+    }
+}
+
+/// `Default: deny (incoming), allow (outgoing), disabled (routed)`
+fn default_of<'a>(status: &'a str, direction: &str) -> Option<&'a str> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Default: "))?;
+    let end = format!("({direction})");
+    line.split(", ").find_map(|part| part.strip_suffix(&end)).map(str::trim)
+}
+
+/// Compares the rules there are with those that a dry run would write. It writes those of one family of addresses only, if the rule has one.
+fn rule_changes(dry: &str, rules: &str, addresses: &[String; 2]) -> bool {
+    let skipped = dry.lines().filter(|line| line.contains("Skipping")).count();
+    if skipped > 0 && skipped == dry.lines().count() {
+        return false;
+    }
+    let dry = tuples(dry);
+    let v4 = |text: &str| text.split(['/', ' ']).any(|word| word.parse::<std::net::Ipv4Addr>().is_ok());
+    let v6 = |text: &str| text.split(['/', ' ']).any(|word| word.parse::<std::net::Ipv6Addr>().is_ok());
+    let only = |text: &str, family: &dyn Fn(&str) -> bool| -> String {
+        text.split_inclusive('\n').filter(|line| family(line.trim_end())).collect()
+    };
+    if addresses.iter().any(|address| v4(address)) {
+        only(rules, &v4) != only(&dry, &v4)
+    } else if addresses.iter().any(|address| v6(address)) {
+        only(rules, &v6) != only(&dry, &v6)
+    } else {
+        rules != dry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const STATUS: &str =
+        "Status: active\nLogging: on (low)\nDefault: deny (incoming), allow (outgoing), disabled (routed)\n";
+
+    #[test]
+    fn rules_as_words() {
+        for (arguments, expected) in [
+            (json!({"rule": "allow", "port": "22", "proto": "tcp"}), "allow from any to any port 22 proto tcp"),
+            (
+                json!({"rule": "deny", "src": "10.0.0.0/8", "delete": true, "comment": "not here"}),
+                "delete deny from 10.0.0.0/8 to any comment not here",
+            ),
+            (
+                json!({"rule": "allow", "interface": "eth0", "direction": "in", "log": true}),
+                "allow in on eth0 log from any to any",
+            ),
+            (
+                json!({"rule": "allow", "route": true, "if_in": "a", "if_out": "b", "insert": 2}),
+                "route insert 2 allow in on a out on b from any to any",
+            ),
+            (json!({"rule": "limit", "name": "OpenSSH"}), "limit from any to any app OpenSSH"),
+        ] {
+            let host = Host::alone(true, false);
+            let args = Args::validate(&SPEC, &arguments, &host).unwrap();
+            let [Step::Rule { words, .. }] = &steps(&args, &host).unwrap()[..] else { panic!("no rule") };
+            assert_eq!(words.join(" "), expected);
+        }
+    }
+
+    #[test]
+    fn the_state_tells_what_would_change() {
+        assert!(!logging_changes(STATUS, "on") && !logging_changes(STATUS, "low"));
+        assert!(logging_changes(STATUS, "off") && logging_changes(STATUS, "full"));
+        assert_eq!((default_of(STATUS, "incoming"), default_of(STATUS, "routed")), (Some("deny"), Some("disabled")));
+        let any = ["any".to_owned(), "any".to_owned()];
+        let rules = "### tuple ### allow tcp 22 0.0.0.0/0 any 0.0.0.0/0 in\n";
+        assert!(!rule_changes(&format!("*filter\n{rules}COMMIT\n"), rules, &any));
+        assert!(rule_changes("*filter\nCOMMIT\n", rules, &any));
+        assert!(!rule_changes("Skipping adding existing rule\nSkipping adding existing rule (v6)\n", "", &any));
+        let listing = "[ 1] 22 ALLOW IN\n[ 2] 80 ALLOW IN\n[ 3] 22 (v6) ALLOW IN\n";
+        assert_eq!(relative_place(listing, 0, "first-ipv6"), Some(3));
+        assert_eq!(relative_place(listing, 1, "last-ipv6"), None);
+        assert_eq!(relative_place(listing, -1, "last-ipv4"), Some(1));
+    }
+
+    #[test]
+    fn directions_must_fit() {
+        for arguments in [
+            json!({"default": "deny", "direction": "in"}),
+            json!({"rule": "allow", "direction": "incoming"}),
+            json!({"rule": "allow", "if_in": "a", "if_out": "b"}),
+            json!({"rule": "allow", "interface": "eth0"}),
+            json!({}),
+        ] {
+            assert_eq!(crate::run(&Ufw, &arguments, &Host::alone(true, false))["failed"], true);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+use std::path::{Path, PathBuf};
+
+use super::repository::Repository;
+use crate::{
+    Failure, Host, Outcome,
+    files::{
+        checksum::{self, Hasher},
+        scratch::Scratch,
+    },
+    process::reason,
+};
+
+/// The format that git knows by a file's name.
+pub(super) fn format(path: &Path) -> Result<&'static str, Failure> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let known = [(".zip", "zip"), (".tar.gz", "tar.gz"), (".tgz", "tgz"), (".gz", "tar.gz"), (".tar", "tar")];
+    let found = known.iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| *format);
+    found.ok_or_else(|| {
+        Failure::new(format!(
+            "Unable to get file extension from archive file name : {name}. Known are zip, tar.gz, tgz and tar."
+        ))
+    })
+}
+
+/// Writes the archive unless there is one with the same content. Whether it did is the answer.
+pub(super) fn write(
+    repository: &Repository,
+    archive: &(PathBuf, Option<String>),
+    version: &str,
+    host: &Host,
+    outcome: &mut Outcome,
+) -> Result<bool, Failure> {
+    let (path, prefix) = archive;
+    let scratch = Scratch::new()?;
+    let new = scratch.path().join("archive");
+    let (format, output) = (format!("--format={}", format(path)?), format!("--output={}", new.display()));
+    let prefix = prefix.as_ref().map(|prefix| format!("--prefix={prefix}"));
+    let mut words = vec!["archive", &format, &output];
+    words.extend(prefix.as_deref());
+    words.push(version);
+    repository.run_for(&words, "Failed to perform archive operation", host)?;
+    outcome.set("archive", path.display().to_string());
+    if path.exists() {
+        let sum = |path: &Path| checksum::of_file(Hasher::sha1(), path, host);
+        if sum(path)? == sum(&new)? {
+            return Ok(false);
+        }
+    }
+    let done = std::fs::rename(&new, path).or_else(|_| std::fs::copy(&new, path).map(|_| ()));
+    done.map_err(|error| {
+        Failure::new(format!("Failed to move {} to {}: {}.", new.display(), path.display(), reason(&error)))
+    })?;
+    Ok(true)
+}

@@ -1,0 +1,314 @@
+//! `git`: a clone of a Git repository, at a certain version.
+
+mod archive;
+mod program;
+mod remote;
+mod repository;
+mod submodules;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::{Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec, process::reason};
+use program::Program;
+use remote::Remote;
+use repository::Repository;
+
+/// The `git` module.
+pub struct Git;
+
+static SPEC: Spec = Spec {
+    name: "git",
+    summary: "Manage clones of Git repositories",
+    description: &[
+        "Clones, fetches and checks out with the host's `git`. `version` is a branch, a tag or a commit; with `HEAD` it is the branch that \
+         the server names.",
+        "In check mode the server is asked what the version is there, and nothing is fetched.",
+    ],
+    options: &[
+        Opt::required("repo", Kind::Str, "The address of the repository, or a path on the host.").aliases(&["name"]),
+        Opt::new("dest", Kind::Path, "The folder of the clone; not needed with `clone: false`."),
+        Opt::new("version", Kind::Str, "A branch, a tag, a commit, or `HEAD`.").default("\"HEAD\""),
+        Opt::new("accept_hostkey", Kind::Bool, "Accept any key of the server's SSH; nothing is verified then.")
+            .default("false"),
+        Opt::new("accept_newhostkey", Kind::Bool, "Accept the key of a server that is not known yet.").default("false"),
+        Opt::new("ssh_opts", Kind::Str, "Options for `ssh`."),
+        Opt::new("key_file", Kind::Path, "The private key for SSH."),
+        Opt::new("remote", Kind::Str, "The name of the remote.").default("\"origin\""),
+        Opt::new("refspec", Kind::Str, "A further refspec to fetch."),
+        Opt::new("force", Kind::Bool, "Throw local changes away.").default("false"),
+        Opt::new("depth", Kind::Int, "Only this many commits of the history."),
+        Opt::new("clone", Kind::Bool, "Clone if there is nothing.").default("true"),
+        Opt::new("update", Kind::Bool, "Fetch new commits.").default("true"),
+        Opt::new("executable", Kind::Path, "The `git` to use."),
+        Opt::new("bare", Kind::Bool, "A repository without a working tree.").default("false"),
+        Opt::new("umask", Kind::Raw, "The mask for the permissions of new files, as octal digits in quotes."),
+        Opt::new("recursive", Kind::Bool, "With submodules.").default("true"),
+        Opt::new("single_branch", Kind::Bool, "Only the history of the version.").default("false"),
+        Opt::new("track_submodules", Kind::Bool, "Submodules at the newest commit of their branch.").default("false"),
+        Opt::new("verify_commit", Kind::Bool, "Verify the signature of the commit or tag.").default("false"),
+        Opt::new("gpg_allowlist", Kind::List(&Kind::Str), "The only keys that may have signed it.")
+            .aliases(&["gpg_whitelist"])
+            .default("[]"),
+        Opt::new("reference", Kind::Str, "A repository on the host to take objects from."),
+        Opt::new("separate_git_dir", Kind::Path, "Where the repository itself lies, apart from the files."),
+        Opt::new("archive", Kind::Path, "Write the version into this archive (zip, tar.gz, tgz, tar)."),
+        Opt::new("archive_prefix", Kind::Str, "What stands before every path in the archive."),
+    ],
+    mutually_exclusive: &[&["separate_git_dir", "bare"], &["accept_hostkey", "accept_newhostkey"]],
+    required_by: &[("archive_prefix", &["archive"])],
+    examples: "- name: The application at its release\n  ansible.builtin.git:\n    repo: https://git.example.org/app.git\n    dest: /srv/app\n    version: v1.4.2\n",
+    returns: &[
+        Return { name: "before", kind: "str", when: "success", doc: "The commit before; null if there was none." },
+        Return { name: "after", kind: "str", when: "success", doc: "The commit after." },
+        Return {
+            name: "remote_url_changed",
+            kind: "bool",
+            when: "it was there",
+            doc: "The remote got another address.",
+        },
+        Return {
+            name: "submodules_changed",
+            kind: "bool",
+            when: "they did",
+            doc: "Submodules were brought up to date.",
+        },
+    ],
+    ..Spec::EMPTY
+};
+
+/// What the task asks for.
+#[derive(Clone)]
+struct Wish {
+    repo: String,
+    version: String,
+    remote: String,
+    refspec: Option<String>,
+    reference: Option<String>,
+    depth: Option<i64>,
+    force: bool,
+    bare: bool,
+    recursive: bool,
+    single_branch: bool,
+    track_submodules: bool,
+    verify: bool,
+    allowed: Vec<String>,
+    separate: Option<PathBuf>,
+    archive: Option<(PathBuf, Option<String>)>,
+}
+
+impl Wish {
+    fn of(args: &Args) -> Result<Wish, Failure> {
+        let text = |name: &str| args.str(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let repo = args.required("repo")?;
+        let archive = args.str("archive").map(|path| (PathBuf::from(path), text("archive_prefix")));
+        if let Some((path, _)) = &archive {
+            archive::format(path)?;
+        }
+        Ok(Wish {
+            // Only with a scheme does git treat a path as a server, with depth and all.
+            repo: if repo.starts_with('/') { format!("file://{repo}") } else { repo.to_owned() },
+            version: args.required("version")?.to_owned(),
+            remote: args.required("remote")?.to_owned(),
+            refspec: text("refspec"),
+            reference: text("reference"),
+            depth: args.int("depth"),
+            force: args.bool("force"),
+            bare: args.bool("bare"),
+            recursive: args.bool("recursive"),
+            single_branch: args.bool("single_branch"),
+            track_submodules: args.bool("track_submodules"),
+            verify: args.bool("verify_commit"),
+            allowed: args.list("gpg_allowlist").into_iter().map(str::to_owned).collect(),
+            separate: args.str("separate_git_dir").map(|path| absolute(Path::new(path))),
+            archive,
+        })
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
+}
+
+impl Module for Git {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let wish = Wish::of(args)?;
+        let program = Program::of(args, host)?;
+        let clone = args.bool("clone");
+        let Some(dest) = args.str("dest").map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into())) else {
+            if clone {
+                return Err(Failure::new("the destination directory must be specified unless clone=no"));
+            }
+            let remote = Remote { program: &program, address: &wish.repo, directory: None };
+            return Ok(first(Plan::change(|_, _| Ok(())), remote.commit_of(&wish.version, host)?, host));
+        };
+        let moves = moves(&dest, &wish)?;
+        let folder = repository::folder_of(&dest, wish.bare)?;
+        if !folder.join("config").exists() {
+            if host.check() || !clone {
+                let remote = Remote { program: &program, address: &wish.repo, directory: None };
+                let after = remote.commit_of(&wish.version, host)?;
+                return Ok(first(Plan::change(|_, _| Ok(())), after, host));
+            }
+            return Ok(Plan::change(move |host, outcome| clone_it(&program, &dest, &wish, host, outcome))
+                .with("before", Value::Null));
+        }
+        let repository = Repository { program: program.clone(), dest: dest.clone(), bare: wish.bare };
+        if !args.bool("update") {
+            let before = repository.head(host)?;
+            let plan = match wish.archive.clone() {
+                None if moves.is_none() => Plan::unchanged(),
+                archive => Plan::change(move |host, outcome| {
+                    let moved = carry_move(moves, &dest)?;
+                    let version = wish.version.clone();
+                    let archived = match archive {
+                        Some(archive) => archive::write(&repository, &archive, &version, host, outcome)?,
+                        None => false,
+                    };
+                    outcome.changed = moved || archived;
+                    Ok(())
+                }),
+            };
+            return Ok(plan.with("before", before.clone()).with("after", before));
+        }
+        update(repository, wish, moves, host)
+    }
+}
+
+/// The plan of a first checkout, as it is told.
+fn first(plan: Plan, after: Value, host: &Host) -> Plan {
+    let shown = format!(">> Newly checked out {}", after.as_str().unwrap_or_default());
+    let plan = plan.with("before", Value::Null).with("after", after);
+    if host.diff() { plan.with_diff(Diff { prepared: Some(shown), ..Diff::default() }) } else { plan }
+}
+
+/// The repository's folder, if it has to be moved out of the files.
+fn moves(dest: &Path, wish: &Wish) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
+    let folder = repository::folder_of(dest, wish.bare)?;
+    let target = wish.separate.clone().filter(|target| folder.exists() && absolute(&folder) != *target);
+    if let Some(target) = &target
+        && target.exists()
+    {
+        return Err(Failure::new(format!("Separate-git-dir path {} already exists.", target.display())));
+    }
+    Ok(target.map(|target| (folder, target)))
+}
+
+fn carry_move(moves: Option<(PathBuf, PathBuf)>, dest: &Path) -> Result<bool, Failure> {
+    let Some((from, to)) = moves else { return Ok(false) };
+    let link = dest.join(".git");
+    let done = std::fs::rename(&from, &to).and_then(|()| std::fs::write(&link, format!("gitdir: {}", to.display())));
+    done.map_err(|error| {
+        Failure::new(format!("Unable to move git dir {} to {}: {}.", from.display(), to.display(), reason(&error)))
+    })?;
+    Ok(true)
+}
+
+fn clone_it(program: &Program, dest: &Path, wish: &Wish, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
+    let repository = Repository { program: program.clone(), dest: dest.to_owned(), bare: wish.bare };
+    repository.clone_from(wish, host, outcome)?;
+    finish(&repository, wish, Value::Null, true, host, outcome)
+}
+
+/// Brings a clone that is there up to date.
+fn update(repository: Repository, wish: Wish, moves: Option<(PathBuf, PathBuf)>, host: &Host) -> Result<Plan, Failure> {
+    let before = repository.head(host)?;
+    let dest = repository.dest.display().to_string();
+    let modified = repository.is_modified(host)?;
+    if modified && !wish.force {
+        return Err(Failure::new(format!("Local modifications exist in the destination: {dest} (force=no)."))
+            .with("before", before));
+    }
+    let address = repository.remote_url(&wish.remote, host)?;
+    let readdressed = address.as_ref().is_some_and(|known| *known != wish.repo && !same_path(known, &wish.repo));
+    if host.check() {
+        let remote = Remote {
+            program: &repository.program,
+            address: if readdressed || address.is_none() { &wish.repo } else { &wish.remote },
+            directory: Some(&repository.dest),
+        };
+        let version =
+            if wish.version == "HEAD" { repository.branch(&wish.remote, host)? } else { wish.version.clone() };
+        let after = remote.commit_of(&version, host)?;
+        let changed = before != after || readdressed || modified || moves.is_some();
+        let plan = if changed { Plan::change(|_, _| Ok(())) } else { Plan::unchanged() };
+        let plan =
+            plan.with("before", before.clone()).with("after", after.clone()).with("remote_url_changed", readdressed);
+        let diff = if host.diff() { repository.difference(&before, &after, host)? } else { None };
+        return Ok(match diff {
+            Some(diff) => plan.with_diff(diff),
+            None => plan,
+        });
+    }
+    let start = before.clone();
+    let plan = Plan::change(move |host, outcome| {
+        let moved = carry_move(moves, &repository.dest)?;
+        if modified {
+            repository.run(&["reset", "--hard", "HEAD"], host)?;
+            outcome.set("msg", format!("Local modifications exist in the destination: {dest}"));
+        }
+        repository.set_remote_url(&wish, address.as_deref(), host)?;
+        repository.fetch(&wish, host)?;
+        finish(&repository, &wish, start, moved || modified || readdressed, host, outcome)
+    });
+    Ok(plan.with("before", before).with("remote_url_changed", readdressed))
+}
+
+/// Two ways to write one path.
+fn same_path(one: &str, other: &str) -> bool {
+    let path = |text: &str| {
+        let text = text.strip_prefix("file://").unwrap_or(text).to_owned();
+        Path::new(&text).is_absolute().then(|| absolute(Path::new(&text)))
+    };
+    path(one).is_some() && path(one) == path(other)
+}
+
+/// Checks the version out, with submodules, and tells what came of it.
+fn finish(
+    repository: &Repository,
+    wish: &Wish,
+    before: Value,
+    changed: bool,
+    host: &Host,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    if !repository.bare {
+        repository.check_out(wish, host)?;
+    }
+    let mut submodules = false;
+    if wish.recursive && !repository.bare {
+        submodules = submodules::outdated(repository, wish, host)?;
+        if submodules {
+            outcome.set("submodules_changed", true);
+            submodules::update(repository, wish, host)?;
+        }
+    }
+    let after = repository.head(host)?;
+    outcome.changed = changed || submodules || before != after;
+    if outcome.changed && host.diff() {
+        outcome.diff.extend(repository.difference(&before, &after, host)?);
+    }
+    outcome.set("after", after);
+    if let Some(archive) = &wish.archive {
+        let written = archive::write(repository, archive, &wish.version, host, outcome)?;
+        outcome.changed |= written;
+    }
+    Ok(())
+}
+
+/// The keys of a failure of git.
+fn failed(what: &str, output: &crate::process::Output, words: &[String]) -> Failure {
+    let mut data = Map::new();
+    data.insert("cmd".into(), words.to_vec().into());
+    data.insert("rc".into(), output.rc.into());
+    data.insert("stdout".into(), output.stdout_text().into());
+    data.insert("stderr".into(), output.stderr_text().into());
+    let said = output.stderr_text();
+    let said = if said.trim().is_empty() { output.stdout_text() } else { said };
+    Failure { message: format!("{what}: {}", said.trim()), data }
+}

@@ -1,0 +1,99 @@
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::failed;
+use crate::{
+    Args, Failure, Host,
+    process::{self, Command, Output},
+};
+
+/// The host's `git`, and what it is started with.
+#[derive(Debug, Clone)]
+pub(super) struct Program {
+    path: String,
+    ssh: String,
+    umask: Option<String>,
+}
+
+impl Program {
+    pub(super) fn of(args: &Args, host: &Host) -> Result<Program, Failure> {
+        let name = args.str("executable").unwrap_or("git");
+        let path = process::find(host, name).ok_or_else(|| {
+            Failure::new(format!("Failed to find required executable \"{name}\": install git, or set executable."))
+        })?;
+        let umask = match args.value("umask") {
+            None => None,
+            Some(Value::String(text))
+                if !text.is_empty() && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit)) =>
+            {
+                Some(text.clone())
+            }
+            Some(Value::String(text)) => {
+                return Err(Failure::new("umask must be an octal integer").with("details", format!("{text} is none.")));
+            }
+            Some(_) => return Err(Failure::new("umask must be defined as a quoted octal integer")),
+        };
+        Ok(Program { path: path.display().to_string(), ssh: ssh(args, host), umask })
+    }
+
+    /// The command with these words, in this directory.
+    pub(super) fn command(&self, words: &[&str], directory: Option<&Path>) -> Command {
+        let command = Command::new(&self.path).plain_locale().args(words.iter().copied());
+        let command = command.variable("GIT_SSH_COMMAND", &self.ssh).variable("GIT_TERMINAL_PROMPT", "0");
+        let command = match directory {
+            Some(directory) => command.directory(directory),
+            None => command,
+        };
+        match &self.umask {
+            Some(mask) => command.umask(mask),
+            None => command,
+        }
+    }
+
+    /// Runs it, and fails with what git says.
+    pub(super) fn run(
+        &self,
+        words: &[&str],
+        directory: Option<&Path>,
+        what: &str,
+        host: &Host,
+    ) -> Result<Output, Failure> {
+        let output = self.command(words, directory).run(host)?;
+        if output.success() {
+            return Ok(output);
+        }
+        let shown: Vec<String> =
+            std::iter::once(self.path.as_str()).chain(words.iter().copied()).map(str::to_owned).collect();
+        Err(failed(what, &output, &shown))
+    }
+}
+
+/// How git starts `ssh`: it must never ask.
+fn ssh(args: &Args, host: &Host) -> String {
+    let mut options =
+        [host.variable("GIT_SSH_OPTS").unwrap_or_default(), args.str("ssh_opts").unwrap_or_default().to_owned()]
+            .iter()
+            .filter(|text| !text.is_empty())
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ");
+    let mut add = |mark: &str, option: &str| {
+        if !options.contains(mark) {
+            options.push(' ');
+            options.push_str(option);
+        }
+    };
+    if args.bool("accept_hostkey") {
+        add("StrictHostKeyChecking=", "-o StrictHostKeyChecking=no");
+    }
+    if args.bool("accept_newhostkey") {
+        add("StrictHostKeyChecking=", "-o StrictHostKeyChecking=accept-new");
+    }
+    add("BatchMode", "-o BatchMode=yes");
+    if let Some(key) = args.str("key_file") {
+        add("-i ", &format!("-i {}", shell_words::quote(key)));
+        add("IdentitiesOnly", "-o IdentitiesOnly=yes");
+    }
+    format!("ssh {}", options.trim())
+}

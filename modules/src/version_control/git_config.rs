@@ -1,0 +1,96 @@
+//! `git_config`: settings of git.
+
+use serde_json::Value;
+
+use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::Command};
+
+/// The `git_config` module.
+pub struct GitConfig;
+
+static SPEC: Spec = Spec {
+    name: "git_config",
+    collection: "community.general",
+    summary: "Manage settings of git",
+    description: &[
+        "Sets and removes a setting with `git config`, for the host, for a user, for a repository or in a file.",
+    ],
+    options: &[
+        Opt::required("name", Kind::Str, "The setting, such as `user.email`."),
+        Opt::new("value", Kind::Str, "Its value."),
+        Opt::new("state", Kind::Str, "Whether it is set.").default("\"present\"").choices(&["present", "absent"]),
+        Opt::new("scope", Kind::Str, "Where: `system` if not given.").choices(&["file", "local", "global", "system"]),
+        Opt::new("repo", Kind::Path, "The repository, with `local`."),
+        Opt::new("file", Kind::Path, "The file, with `file`."),
+        Opt::new("add_mode", Kind::Str, "`add` keeps other values of the setting.")
+            .default("\"replace-all\"")
+            .choices(&["add", "replace-all"]),
+    ],
+    required_if: &[("scope", "local", &["repo"]), ("scope", "file", &["file"]), ("state", "present", &["value"])],
+    examples: "- name: Who commits\n  community.general.git_config:\n    name: user.email\n    value: ops@example.org\n    scope: global\n",
+    returns: &[Return { name: "msg", kind: "str", when: "always", doc: "Whether the setting was changed." }],
+    ..Spec::EMPTY
+};
+
+impl Module for GitConfig {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let name = args.required("name")?.to_owned();
+        let unset = args.str("state") == Some("absent");
+        let value = args.str("value").unwrap_or_default().to_owned();
+        if !unset && value.is_empty() {
+            return Err(Failure::new("If state=present, a value must be specified."));
+        }
+        let scope = args.str("scope").unwrap_or("system");
+        let mut words = vec!["config".to_owned(), "--includes".to_owned()];
+        match args.str("file").filter(|_| scope == "file") {
+            Some(file) => words.extend(["-f".to_owned(), file.to_owned()]),
+            None => words.push(format!("--{scope}")),
+        }
+        // From the root, so that no repository is found by accident.
+        let directory = args.str("repo").filter(|_| scope == "local").unwrap_or("/").to_owned();
+        let command = |words: Vec<String>| Command::new("git").plain_locale().args(words).directory(&directory);
+        let ask = [words.clone(), vec!["--get-all".to_owned(), name.clone()]].concat();
+        let output = command(ask.clone()).run(host)?;
+        // 1 only says that the setting is not there.
+        if output.rc >= 2 || output.rc < 0 {
+            return Err(Failure::new(output.stderr_text().trim())
+                .with("rc", output.rc)
+                .with("cmd", format!("git {}", ask.join(" "))));
+        }
+        let old: Vec<String> = output.stdout_text().lines().map(str::to_owned).collect();
+        let add = args.str("add_mode") == Some("add");
+        if unset && old.is_empty() {
+            return Ok(Plan::unchanged().with("msg", "no setting to unset"));
+        }
+        if !unset && old.contains(&value) && (old.len() == 1 || add) {
+            return Ok(Plan::unchanged().with("msg", ""));
+        }
+        let after: Vec<String> = match (unset, add) {
+            (true, _) => Vec::new(),
+            (false, true) => [old.clone(), vec![value.clone()]].concat(),
+            (false, false) => vec![value.clone()],
+        };
+        let set = if unset {
+            vec!["--unset-all".to_owned(), name]
+        } else {
+            vec![format!("--{}", if add { "add" } else { "replace-all" }), name, value]
+        };
+        let set = [words, set].concat();
+        let shown = format!("git {}", set.join(" "));
+        let run = command(set);
+        let plan = Plan::change(move |host, _| run.check_run(host).map(|_| ())).with("msg", "setting changed");
+        Ok(if host.diff() { plan.with_diff(Diff::of(&shown, side(old), side(after))) } else { plan })
+    }
+}
+
+/// One value as text, several as a list.
+fn side(values: Vec<String>) -> Value {
+    match values.as_slice() {
+        [] => "\n".into(),
+        [one] => format!("{one}\n").into(),
+        _ => values.into(),
+    }
+}

@@ -1,0 +1,5 @@
+//! Modules that keep copies of repositories.
+
+pub mod git;
+pub mod git_config;
+pub mod subversion;

@@ -1,0 +1,242 @@
+//! `subversion`: a working copy of a Subversion repository.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::{
+    Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    process::{Command, Output},
+};
+
+/// The `subversion` module.
+pub struct Subversion;
+
+static SPEC: Spec = Spec {
+    name: "subversion",
+    summary: "Manage a working copy of a Subversion repository",
+    description: &[
+        "Checks out, switches, updates or exports with the host's `svn`. The password goes to its standard input.",
+    ],
+    options: &[
+        Opt::required("repo", Kind::Str, "The address of the repository.").aliases(&["name", "repository"]),
+        Opt::new("dest", Kind::Path, "The folder; not needed to only ask for the remote revision."),
+        Opt::new("revision", Kind::Str, "The revision.").aliases(&["rev", "version"]).default("\"HEAD\""),
+        Opt::new("force", Kind::Bool, "Throw local changes away; of an export, overwrite what is there.")
+            .default("false"),
+        Opt::new("in_place", Kind::Bool, "Make a folder that is there a working copy.").default("false"),
+        Opt::new("username", Kind::Str, "The name to log in with."),
+        Opt::new("password", Kind::Str, "The password to log in with.").secret(),
+        Opt::new("executable", Kind::Path, "The `svn` to use."),
+        Opt::new("checkout", Kind::Bool, "Check out if there is nothing.").default("true"),
+        Opt::new("update", Kind::Bool, "Update what is there.").default("true"),
+        Opt::new("export", Kind::Bool, "The files only, without what makes a working copy.").default("false"),
+        Opt::new("switch", Kind::Bool, "Switch to the address before the update.").default("true"),
+        Opt::new("validate_certs", Kind::Bool, "Verify the server's certificate.").default("false"),
+    ],
+    examples: "- name: Check out\n  ansible.builtin.subversion:\n    repo: svn+ssh://svn.example.org/repo\n    dest: /srv/checkout\n",
+    returns: &[
+        Return { name: "before", kind: "list", when: "it was there", doc: "Revision and address before." },
+        Return { name: "after", kind: "list", when: "success", doc: "Revision and address after." },
+    ],
+    ..Spec::EMPTY
+};
+
+/// How `svn` is spoken to.
+#[derive(Clone)]
+struct Client {
+    program: String,
+    options: Vec<String>,
+    password: Option<String>,
+    repo: String,
+    dest: String,
+    revision: String,
+}
+
+impl Module for Subversion {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let [export, checkout, update, force] = ["export", "checkout", "update", "force"].map(|name| args.bool(name));
+        if args.str("dest").is_none() && (checkout || update || export) {
+            return Err(Failure::new(
+                "the destination directory must be specified unless checkout=no, update=no, and export=no",
+            ));
+        }
+        let client = Client::of(args)?;
+        if !export && !update && !checkout {
+            let told = client.run(&["info", &client.repo], host)?.stdout_text();
+            return Ok(Plan::unchanged().with("after", revision_of(&told).unwrap_or("Unable to get remote revision")));
+        }
+        let exists = Path::new(&client.dest).exists();
+        if export || !exists {
+            if !export && !checkout {
+                return Ok(Plan::unchanged());
+            }
+            return Ok(Plan::change(move |host, outcome| {
+                client.fetch(if export { "export" } else { "checkout" }, export && force, host)?;
+                if !export {
+                    outcome.set("before", Value::Null);
+                    outcome.set("after", client.state(host)?);
+                }
+                Ok(())
+            }));
+        }
+        if !client.is_working_copy(host)? {
+            if !args.bool("in_place") {
+                return Err(Failure::new(format!(
+                    "ERROR: {} folder already exists, but its not a subversion repository.",
+                    client.dest
+                )));
+            }
+            return Ok(Plan::change(move |host, outcome| {
+                client.fetch("checkout", true, host)?;
+                if force && client.is_modified(host)? {
+                    client.run(&["revert", "-R", &client.dest], host)?;
+                }
+                outcome.set("before", Value::Null);
+                outcome.set("after", client.state(host)?);
+                Ok(())
+            }));
+        }
+        if !update {
+            return Ok(Plan::unchanged());
+        }
+        let modified = client.is_modified(host)?;
+        if modified && !force {
+            return Err(Failure::new("ERROR: modified files exist in the repository."));
+        }
+        if host.check() {
+            return client.predict(host);
+        }
+        let before = client.state(host)?;
+        let switch = args.bool("switch");
+        Ok(Plan::change(move |host, outcome| {
+            let mut changed = modified;
+            if switch {
+                let output =
+                    client.run(&["switch", "--revision", &client.revision, &client.repo, &client.dest], host)?;
+                changed |= touched(&output.stdout_text());
+            }
+            if modified {
+                client.run(&["revert", "-R", &client.dest], host)?;
+            }
+            let output = client.run(&["update", "-r", &client.revision, &client.dest], host)?;
+            changed |= touched(&output.stdout_text());
+            outcome.changed = changed;
+            outcome.set("after", client.state(host)?);
+            Ok(())
+        })
+        .with("before", before))
+    }
+}
+
+impl Client {
+    fn of(args: &Args) -> Result<Client, Failure> {
+        let mut options = vec!["--non-interactive".to_owned(), "--no-auth-cache".to_owned()];
+        if !args.bool("validate_certs") {
+            options.push("--trust-server-cert".to_owned());
+        }
+        if let Some(user) = args.str("username") {
+            options.extend(["--username".to_owned(), user.to_owned()]);
+        }
+        let password = args.str("password").filter(|password| !password.is_empty()).map(str::to_owned);
+        if password.is_some() {
+            options.push("--password-from-stdin".to_owned());
+        }
+        Ok(Client {
+            program: args.str("executable").unwrap_or("svn").to_owned(),
+            options,
+            password,
+            repo: args.required("repo")?.to_owned(),
+            dest: args.str("dest").unwrap_or_default().to_owned(),
+            revision: args.required("revision")?.to_owned(),
+        })
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        // The files' names must stay as they are, so only the messages are English.
+        let command = Command::new(&self.program).variable("LC_MESSAGES", "C").variable("LANGUAGE", "C");
+        let command = command.args(self.options.clone()).args(words.iter().copied());
+        match &self.password {
+            Some(password) => command.input(password.as_bytes()),
+            None => command,
+        }
+    }
+
+    fn run(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
+        let output = self.command(words).run(host)?;
+        if output.success() {
+            return Ok(output);
+        }
+        let shown: Vec<String> =
+            std::iter::once(self.program.as_str()).chain(words.iter().copied()).map(str::to_owned).collect();
+        Err(output.failure(&shown))
+    }
+
+    fn fetch(&self, verb: &str, force: bool, host: &Host) -> Result<(), Failure> {
+        let mut words = vec![verb];
+        if force {
+            words.push("--force");
+        }
+        words.extend(["-r", &self.revision, &self.repo, &self.dest]);
+        self.run(&words, host).map(|_| ())
+    }
+
+    fn is_working_copy(&self, host: &Host) -> Result<bool, Failure> {
+        Ok(self.command(&["info", &self.dest]).run(host)?.success())
+    }
+
+    /// Files under version control were changed; others do not count.
+    fn is_modified(&self, host: &Host) -> Result<bool, Failure> {
+        let output = self.run(&["status", "--quiet", "--ignore-externals", &self.dest], host)?;
+        Ok(output.stdout_text().lines().any(|line| !line.is_empty() && !line.starts_with(['?', 'X'])))
+    }
+
+    /// The lines that tell revision and address.
+    fn state(&self, host: &Host) -> Result<Value, Failure> {
+        let text = self.run(&["info", &self.dest], host)?.stdout_text();
+        let url = text.lines().find(|line| line.starts_with("URL:") || line.starts_with("URL :"));
+        Ok(json!([revision_of(&text).unwrap_or("Unable to get revision"), url.unwrap_or("Unable to get URL")]))
+    }
+
+    fn predict(&self, host: &Host) -> Result<Plan, Failure> {
+        let here = self.run(&["info", &self.dest], host)?.stdout_text();
+        let there = self.run(&["info", "-r", &self.revision, &self.dest], host)?.stdout_text();
+        let line = |text: &str| revision_of(text).unwrap_or("Unable to get revision").to_owned();
+        let (before, after) = (line(&here), line(&there));
+        let number = |line: &str| line.rsplit(':').next().and_then(|number| number.trim().parse::<u64>().ok());
+        let newer = number(&before) < number(&after);
+        let plan = if newer { Plan::change(|_, _| Ok(())) } else { Plan::unchanged() };
+        Ok(plan.with("before", before).with("after", after))
+    }
+}
+
+/// The line `Revision: 12`.
+fn revision_of(text: &str) -> Option<&str> {
+    text.lines().find(|line| {
+        let number = line.strip_prefix("Revision").map(|rest| rest.trim_start_matches([' ', ':']));
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    })
+}
+
+/// Lines about files that came, went or changed.
+fn touched(text: &str) -> bool {
+    text.lines().any(|line| {
+        line.starts_with(['A', 'B', 'D', 'U', 'C', 'G', 'E']) && line.chars().nth(1).is_some_and(char::is_whitespace)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_svn_prints() {
+        assert_eq!(revision_of("Path: x\nURL: file:///r\nRevision: 12\n"), Some("Revision: 12"));
+        assert!(touched("Updating 'x':\nA    x/y\nUpdated to revision 3.\n"));
+        assert!(!touched("Updating 'x':\nAt revision 3.\n"));
+    }
+}

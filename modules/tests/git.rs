@@ -1,0 +1,167 @@
+//! `git` on real repositories in temporary directories.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod case;
+
+use std::{path::Path, process::Command};
+
+use case::Bench;
+use serde_json::{Value, json};
+
+fn git(folder: &Path, words: &[&str]) -> String {
+    let output = Command::new("git")
+        .current_dir(folder)
+        .args(["-c", "user.name=x", "-c", "user.email=x@y", "-c", "protocol.file.allow=always"])
+        .args(words)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// A repository with two commits on `main`, a tag on the first, and a branch `other`.
+fn origin(bench: &Bench) -> std::path::PathBuf {
+    let folder = bench.path("origin");
+    std::fs::create_dir(&folder).unwrap();
+    git(&folder, &["init", "-q", "-b", "main"]);
+    for (text, more) in [("one", Some(["tag", "-a", "v1", "-m", "first"])), ("two", None)] {
+        std::fs::write(folder.join("file"), text).unwrap();
+        git(&folder, &["add", "file"]);
+        git(&folder, &["commit", "-q", "-m", text]);
+        if let Some(words) = more {
+            git(&folder, &words);
+        }
+    }
+    git(&folder, &["branch", "other", "v1^{commit}"]);
+    folder
+}
+
+fn with_git(test: impl FnOnce(&Bench, &Path)) {
+    if Command::new("git").arg("--version").output().is_err() {
+        return;
+    }
+    let bench = Bench::new();
+    let folder = origin(&bench);
+    test(&bench, &folder);
+}
+
+fn changed(result: &Value) -> bool {
+    assert_eq!(result.get("failed"), None, "{result}");
+    result["changed"].as_bool().unwrap()
+}
+
+#[test]
+fn a_clone_is_predicted_made_and_kept() {
+    with_git(|bench, folder| {
+        let head = git(folder, &["rev-parse", "HEAD"]);
+        let first = git(folder, &["rev-parse", "v1^{commit}"]);
+        for (version, commit) in [("HEAD", &head), ("v1", &first), ("other", &first), (first.as_str(), &first)] {
+            let args = json!({"repo": "@/origin", "dest": "@/clones/x", "version": version});
+            let predicted = bench.run("git", args.clone(), true);
+            assert!(changed(&predicted) && !bench.path("clones").exists());
+            assert_eq!((&predicted["before"], &predicted["after"]), (&Value::Null, &json!(commit)));
+            assert_eq!(predicted["diff"]["prepared"], format!(">> Newly checked out {commit}"));
+            let result = bench.run("git", args.clone(), false);
+            assert!(changed(&result));
+            assert_eq!((&result["before"], &result["after"]), (&Value::Null, &json!(commit)));
+            for check in [true, false] {
+                let again = bench.run("git", args.clone(), check);
+                assert!(!changed(&again), "{again}");
+                assert_eq!((&again["before"], &again["after"]), (&json!(commit), &json!(commit)));
+            }
+            std::fs::remove_dir_all(bench.path("clones")).unwrap();
+        }
+    });
+}
+
+#[test]
+fn new_commits_are_fetched_and_local_changes_are_kept_unless_forced() {
+    with_git(|bench, folder| {
+        let args = |more: Value| {
+            let mut args = json!({"repo": "@/origin", "dest": "@/clone"});
+            args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            args
+        };
+        let before = bench.run("git", args(json!({})), false)["after"].clone();
+        std::fs::write(folder.join("file"), "three").unwrap();
+        git(folder, &["commit", "-q", "-a", "-m", "three"]);
+        let after = json!(git(folder, &["rev-parse", "HEAD"]));
+        assert!(!changed(&bench.run("git", args(json!({"update": false})), false)));
+        let predicted = bench.run("git", args(json!({})), true);
+        assert_eq!((&predicted["before"], &predicted["after"], changed(&predicted)), (&before, &after, true));
+        assert_eq!(bench.read("clone/file"), "two");
+        let result = bench.run("git", args(json!({})), false);
+        assert_eq!((&result["before"], &result["after"]), (&before, &after));
+        assert!(result["diff"]["prepared"].as_str().unwrap().contains("+three"), "{result}");
+        bench.write("clone/file", "mine");
+        bench.refuses("git", args(json!({})), "Local modifications exist in the destination");
+        let forced = bench.run("git", args(json!({"force": true})), false);
+        assert!(changed(&forced) && bench.read("clone/file") == "three");
+    });
+}
+
+#[test]
+fn depth_bare_archives_and_another_address() {
+    with_git(|bench, folder| {
+        let shallow = bench.run("git", json!({"repo": "@/origin", "dest": "@/shallow", "depth": 1}), false);
+        assert!(changed(&shallow));
+        assert_eq!(git(&bench.path("shallow"), &["rev-list", "--count", "HEAD"]), "1");
+        let args = json!({"repo": "@/origin", "dest": "@/bare.git", "bare": true});
+        assert!(changed(&bench.run("git", args.clone(), false)) && !changed(&bench.run("git", args, false)));
+        let args = json!({"repo": "@/origin", "dest": "@/full", "archive": "@/out.tar.gz", "archive_prefix": "p/"});
+        assert!(changed(&bench.run("git", args.clone(), false)) && bench.path("out.tar.gz").exists());
+        assert!(!changed(&bench.run("git", args, false)));
+        let copy = bench.path("copy");
+        git(folder.parent().unwrap(), &["clone", "-q", "--bare", "origin", copy.to_str().unwrap()]);
+        let moved = bench.run("git", json!({"repo": "@/copy", "dest": "@/full"}), false);
+        assert_eq!((changed(&moved), &moved["remote_url_changed"]), (true, &json!(true)), "{moved}");
+        let apart = json!({"repo": "@/origin", "dest": "@/files", "separate_git_dir": "@/repository"});
+        assert!(changed(&bench.run("git", apart.clone(), false)) && bench.path("repository/config").exists());
+        assert!(!changed(&bench.run("git", apart, false)));
+    });
+}
+
+#[test]
+fn submodules_come_along() {
+    with_git(|bench, folder| {
+        let outer = bench.path("outer");
+        std::fs::create_dir(&outer).unwrap();
+        git(&outer, &["init", "-q", "-b", "main"]);
+        git(&outer, &["submodule", "--quiet", "add", folder.to_str().unwrap(), "inner"]);
+        git(&outer, &["commit", "-q", "-m", "with a submodule"]);
+        let args = json!({"repo": "@/outer", "dest": "@/clone"});
+        // git refuses submodules from paths unless it is told otherwise.
+        let result = bench.run("git", args.clone(), false);
+        if result.get("failed").is_some() {
+            assert!(result["msg"].as_str().unwrap().contains("submodule"), "{result}");
+            return;
+        }
+        assert_eq!((&result["submodules_changed"], bench.read("clone/inner/file").as_str()), (&json!(true), "two"));
+        assert!(!changed(&bench.run("git", args, false)));
+    });
+}
+
+#[test]
+fn inputs_that_cannot_work() {
+    with_git(|bench, _| {
+        for (args, word) in [
+            (json!({"repo": "@/none", "dest": "@/x"}), "Failed to clone"),
+            (json!({"repo": "@/origin"}), "the destination directory must be specified"),
+            (json!({"repo": "@/origin", "dest": "@/x", "umask": 22}), "quoted octal"),
+            (json!({"repo": "@/origin", "dest": "@/x", "umask": "999"}), "octal integer"),
+            (json!({"repo": "@/origin", "dest": "@/x", "archive": "@/a.rar"}), "file extension"),
+            (json!({"repo": "@/origin", "dest": "@/x", "bare": true, "separate_git_dir": "@/y"}), "mutually exclusive"),
+            (
+                json!({"repo": "@/origin", "dest": "@/x", "executable": "@/no-git"}),
+                "Failed to find required executable",
+            ),
+        ] {
+            bench.refuses("git", args, word);
+        }
+        let result = bench.run("git", json!({"repo": "@/origin", "dest": "@/x", "version": "nowhere"}), false);
+        assert!(result["msg"].as_str().unwrap().contains("Failed to checkout nowhere"), "{result}");
+        let told = bench.run("git", json!({"repo": "@/origin", "clone": false}), false);
+        assert_eq!(told["after"].as_str().unwrap().len(), 40);
+    });
+}

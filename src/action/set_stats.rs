@@ -1,0 +1,40 @@
+use windlass_modules::{Kind, Opt, Return, Spec};
+use windlass_template::Value;
+
+use super::{ActionContext, Failure};
+use crate::strategy::TaskResult;
+
+pub(super) static SPEC: Spec = Spec {
+    name: "set_stats",
+    summary: "Collect statistics of your own over a run",
+    description: &[
+        "They are shown at the end of the run if `show_custom_stats` is set in ansible.cfg, or ANSIBLE_SHOW_CUSTOM_STATS.",
+    ],
+    options: &[
+        Opt::new("data", Kind::Raw, "A mapping of names to values."),
+        Opt::new("per_host", Kind::Raw, "Keep them for each host apart.").default("false"),
+        Opt::new("aggregate", Kind::Raw, "Add a value to the one there is, instead of replacing it.").default("true"),
+    ],
+    examples: "- name: Count the packages\n  ansible.builtin.set_stats:\n    data:\n      packages: \"{{ ansible_facts.packages | length }}\"\n",
+    returns: &[Return { name: "ansible_stats", kind: "dict", when: "success", doc: "What was set, and how." }],
+    ..Spec::EMPTY
+};
+
+/// `set_stats`: the strategy adds up what is in `ansible_stats`.
+pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
+    let flag = |name: &str, usual: bool| context.arg(name).map_or(usual, crate::vars::truth);
+    let data = match context.arg("data") {
+        None => Value::from_pairs(std::iter::empty::<(Value, Value)>()),
+        Some(data) if data.kind() == minijinja::value::ValueKind::Map => data.clone(),
+        Some(_) => return Err("The 'data' option needs to be a dictionary/hash".into()),
+    };
+    for name in data.try_iter().into_iter().flatten() {
+        super::set_fact::check_name(&windlass_template::text(&name))?;
+    }
+    let stats = Value::from_pairs([
+        (Value::from("data"), data),
+        (Value::from("per_host"), Value::from(flag("per_host", false))),
+        (Value::from("aggregate"), Value::from(flag("aggregate", true))),
+    ]);
+    Ok(TaskResult::ok(false).with("ansible_stats", stats))
+}

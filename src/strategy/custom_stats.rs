@@ -1,0 +1,78 @@
+//! What `set_stats` collects over a run.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// Statistics of the whole run and of single hosts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CustomStats {
+    /// Of the run.
+    pub run: Map<String, Value>,
+    /// Of hosts, in the order of their names.
+    pub hosts: BTreeMap<String, Map<String, Value>>,
+}
+
+impl CustomStats {
+    /// Takes in what a task on a host has set.
+    pub fn add(&mut self, host: &str, stats: &Value) {
+        let flag = |name: &str| stats.get(name).and_then(Value::as_bool).unwrap_or(false);
+        let Some(data) = stats.get("data").and_then(Value::as_object) else { return };
+        let all = if flag("per_host") { self.hosts.entry(host.to_owned()).or_default() } else { &mut self.run };
+        for (name, value) in data {
+            match all.get_mut(name).filter(|_| flag("aggregate")) {
+                Some(known) => aggregate(known, value),
+                None => _ = all.insert(name.clone(), value.clone()),
+            }
+        }
+    }
+
+    /// Nothing was set.
+    pub fn is_empty(&self) -> bool {
+        self.run.is_empty() && self.hosts.is_empty()
+    }
+}
+
+/// Numbers are added up, texts and lists joined, mappings merged; values of different types stay as they are.
+fn aggregate(known: &mut Value, value: &Value) {
+    match (known, value) {
+        (Value::Object(known), Value::Object(value)) => known.extend(value.clone()),
+        (Value::Array(known), Value::Array(value)) => known.extend(value.iter().cloned()),
+        (Value::String(known), Value::String(value)) => known.push_str(value),
+        (known @ Value::Number(_), Value::Number(_)) => {
+            let sum = match (known.as_i64(), value.as_i64(), known.as_f64(), value.as_f64()) {
+                (Some(one), Some(other), ..) => one.checked_add(other).map(Value::from),
+                (None, None, Some(one), Some(other)) => Some(Value::from(one + other)),
+                _ => None,
+            };
+            if let Some(sum) = sum {
+                *known = sum;
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_added_up_or_set() {
+        let mut stats = CustomStats::default();
+        let mut add = |data: Value, per_host: bool, aggregate: bool| {
+            stats.add("web", &json!({"data": data, "per_host": per_host, "aggregate": aggregate}));
+        };
+        add(json!({"n": 10, "t": "a", "l": [1], "m": {"x": 1}, "f": 1.5}), false, true);
+        add(json!({"n": 15, "t": "b", "l": [2], "m": {"y": 2}, "f": 1}), false, true);
+        add(json!({"n": 1}), true, true);
+        add(json!({"n": 2}), true, false);
+        assert_eq!(
+            Value::from(stats.run.clone()),
+            json!({"n": 25, "t": "ab", "l": [1, 2], "m": {"x": 1, "y": 2}, "f": 1.5})
+        );
+        assert_eq!(stats.hosts["web"]["n"], 2);
+    }
+}
