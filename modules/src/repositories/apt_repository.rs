@@ -152,7 +152,7 @@ fn differences(before: &Sources, after: &Sources) -> Vec<Diff> {
             after: after.into(),
             before_header: Some(before_header),
             after_header: Some(after_header),
-            prepared: None,
+            ..Diff::default()
         }
     });
     made.collect()
