@@ -111,7 +111,8 @@ fn unquote(value: &str) -> String {
     text + rest
 }
 
-/// The character that the escape at the beginning of the text stands for, and the escape's length.
+/// The character that the escape at the beginning of the text stands for, and the escape's length. Octal digits are none: `\1` is for
+/// regular expressions.
 fn escape(text: &str) -> Option<(char, usize)> {
     let hexadecimal = |digits: usize| {
         let code = u32::from_str_radix(text.get(2..2 + digits)?, 16).ok()?;
@@ -129,11 +130,6 @@ fn escape(text: &str) -> Option<(char, usize)> {
         'x' => return hexadecimal(2),
         'u' => return hexadecimal(4),
         'U' => return hexadecimal(8),
-        '0'..='7' => {
-            let digits = text.chars().skip(1).take(3).take_while(|digit| digit.is_digit(8)).count();
-            let code = u32::from_str_radix(text.get(1..1 + digits)?, 8).ok()?;
-            return Some((char::from_u32(code)?, 1 + digits));
-        }
         _ => return None,
     };
     Some((character, 2))
