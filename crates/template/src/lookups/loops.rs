@@ -100,10 +100,15 @@ pub(super) fn together(call: &Call<'_>) -> Answer {
     Ok((0..rows).map(row).collect())
 }
 
+const SUBELEMENTS: &str = "expects a list of two or three items: first a dict or a list, second a string with the key of the lists inside, third options";
+
 pub(super) fn subelements(call: &Call<'_>) -> Answer {
-    let (Some(elements), Some(key)) = (call.terms.first(), call.terms.get(1)) else {
-        return Err(call.error("needs a list or dictionary and the key of the lists inside"));
+    let (Some(elements), Some(key), None) = (call.terms.first(), call.terms.get(1), call.terms.get(3)) else {
+        return Err(call.error(SUBELEMENTS));
     };
+    if key.as_str().is_none() {
+        return Err(call.error(SUBELEMENTS));
+    }
     if call.terms.get(2).is_some_and(|flags| !is_dict(flags)) {
         return Err(call.error("failed: the optional third item must be a dict, such as {'skip_missing': true}"));
     }
@@ -116,7 +121,7 @@ pub(super) fn subelements(call: &Call<'_>) -> Answer {
     let elements: Vec<Value> = match pairs(elements) {
         Some(pairs) => pairs.into_iter().map(|(_, element)| element).collect(),
         None if is_list(elements) => elements.try_iter().into_iter().flatten().collect(),
-        None => return Err(call.error("expects a dictionary or a list as its first term")),
+        None => return Err(call.error(format!("expects a dictionary or a list as its first term, and {SUBELEMENTS}"))),
     };
     // The results of a loop contain those of the items it skipped.
     let elements: Vec<Value> = elements
