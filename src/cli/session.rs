@@ -188,7 +188,9 @@ impl Session {
 
 /// Runs to the end, or until the user interrupts; then connections are closed, which stops what runs on hosts.
 pub(super) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<Option<T>> {
+    // Templates are evaluated on these threads, as deep as they may nest.
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(16 << 20)
         .enable_all()
         .build()
         .map_err(|error| Error::new(format!("the program cannot start its threads: {error}")))?;

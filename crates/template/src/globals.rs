@@ -173,6 +173,9 @@ impl Object for Range {
     }
 }
 
+/// Jinja's sandbox allows no longer ones.
+const LONGEST_RANGE: usize = 100_000;
+
 fn range(first: i64, second: Option<i64>, step: Option<i64>) -> Outcome {
     let (start, stop) = match second {
         Some(stop) => (first, stop),
@@ -185,7 +188,9 @@ fn range(first: i64, second: Option<i64>, step: Option<i64>) -> Outcome {
     let distance = if step > 0 { i128::from(stop) - i128::from(start) } else { i128::from(start) - i128::from(stop) };
     let width = i128::from(step).abs();
     let length = if distance <= 0 { 0 } else { (distance + width - 1) / width };
-    let length = usize::try_from(length).map_err(|_| Error::filter("The range is too long."))?;
+    let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST_RANGE).ok_or_else(|| {
+        Error::filter(format!("Range too big: it has {length} numbers, and at most {LONGEST_RANGE} are possible."))
+    })?;
     Ok(Value::from_object(Range { start, step, length }))
 }
 
