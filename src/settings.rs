@@ -43,6 +43,8 @@ pub struct Settings {
     pub interpreter_python: String,
     /// The Pythons that `auto` looks for.
     pub interpreter_python_fallback: Vec<String>,
+    /// How many files a Python module may open at once; 0 leaves it as it is on the host.
+    pub python_module_rlimit_nofile: u64,
     /// The place of ansible-core on this machine.
     pub ansible_core: Option<PathBuf>,
     /// The folder of the playbook, or the current one.
@@ -202,6 +204,10 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     (
         "interpreter_python_fallback",
         &[Entry("defaults", "interpreter_python_fallback", &["ANSIBLE_INTERPRETER_PYTHON_FALLBACK"])],
+    ),
+    (
+        "python_module_rlimit_nofile",
+        &[Entry("defaults", "python_module_rlimit_nofile", &["ANSIBLE_PYTHON_MODULE_RLIMIT_NOFILE"])],
     ),
     ("ansible_core", &[Entry("windlass", "ansible_core", &["WINDLASS_ANSIBLE_CORE"])]),
     ("transport", &[Entry("defaults", "transport", &["ANSIBLE_TRANSPORT"])]),
@@ -552,6 +558,7 @@ impl Settings {
             interpreter_python_fallback: Some(list("interpreter_python_fallback"))
                 .filter(|names| !names.is_empty())
                 .unwrap_or_else(|| INTERPRETER_PYTHON_FALLBACK.iter().map(|name| (*name).to_owned()).collect()),
+            python_module_rlimit_nofile: config.number("python_module_rlimit_nofile")?.unwrap_or(0),
             ansible_core: config.get("ansible_core").map(|place| config.path(&place)),
             playbook_dir: std::env::current_dir().unwrap_or_default(),
             connection: config.get("transport").unwrap_or_else(|| "ssh".to_owned()),

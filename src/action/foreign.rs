@@ -33,7 +33,8 @@ pub(super) async fn run(context: &ActionContext, module: &ForeignModule) -> Resu
         ("interpreter", words(interpreter.words)),
         ("candidates", words(interpreter.candidates)),
         ("silent", Value::from(interpreter.silent)),
-        ("arguments", arguments(context, module)),
+        ("arguments", arguments(context, module, package.style)),
+        ("open_files", Value::from(open_files(context))),
     ]);
     let content = content(context, module, package);
     let result = context.module(windlass_modules::foreign::NAME, request, vec![content]).await?;
@@ -53,7 +54,7 @@ fn content(context: &ActionContext, module: &ForeignModule, package: &Package) -
 }
 
 /// The task's arguments and what Ansible tells every module.
-fn arguments(context: &ActionContext, module: &ForeignModule) -> Value {
+fn arguments(context: &ActionContext, module: &ForeignModule, style: Style) -> Value {
     let settings = &context.world.run.settings;
     let given = context.args.iter().map(|(key, value)| (Value::from(&**key), value.clone()));
     let facility = variable(&context.context, "ansible_syslog_facility").unwrap_or_else(|| "LOG_USER".to_owned());
@@ -77,7 +78,17 @@ fn arguments(context: &ActionContext, module: &ForeignModule) -> Value {
         ("_ansible_target_log_info", Value::from(())),
         ("_ansible_tracebacks_for", Value::from(Vec::<Value>::new())),
     ];
-    Value::from_pairs(given.chain(internal.into_iter().map(|(key, value)| (Value::from(key), value))))
+    let core = context.modules.ansible_core().filter(|_| style == Style::Python);
+    let internal = internal.into_iter().filter(|(key, _)| core.is_none_or(|core| core.takes(key)));
+    Value::from_pairs(given.chain(internal.map(|(key, value)| (Value::from(key), value))))
+}
+
+/// How many files a Python module may open at once; 0 leaves it as it is on the host.
+fn open_files(context: &ActionContext) -> u64 {
+    match HostVariables::of(context).context.variable("ansible_python_module_rlimit_nofile") {
+        Ok(Some(value)) => crate::vars::number(&value).unwrap_or(0),
+        _ => context.world.run.settings.python_module_rlimit_nofile,
+    }
 }
 
 /// What runs the module on the host.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// An ansible-core that is installed on the control machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub struct AnsibleCore {
     pub python: Option<PathBuf>,
     /// Its release.
     pub version: String,
+    /// The text that names the arguments its modules take.
+    parameters: OnceLock<String>,
 }
 
 /// What tells the package `ansible` from other folders of that name.
@@ -23,13 +26,27 @@ impl AnsibleCore {
     /// The one in this place: the package itself, a site-packages folder, a virtual environment, or a source tree.
     pub fn at(place: &Path) -> Option<AnsibleCore> {
         let package = package_in(place)?;
-        Some(AnsibleCore { python: python_of(&package), version: version_of(&package), package })
+        Some(AnsibleCore {
+            python: python_of(&package),
+            version: version_of(&package),
+            package,
+            parameters: OnceLock::new(),
+        })
     }
 
     /// The one next to `ansible` on PATH, of the active virtual environment, of pipx or uv, or of the system's Python; nothing is started
     /// to find it.
     pub fn find() -> Option<AnsibleCore> {
         places().iter().find_map(|place| AnsibleCore::at(place))
+    }
+
+    /// Whether its modules take that argument of Ansible's own (`_ansible_NAME`); older ones refuse what they do not know.
+    pub fn takes(&self, argument: &str) -> bool {
+        let text = self.parameters.get_or_init(|| {
+            std::fs::read_to_string(self.package.join("module_utils/common/parameters.py")).unwrap_or_default()
+        });
+        let name = argument.strip_prefix("_ansible_").unwrap_or(argument);
+        text.is_empty() || text.contains(&format!("'{name}'"))
     }
 
     /// Its own modules.

@@ -1,4 +1,5 @@
-# Runs the Python module this folder was packed for. Its dotted name is the only argument; its own arguments come as JSON on standard input.
+# Runs the Python module this folder was packed for. The arguments are its dotted name and how many files it may open (0 for as many as is
+# usual); its own arguments come as JSON on standard input.
 import os
 import sys
 
@@ -8,7 +9,14 @@ def main():
         os.getcwd()
     except OSError:
         os.chdir('/')
-    name = sys.argv.pop(1)
+    name, open_files = sys.argv.pop(1), int(sys.argv.pop(1))
+    if open_files:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = open_files if hard == resource.RLIM_INFINITY else min(open_files, hard)
+        if wanted != soft:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [here] + [path for path in sys.path if path not in ('', '.', here)]
     arguments = getattr(sys.stdin, 'buffer', sys.stdin).read()

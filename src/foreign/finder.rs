@@ -64,6 +64,8 @@ struct Folders {
     modules: Vec<PathBuf>,
     module_utils: Vec<PathBuf>,
     plugins: HashMap<PluginKind, Vec<PathBuf>>,
+    /// Plugins that stand for a whole task, which cannot be run.
+    actions: Vec<PathBuf>,
 }
 
 /// What a name stands for.
@@ -157,7 +159,7 @@ impl Modules {
     pub fn add_folder(&self, folder: &Path) {
         let folder = crate::vars::absolute(folder);
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        let Folders { modules, module_utils, plugins } = &mut *folders;
+        let Folders { modules, module_utils, plugins, actions } = &mut *folders;
         let add = |list: &mut Vec<PathBuf>, name: &str| {
             let path = folder.join(name);
             let is_new = path.is_dir() && !list.contains(&path);
@@ -170,6 +172,7 @@ impl Modules {
             self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
         add(module_utils, "module_utils");
+        add(actions, "action_plugins");
         for (kind, name, _) in plugins::KINDS {
             if add(plugins.entry(kind).or_default(), name) {
                 self.has_plugins.store(true, Ordering::Relaxed);
@@ -294,7 +297,20 @@ impl Modules {
             }
         }
         let found = self.in_project(short).or_else(|| in_builtin(short));
-        found.unwrap_or_else(|| self.moved("ansible.builtin", short))
+        match found.unwrap_or_else(|| self.moved("ansible.builtin", short)) {
+            Resolution::Unknown(None) => Resolution::Unknown(self.action_plugin(short)),
+            found => found,
+        }
+    }
+
+    /// A plugin of the project that stands for a whole task.
+    fn action_plugin(&self, name: &str) -> Option<String> {
+        let folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner).actions.clone();
+        let path = folders.iter().map(|folder| folder.join(format!("{name}.py"))).find(|path| path.is_file())?;
+        Some(format!(
+            "{} is an action plugin in Python, which runs inside of Ansible and cannot be used",
+            path.display()
+        ))
     }
 
     /// A module of the project, of a role, or of a folder that is set.

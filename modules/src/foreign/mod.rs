@@ -24,6 +24,12 @@ pub const NAME: &str = "windlass.foreign";
 /// How much a module may print: more than this is no result.
 const LARGEST_ANSWER: usize = 48 << 20;
 
+/// The name of the module that a request asks for, for people.
+pub(crate) fn title(module: &str, arguments: &Value) -> String {
+    let own = arguments.get("module").and_then(Value::as_str).filter(|_| module == NAME);
+    own.unwrap_or(module).to_owned()
+}
+
 /// Runs the module that came with the request. The answer is its result, failed or not.
 pub fn run(arguments: &Value, host: &Host) -> Value {
     let outcome = Request::read(arguments).and_then(|request| execute(&request, host));
@@ -47,7 +53,7 @@ fn execute(request: &Request, host: &Host) -> Result<Value, Failure> {
     let file = scratch.path().join(&request.file);
     match request.protocol {
         Protocol::Python => {
-            words.extend([stored.to_string_lossy().into_owned(), request.python_name.clone()]);
+            words.extend([path_text(&stored), request.python_name.clone(), request.open_files.to_string()]);
             input = json!({ "ANSIBLE_MODULE_ARGS": arguments }).to_string().into_bytes();
         }
         Protocol::JsonInText => {

@@ -26,6 +26,8 @@ pub(super) struct Request {
     pub(super) file: String,
     /// Its dotted name in Python.
     pub(super) python_name: String,
+    /// How many files it may open at once; 0 leaves it as it is.
+    pub(super) open_files: u64,
     /// What runs it; nothing if it runs itself.
     pub(super) interpreter: Vec<String>,
     /// Pythons to look for instead, in this order.
@@ -54,6 +56,7 @@ impl Request {
             protocol,
             file: Some(text("file")).filter(|name| !name.is_empty() && !name.contains('/')).unwrap_or("module".into()),
             python_name: text("python_name"),
+            open_files: arguments.get("open_files").and_then(Value::as_u64).unwrap_or(0),
             interpreter: words("interpreter"),
             candidates: words("candidates"),
             silent: arguments.get("silent").and_then(Value::as_bool).unwrap_or(false),

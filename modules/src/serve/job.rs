@@ -103,7 +103,7 @@ pub(super) fn outcome(
     signals: &Receiver<Signal>,
     request: Request<Value>,
 ) -> Value {
-    let (module, timeout) = (request.module.clone(), request.timeout);
+    let (module, timeout) = (foreign::title(&request.module, &request.args), request.timeout);
     let worker = { (Arc::clone(session), Arc::clone(job)) };
     let started = thread::Builder::new().name(module.clone()).spawn(move || {
         let (session, job) = worker;

@@ -137,14 +137,14 @@ class Templar:
 loaded = {}
 
 
-def load(path, name):
-    """The module of a plugin's file."""
+def load(path, kind, name):
+    """The module of a plugin's file, with a name such as Ansible gives it."""
     if path not in loaded:
         if '/ansible_collections/' in path:
             inside = path[path.rindex('/ansible_collections/') + 1:-len('.py')]
             loaded[path] = importlib.import_module(inside.replace('/', '.'))
         else:
-            spec = importlib.util.spec_from_file_location('windlass_plugins_%d_%s' % (len(loaded), name), path)
+            spec = importlib.util.spec_from_file_location('ansible.plugins.%s.%d_%s' % (kind, len(loaded), name), path)
             module = importlib.util.module_from_spec(spec)
             sys.modules[spec.name] = module
             spec.loader.exec_module(module)
@@ -158,7 +158,7 @@ functions = {}
 def table(kind, path):
     """The functions of a file of filters or tests by their names."""
     if (kind, path) not in functions:
-        module = load(path, os.path.basename(path)[:-3])
+        module = load(path, kind, os.path.basename(path)[:-3])
         if kind == 'filter':
             found = module.FilterModule().filters() if hasattr(module, 'FilterModule') else {}
         else:

@@ -37,8 +37,8 @@ pub struct PythonPlugins {
     setup: OnceLock<Result<Setup, String>>,
     /// The file that has a plugin, or none.
     found: Mutex<Found>,
-    /// Names that stand in the files of a folder's plugins.
-    mentioned: Mutex<HashMap<PathBuf, Arc<HashSet<String>>>>,
+    /// Names that stand in the files of plugins.
+    mentioned: Mutex<HashMap<PathBuf, HashSet<String>>>,
 }
 
 #[derive(Debug, Default)]
@@ -151,32 +151,32 @@ impl PythonPlugins {
             let path = folder.join(format!("{name}.py"));
             return Ok(path.is_file().then(|| Plugin { path, name: name.to_owned() }));
         }
-        // Only Python knows the names for certain; a name that stands in no file is not asked for.
-        if !self.mentioned_in(folder).contains(name) {
-            return Ok(None);
-        }
-        for path in python_files(folder) {
-            let names = self.request(&json!({ "do": "names", "kind": kind.word(), "path": path }), &mut no_questions);
-            let names = names.map_err(|refusal| {
-                let message =
-                    format!("The {} plugin {} cannot be loaded: {}.", kind.word(), path.display(), refusal.message);
-                Error::filter(message)
-            })?;
-            if names.as_array().into_iter().flatten().any(|known| known.as_str() == Some(name)) {
-                return Ok(Some(Plugin { path, name: name.to_owned() }));
+        // Only Python knows the names for certain; a file in which the name does not stand is not asked.
+        let mut failure = None;
+        for path in python_files(folder).into_iter().filter(|path| self.mentions(path, name)) {
+            let request = json!({ "do": "names", "kind": kind.word(), "path": path });
+            match self.request(&request, &mut no_questions) {
+                Ok(names) if names.as_array().into_iter().flatten().any(|known| known.as_str() == Some(name)) => {
+                    return Ok(Some(Plugin { path, name: name.to_owned() }));
+                }
+                Ok(_) => {}
+                Err(refusal) => {
+                    let reason = refusal.message.trim_end_matches('.');
+                    let message = format!("The {} plugin {} cannot be loaded: {reason}.", kind.word(), path.display());
+                    failure = failure.or(Some(Error::filter(message)));
+                }
             }
         }
-        Ok(None)
+        failure.map_or(Ok(None), Err)
     }
 
-    /// The names that may be those of plugins in a folder's files.
-    fn mentioned_in(&self, folder: &Path) -> Arc<HashSet<String>> {
+    /// Whether a name stands in a plugin's file where names of plugins do.
+    fn mentions(&self, file: &Path, name: &str) -> bool {
         let mut known = self.mentioned.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = known.entry(folder.to_owned()).or_insert_with(|| {
-            let texts = python_files(folder).into_iter().filter_map(|path| std::fs::read_to_string(path).ok());
-            Arc::new(texts.flat_map(|text| uses::words_of(&text)).collect())
+        let names = known.entry(file.to_owned()).or_insert_with(|| {
+            uses::words_of(&std::fs::read_to_string(file).unwrap_or_default()).into_iter().collect()
         });
-        Arc::clone(names)
+        names.contains(name)
     }
 
     fn request(&self, request: &Json, answer: &mut dyn FnMut(&Json) -> Result<Json, String>) -> Result<Json, Refusal> {
