@@ -77,6 +77,11 @@ pub fn runs_once(action: &str) -> bool {
     matches!(action, "add_host" | "pause")
 }
 
+/// Actions that are done on this machine alone.
+pub fn is_here(action: &str) -> bool {
+    action == "pause" || is_immediate(action)
+}
+
 /// Actions that wait for nothing.
 pub fn is_immediate(action: &str) -> bool {
     let here = [

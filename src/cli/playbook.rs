@@ -151,6 +151,8 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &Printer) -> R
     }
     for (path, plays) in loaded {
         let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });
+        let text = format!("{} plays in {}", plays.len(), path.display());
+        let _ = shared.events.send(Event::Verbose { level: 2, text });
         run.run(plays).await?;
         let summary = run.summary();
         let _ = shared.events.send(Event::Recap(summary.stats));

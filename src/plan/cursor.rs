@@ -198,6 +198,12 @@ impl Cursor {
         }
     }
 
+    /// Forgets failures: what follows the blocks that failed is done after all.
+    pub fn clear_errors(&mut self) {
+        self.failed = false;
+        self.stack.iter_mut().for_each(|level| level.failed = false);
+    }
+
     /// Whether the host has failed already, and now runs its rescue or what always runs.
     pub fn is_failing(&self) -> bool {
         self.failed || self.stack.iter().any(|level| level.failed)

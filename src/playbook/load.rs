@@ -657,12 +657,20 @@ fn split_name(text: &str) -> (&str, &str) {
     text.split_at_checked(end.unwrap_or(text.len())).unwrap_or((text, ""))
 }
 
+/// Words of Python and Jinja that no variable can have as its name.
+const RESERVED: &[&str] = &[
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "false", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
+    "none", "nonlocal", "not", "or", "pass", "raise", "return", "true", "try", "while", "with", "yield",
+];
+
 /// Checks a name given to a variable.
 pub(super) fn variable_name(node: &Node) -> Result<Arc<str>> {
     let text = node.scalar_text().unwrap_or_default();
     let mut characters = text.chars();
     let valid = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_');
+        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !RESERVED.contains(&text.as_str());
     if valid {
         Ok(text.into())
     } else {

@@ -1,6 +1,6 @@
 //! What the user wrote, checked and with imports expanded.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -131,14 +131,27 @@ pub struct Role {
 }
 
 impl Role {
+    /// Its name without its collection.
+    pub fn short_name(&self) -> &str {
+        match self.collection() {
+            Some(_) => self.name.rsplit('.').next().unwrap_or(&self.name),
+            None => &self.name,
+        }
+    }
+
     /// The collection it is in, `namespace.name`.
     pub fn collection(&self) -> Option<String> {
-        let parts: Vec<_> = self.path.iter().filter_map(|part| part.to_str()).collect();
-        let start = parts.iter().rposition(|part| *part == "ansible_collections")?;
-        match parts.get(start + 1..)? {
-            [namespace, name, "roles", ..] => Some(format!("{namespace}.{name}")),
-            _ => None,
-        }
+        collection_of(&self.path)
+    }
+}
+
+/// The collection that a role's folder is in, `namespace.name`.
+pub(super) fn collection_of(path: &Path) -> Option<String> {
+    let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
+    let start = parts.iter().rposition(|part| *part == "ansible_collections")?;
+    match parts.get(start + 1..)? {
+        [namespace, name, "roles", ..] => Some(format!("{namespace}.{name}")),
+        _ => None,
     }
 }
 

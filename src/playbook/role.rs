@@ -252,7 +252,7 @@ impl Loader {
         let allow_duplicates =
             request.allow_duplicates.or_else(|| meta.get("allow_duplicates").map(truth)).unwrap_or(false);
         let role = Arc::new(Role {
-            name: request.name.clone(),
+            name: full_name(&request.name, &path),
             defaults,
             vars,
             params: Arc::clone(&request.params),
@@ -420,6 +420,15 @@ impl Loader {
         task.when = when.into();
         task.span = span;
         Ok(Some(task))
+    }
+}
+
+/// The name of a role: with its collection, and without the folders of one that was asked for by its path.
+fn full_name(asked: &str, path: &Path) -> String {
+    let last = |text: &str, separator| text.rsplit(separator).next().unwrap_or(text).to_owned();
+    match super::model::collection_of(path) {
+        Some(collection) => format!("{collection}.{}", last(asked, '.')),
+        None => last(asked.trim_end_matches('/'), '/'),
     }
 }
 

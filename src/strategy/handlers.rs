@@ -18,7 +18,6 @@ struct Named {
     task: Arc<Task>,
     list: usize,
     name: Option<String>,
-    qualified: Option<String>,
 }
 
 impl Handlers {
@@ -60,8 +59,7 @@ impl Handlers {
                         *list += 1;
                         *role = own.cloned();
                     }
-                    let qualified = own.and_then(|role| name.as_ref().map(|name| format!("{} : {name}", role.name)));
-                    self.names.push(Named { task: Arc::clone(task), list: *list, name, qualified });
+                    self.names.push(Named { task: Arc::clone(task), list: *list, name });
                 }
             }
         }
@@ -74,9 +72,8 @@ impl Handlers {
 
     /// The handlers that a notification means: the one of that name, and all that listen to it.
     pub(super) fn find(&self, notification: &str) -> Vec<&Arc<Task>> {
-        let is_named = |named: &&Named| {
-            named.name.as_deref() == Some(notification) || named.qualified.as_deref() == Some(notification)
-        };
+        let is_named =
+            |named: &&Named| named.name.as_deref().is_some_and(|name| means(&named.task, name, notification));
         // Within one list the first of a name counts, over several lists the last list.
         let last_list = self.names.iter().filter(is_named).map(|named| named.list).max();
         let by_name = last_list.and_then(|list| self.names.iter().filter(is_named).find(|named| named.list == list));
@@ -84,10 +81,7 @@ impl Handlers {
         let mut listening: Vec<&Named> = self
             .names
             .iter()
-            .filter(|named| {
-                let topics = &named.task.listen;
-                topics.iter().any(|topic| topic == notification || qualifies(&named.task, topic, notification))
-            })
+            .filter(|named| named.task.listen.iter().any(|topic| means(&named.task, topic, notification)))
             .collect();
         // A role that was used several times brings its handlers as often: the last one runs.
         listening.sort_by_key(|named| std::cmp::Reverse(named.list));
@@ -109,6 +103,8 @@ impl Handlers {
     }
 }
 
-fn qualifies(task: &Arc<Task>, topic: &str, notification: &str) -> bool {
-    task.frame.role().is_some_and(|role| notification == format!("{} : {topic}", role.name))
+/// Whether a notification means a handler's name or topic: alone, or behind the name of its role with or without the collection.
+fn means(task: &Arc<Task>, word: &str, notification: &str) -> bool {
+    let behind = |role: &str| notification.strip_prefix(role).and_then(|rest| rest.strip_prefix(" : ")) == Some(word);
+    word == notification || task.frame.role().is_some_and(|role| behind(&role.name) || behind(role.short_name()))
 }

@@ -199,7 +199,18 @@ impl TaskOnHost {
 
     /// Runs the action once, and waits for its job if it has one.
     async fn attempt(&self, action: &ActionContext, poll: u64) -> Result<TaskResult, Failure> {
-        let result = action::run(action).await?;
+        let running = action::run(action);
+        let result = match action.timeout {
+            0 => running.await?,
+            // The executor keeps the time of what it runs; what waits on this side is given up a little later.
+            seconds => {
+                let margin = if action::is_here(&action.action) { 0 } else { 5 };
+                match tokio::time::timeout(Duration::from_secs(seconds + margin), running).await {
+                    Ok(result) => result?,
+                    Err(_) => return Ok(timed_out(&action.action, seconds)),
+                }
+            }
+        };
         if action.detach == 0 || result.failed() || result.is_skipped() {
             return Ok(result);
         }
@@ -520,6 +531,13 @@ impl TaskOnHost {
             Some(node) => Ok(given(context, node)?.is_some_and(|value| truth(&value))),
         }
     }
+}
+
+/// The result of an action that took longer than it may.
+fn timed_out(action: &str, seconds: u64) -> TaskResult {
+    let message =
+        format!("The {action} action failed to execute in the expected time frame ({seconds}) and was terminated");
+    TaskResult::failure(message).with("timedout", Value::from_pairs([("period", seconds)]))
 }
 
 /// The task has failed because `changed_when` or `failed_when` cannot be evaluated.

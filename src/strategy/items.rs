@@ -225,7 +225,7 @@ fn summary(parts: &[(TaskResult, Option<String>)], results: Vec<Value>) -> TaskR
     if parts.iter().all(|(part, _)| part.is_skipped()) {
         result.set("skipped", true);
         result.set("msg", "All items skipped");
-    } else if any(TaskResult::failed) {
+    } else if any(|part| part.is("failed")) {
         result.set("skipped", false);
         result.set("failed", true);
         result.set("msg", "One or more items failed");

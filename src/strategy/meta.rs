@@ -118,6 +118,7 @@ impl Batch {
             "clear_host_errors" if !on.is_empty() => {
                 let hosts = self.world.play.as_ref().map(|play| Arc::clone(&play.hosts_all)).unwrap_or_default();
                 for (name, run) in &mut self.hosts {
+                    run.cursor.clear_errors();
                     // A host that could not be reached goes on after the task that did not reach it.
                     if self.removed.get(name) == Some(&Gone::Unreachable) {
                         run.out = false;

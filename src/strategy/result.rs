@@ -98,9 +98,16 @@ impl TaskResult {
         self.is("changed")
     }
 
-    /// It failed.
+    /// It failed. What `failed_when` says, for the task or an item of its loop, counts more than `until` that was never met.
     pub fn failed(&self) -> bool {
-        self.is("failed")
+        let judged = |value: &Value| value.get_attr("failed_when_result").ok().filter(|value| !value.is_undefined());
+        let holds = |value: &Value| windlass_template::truth(value);
+        if let Some(value) = self.get("failed_when_result") {
+            return holds(value);
+        }
+        let items = self.get("results").and_then(|results| results.try_iter().ok()).into_iter().flatten();
+        let mut verdicts = items.filter_map(|item| judged(&item)).peekable();
+        if verdicts.peek().is_some() { verdicts.any(|value| holds(&value)) } else { self.is("failed") }
     }
 
     /// Its condition was false.
@@ -128,5 +135,19 @@ impl TaskResult {
     pub fn to_json(&self) -> serde_json::Value {
         let entries = self.values.iter().map(|(key, value)| (key.to_string(), windlass_template::to_json(value)));
         serde_json::Value::Object(entries.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_when_says_counts_more_than_until() {
+        let judged = TaskResult::failure("never met").with("failed_when_result", false);
+        assert!(!judged.failed());
+        let looped = TaskResult::failure("one of them").with("results", vec![judged.to_value()]);
+        assert!(!looped.failed());
+        assert!(TaskResult::failure("no").with("failed_when_result", "it cannot be evaluated").failed());
     }
 }

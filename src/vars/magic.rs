@@ -12,6 +12,7 @@ use crate::playbook::Role;
 /// The names that [`get`] knows.
 pub(super) const NAMES: &[&str] = &[
     "ansible_check_mode",
+    "ansible_collection_name",
     "ansible_config_file",
     "ansible_dependent_role_names",
     "ansible_diff_mode",
@@ -92,7 +93,11 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
             let roles = &world.play.as_ref()?.play.roles;
             names_of(dependencies(roles).into_iter().chain(roles))
         }
-        "role_name" | "ansible_role_name" => Value::from(scope.task.as_ref()?.frame.role()?.name.as_str()),
+        "role_name" => Value::from(scope.task.as_ref()?.frame.role()?.short_name()),
+        "ansible_collection_name" => {
+            scope.task.as_ref()?.frame.role()?.collection().map_or_else(|| Value::from(()), Value::from)
+        }
+        "ansible_role_name" => Value::from(scope.task.as_ref()?.frame.role()?.name.as_str()),
         "role_path" => path(&absolute(&scope.task.as_ref()?.frame.role()?.path)),
         "ansible_parent_role_names" => {
             let names = roles_around(&scope.task.as_ref()?.frame).skip(1).map(|role| Value::from(role.name.as_str()));

@@ -163,7 +163,7 @@ impl Batch {
         })?;
         let context = self.scope(edited, outcome);
         let evaluate = |text: &str| context.evaluate(text, &span()).map_err(|error| error.to_string());
-        statement.apply(edited, &evaluate)
+        statement.apply(edited, &evaluate, self.shared.run.settings.compat)
     }
 
     /// The task as it is written, with what `task_vars` make of its arguments now.
