@@ -408,7 +408,7 @@ fn a_handler_that_does_not_exist() {
     changed: [localhost] => {
         "msg": "x"
     }
-    ERROR! no handler is called 'hanlder' or listens to it
+    ERROR! The requested handler 'hanlder' was not found in either the main handlers list nor in the listening handlers list
       at p.yml:4:7
 
     4 |     - debug:

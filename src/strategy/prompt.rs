@@ -44,7 +44,7 @@ struct Question<'a> {
     private: bool,
     confirm: bool,
     is_unsafe: bool,
-    /// It was said to be private, or it is encrypted; every prompt is private unless it says otherwise.
+    /// It was said to be private (every prompt is, unless it says otherwise), and what is kept is what was typed.
     is_secret: bool,
     encrypt: Option<String>,
     salt: Option<String>,
@@ -76,7 +76,7 @@ impl<'a> Question<'a> {
             private: flag("private").unwrap_or(true),
             confirm: flag("confirm").unwrap_or(false),
             is_unsafe: flag("unsafe").unwrap_or(false),
-            is_secret: flag("private").unwrap_or(false) || encrypt.is_some(),
+            is_secret: flag("private").unwrap_or(false) && encrypt.is_none(),
             salt: text("salt").transpose()?,
             salt_size: text("salt_size").transpose()?,
             name,

@@ -108,7 +108,18 @@ impl PlaybookRun {
 
     /// The patterns of a play's `hosts`.
     pub fn patterns_of(&self, play: &Play) -> Result<Vec<String>> {
-        let context = self.static_context(play);
+        self.patterns_with(play, &Arc::default())
+    }
+
+    /// What is known before the hosts of a play are, with the answers to its prompts.
+    fn before_hosts(&self, play: &Play, answers: &Arc<Mapping>) -> Context {
+        let vars = [&play.frame.vars, answers, &self.shared.run.extra_vars];
+        let scope = StaticScope { layers: vars.into_iter().map(Arc::clone).collect() };
+        self.shared.run.engine.scope(Arc::new(scope))
+    }
+
+    fn patterns_with(&self, play: &Play, answers: &Arc<Mapping>) -> Result<Vec<String>> {
+        let context = self.before_hosts(play, answers);
         let value = context.render(&play.hosts).map_err(|error| Error::parse(error.report(), &play.hosts.span))?;
         let patterns: Vec<String> = match value.kind() {
             minijinja::value::ValueKind::Seq => {
@@ -125,15 +136,13 @@ impl PlaybookRun {
         Ok(patterns)
     }
 
-    /// The variables a play has before any host is known.
-    fn static_context(&self, play: &Play) -> windlass_template::Context {
-        let scope = StaticScope { layers: vec![Arc::clone(&play.frame.vars), Arc::clone(&self.shared.run.extra_vars)] };
-        self.shared.run.engine.scope(Arc::new(scope))
-    }
-
     /// The hosts of a play by its pattern and the limit.
     pub fn hosts_of(&self, play: &Play) -> Result<Vec<Arc<str>>> {
-        let patterns = self.patterns_of(play)?;
+        self.hosts_with(play, &Arc::default())
+    }
+
+    fn hosts_with(&self, play: &Play, answers: &Arc<Mapping>) -> Result<Vec<Arc<str>>> {
+        let patterns = self.patterns_with(play, answers)?;
         let matches = self
             .world
             .inventory
@@ -149,35 +158,13 @@ impl PlaybookRun {
         Ok(matches.hosts)
     }
 
-    /// The hosts in the order the play wants them.
-    fn in_order(&self, play: &Play, hosts: &[Arc<str>]) -> Result<Vec<Arc<str>>> {
-        let mut hosts = hosts.to_vec();
-        let Some(node) = play.frame.keywords.get("order") else { return Ok(hosts) };
-        let context = self.static_context(play);
-        let order = context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span))?;
-        match order.as_str() {
-            "" | "inventory" => {}
-            "sorted" => hosts.sort(),
-            "reverse_sorted" => hosts.sort_by(|a, b| b.cmp(a)),
-            "reverse_inventory" => hosts.reverse(),
-            "shuffle" => shuffle(&mut hosts),
-            other => {
-                return Err(Error::usage(format!(
-                    "Invalid 'order' specified for inventory hosts: {other} ({})",
-                    node.span
-                ))
-                .hint("there are inventory, reverse_inventory, sorted, reverse_sorted and shuffle"));
-            }
-        }
-        Ok(hosts)
-    }
-
     /// Runs one play; false ends the run.
     async fn play(&mut self, play: Arc<Play>) -> Result<bool> {
         let answers = super::prompt::answers(&play, &self.context(&[]), &self.shared).await?;
-        let all = self.hosts_of(&play)?;
-        let ordered = self.in_order(&play, &all)?;
-        let name = play_name(&play, &self.shared);
+        let all = self.hosts_with(&play, &answers)?;
+        let before = self.before_hosts(&play, &answers);
+        let ordered = in_order(&play, &all, &before)?;
+        let name = play_name(&play, &before);
         let _ = self.shared.events.send(Event::PlayStart { name: name.clone() });
         if all.is_empty() {
             let _ = self.shared.events.send(Event::NoHostsMatched);
@@ -371,6 +358,28 @@ pub(super) fn vars_files(play: &Play, shared: &Shared, context: &Context) -> Res
     Ok(files)
 }
 
+/// The hosts in the order the play wants them.
+fn in_order(play: &Play, hosts: &[Arc<str>], context: &Context) -> Result<Vec<Arc<str>>> {
+    let mut hosts = hosts.to_vec();
+    let Some(node) = play.frame.keywords.get("order") else { return Ok(hosts) };
+    let order = context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span))?;
+    match order.as_str() {
+        "" | "inventory" => {}
+        "sorted" => hosts.sort(),
+        "reverse_sorted" => hosts.sort_by(|a, b| b.cmp(a)),
+        "reverse_inventory" => hosts.reverse(),
+        "shuffle" => shuffle(&mut hosts),
+        other => {
+            return Err(Error::usage(format!(
+                "Invalid 'order' specified for inventory hosts: {other} ({})",
+                node.span
+            ))
+            .hint("there are inventory, reverse_inventory, sorted, reverse_sorted and shuffle"));
+        }
+    }
+    Ok(hosts)
+}
+
 fn shuffle(hosts: &mut [Arc<str>]) {
     for index in (1..hosts.len()).rev() {
         let mut bytes = [0; 8];
@@ -381,9 +390,7 @@ fn shuffle(hosts: &mut [Arc<str>]) {
     }
 }
 
-fn play_name(play: &Play, shared: &Shared) -> String {
-    let scope = StaticScope { layers: vec![Arc::clone(&play.frame.vars), Arc::clone(&shared.run.extra_vars)] };
-    let context = shared.run.engine.scope(Arc::new(scope));
+fn play_name(play: &Play, context: &Context) -> String {
     match play.frame.keywords.get("name") {
         Some(node) => context.render_tolerant(node),
         None => context.render_tolerant(&Node::string(play.name.as_str(), play.span.clone())),

@@ -182,7 +182,9 @@ impl Batch {
             let found: Vec<Arc<Task>> = self.handlers.find(name).into_iter().cloned().collect();
             if found.is_empty() {
                 let hint = did_you_mean(name, self.handlers.known());
-                let message = format!("no handler is called '{name}' or listens to it");
+                let message = format!(
+                    "The requested handler '{name}' was not found in either the main handlers list nor in the listening handlers list"
+                );
                 if self.shared.run.settings.error_on_missing_handler {
                     return Err(Error::parse(message, &task.span).maybe_hint(hint).generic());
                 }
