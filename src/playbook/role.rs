@@ -423,12 +423,13 @@ impl Loader {
     }
 }
 
-/// The name of a role: with its collection, and without the folders of one that was asked for by its path.
+/// The name of a role: with its collection, and without the folders of one that was asked for by its whole path.
 fn full_name(asked: &str, path: &Path) -> String {
     let last = |text: &str, separator| text.rsplit(separator).next().unwrap_or(text).to_owned();
     match super::model::collection_of(path) {
         Some(collection) => format!("{collection}.{}", last(asked, '.')),
-        None => last(asked.trim_end_matches('/'), '/'),
+        None if asked.starts_with('/') => last(asked.trim_end_matches('/'), '/'),
+        None => asked.to_owned(),
     }
 }
 
