@@ -110,7 +110,7 @@ impl Inventory {
         inventory.source_directories = sources.iter().filter_map(|source| variables_directory(source)).collect();
         inventory.playbook_directory = options.playbook_dir.as_deref().map(canonical);
         inventory.extra_vars = Arc::clone(&options.extra_vars);
-        inventory.has_sources = any;
+        inventory.has_sources = sources.iter().any(|source| !source.is_empty());
         warnings.extend(inventory.settle());
         if !any {
             warnings.push(Warning::NoInventory);

@@ -138,7 +138,7 @@ pub struct Inventory {
     /// The patterns of `--limit`.
     pub(crate) limit: Option<Vec<String>>,
     pub(crate) group_names: GroupNames,
-    /// Whether any source could be read.
+    /// Whether there are sources, even if none could be read.
     pub(crate) has_sources: bool,
     /// Names of groups that were replaced, until that is told.
     pub(crate) replaced_names: Vec<String>,
@@ -246,7 +246,7 @@ impl Inventory {
         self.sorted_groups(host).into_iter().filter_map(|group| self.group_at(group)).collect()
     }
 
-    /// Whether any source could be read.
+    /// Whether there are sources, even if none could be read.
     pub fn has_sources(&self) -> bool {
         self.has_sources
     }
