@@ -1,7 +1,13 @@
 //! Settings: the command line, the environment and ansible.cfg, resolved into one value.
 
+mod base;
+mod config;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+
+pub use base::{Setting, base, value_of};
+pub use config::{Config, Origin};
 
 use crate::connection::Secret;
 use crate::error::{Error, Result};
@@ -125,12 +131,6 @@ pub struct Settings {
     pub ansible_managed: String,
     /// Whether results and arguments of every task are hidden.
     pub no_log: bool,
-    /// Whether skipped hosts are shown.
-    pub display_skipped_hosts: bool,
-    /// Whether ok hosts are shown.
-    pub display_ok_hosts: bool,
-    /// Whether what `set_stats` collected is shown at the end.
-    pub show_custom_stats: bool,
     /// Lines around a change in diffs.
     pub diff_context: usize,
     /// The largest text a diff is made of, in bytes; 0 is no limit.
@@ -143,8 +143,18 @@ pub struct Settings {
     pub stream: bool,
     /// The stdout callback's name.
     pub stdout_callback: String,
-    /// `json` or `yaml` for results.
-    pub result_format: String,
+    /// The callbacks that run beside it.
+    pub callbacks_enabled: Vec<String>,
+    /// Whether the ad-hoc command uses them too.
+    pub adhoc_callbacks: bool,
+    /// Whether banners show the arguments of tasks.
+    pub display_args_to_stdout: bool,
+    /// The folder of the tree callback, if the command line names one.
+    pub tree: Option<PathBuf>,
+    /// A file in which everything shown is logged.
+    pub log_path: Option<PathBuf>,
+    /// Whether it is told that there is no host but localhost.
+    pub localhost_warning: bool,
     /// Whether colours are used.
     pub color: bool,
     /// Vault sources: `label@source`.
@@ -265,12 +275,6 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ),
     ("ansible_managed", &[Entry("defaults", "ansible_managed", &["ANSIBLE_MANAGED"])]),
     ("no_log", &[Entry("defaults", "no_log", &["ANSIBLE_NO_LOG"])]),
-    (
-        "display_skipped_hosts",
-        &[Entry("defaults", "display_skipped_hosts", &["ANSIBLE_DISPLAY_SKIPPED_HOSTS", "DISPLAY_SKIPPED_HOSTS"])],
-    ),
-    ("show_custom_stats", &[Entry("defaults", "show_custom_stats", &["ANSIBLE_SHOW_CUSTOM_STATS"])]),
-    ("display_ok_hosts", &[Entry("defaults", "display_ok_hosts", &["ANSIBLE_DISPLAY_OK_HOSTS"])]),
     ("diff", &[Entry("diff", "always", &["ANSIBLE_DIFF_ALWAYS"])]),
     ("diff_context", &[Entry("diff", "context", &["ANSIBLE_DIFF_CONTEXT"])]),
     ("max_diff_size", &[Entry("defaults", "max_diff_size", &["ANSIBLE_MAX_DIFF_SIZE"])]),
@@ -278,15 +282,29 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("compat", &[Entry("windlass", "compat", &["WINDLASS_COMPAT"])]),
     ("stream", &[Entry("windlass", "stream", &["WINDLASS_STREAM"])]),
     ("stdout_callback", &[Entry("defaults", "stdout_callback", &["ANSIBLE_STDOUT_CALLBACK"])]),
-    ("result_format", &[Entry("defaults", "callback_result_format", &["ANSIBLE_CALLBACK_RESULT_FORMAT"])]),
+    ("callbacks_enabled", &[Entry("defaults", "callbacks_enabled", &["ANSIBLE_CALLBACKS_ENABLED"])]),
+    ("bin_ansible_callbacks", &[Entry("defaults", "bin_ansible_callbacks", &["ANSIBLE_LOAD_CALLBACK_PLUGINS"])]),
+    ("log_path", &[Entry("defaults", "log_path", &["ANSIBLE_LOG_PATH"])]),
+    ("display_args_to_stdout", &[Entry("defaults", "display_args_to_stdout", &["ANSIBLE_DISPLAY_ARGS_TO_STDOUT"])]),
+    ("module_name", &[Entry("defaults", "module_name", &[])]),
+    ("module_args", &[Entry("defaults", "module_args", &["ANSIBLE_MODULE_ARGS"])]),
+    ("ask_vault_pass", &[Entry("defaults", "ask_vault_pass", &["ANSIBLE_ASK_VAULT_PASS"])]),
+    (
+        "connection_password_file",
+        &[Entry("defaults", "connection_password_file", &["ANSIBLE_CONNECTION_PASSWORD_FILE"])],
+    ),
+    ("become_password_file", &[Entry("defaults", "become_password_file", &["ANSIBLE_BECOME_PASSWORD_FILE"])]),
+    ("vault_identity", &[Entry("defaults", "vault_identity", &["ANSIBLE_VAULT_IDENTITY"])]),
+    ("vault_encrypt_identity", &[Entry("defaults", "vault_encrypt_identity", &["ANSIBLE_VAULT_ENCRYPT_IDENTITY"])]),
+    ("playbook_dir", &[Entry("defaults", "playbook_dir", &["ANSIBLE_PLAYBOOK_DIR"])]),
+    ("inventory_export", &[Entry("inventory", "export", &["ANSIBLE_INVENTORY_EXPORT"])]),
+    ("localhost_warning", &[Entry("defaults", "localhost_warning", &["ANSIBLE_LOCALHOST_WARNING"])]),
     ("nocolor", &[Entry("defaults", "nocolor", &["ANSIBLE_NOCOLOR", "NO_COLOR"])]),
     ("force_color", &[Entry("defaults", "force_color", &["ANSIBLE_FORCE_COLOR"])]),
     ("vault_password_file", &[Entry("defaults", "vault_password_file", &["ANSIBLE_VAULT_PASSWORD_FILE"])]),
     ("vault_identity_list", &[Entry("defaults", "vault_identity_list", &["ANSIBLE_VAULT_IDENTITY_LIST"])]),
     ("vault_id_match", &[Entry("defaults", "vault_id_match", &["ANSIBLE_VAULT_ID_MATCH"])]),
-    ("vault_encrypt_identity", &[Entry("defaults", "vault_encrypt_identity", &["ANSIBLE_VAULT_ENCRYPT_IDENTITY"])]),
     ("vault_encrypt_salt", &[Entry("defaults", "vault_encrypt_salt", &["ANSIBLE_VAULT_ENCRYPT_SALT"])]),
-    ("ask_vault_pass", &[Entry("defaults", "ask_vault_pass", &["ANSIBLE_ASK_VAULT_PASS"])]),
     ("host_pattern_mismatch", &[Entry("inventory", "host_pattern_mismatch", &["ANSIBLE_HOST_PATTERN_MISMATCH"])]),
     (
         "ignore_patterns",
@@ -315,7 +333,6 @@ const ENTRIES: &[(&str, &[Entry])] = &[
             Entry("inventory", "use_extra_vars", &[]),
         ],
     ),
-    ("inventory_export", &[Entry("inventory", "export", &["ANSIBLE_INVENTORY_EXPORT"])]),
     (
         "force_valid_group_names",
         &[Entry("defaults", "force_valid_group_names", &["ANSIBLE_TRANSFORM_INVALID_GROUP_CHARS"])],
@@ -337,7 +354,6 @@ const WITHOUT_MEANING: &[&str] = &[
     "nocows",
     "deprecation_warnings",
     "system_warnings",
-    "localhost_warning",
     "devel_warning",
     "action_warnings",
     "retry_files_enabled",
@@ -346,159 +362,39 @@ const WITHOUT_MEANING: &[&str] = &[
     "keep_remote_files",
     "usetty",
     "command_warnings",
-    "bin_ansible_callbacks",
     "cow_selection",
     "allow_world_readable_tmpfiles",
+    "become_allow_same_user",
+    "agnostic_become_prompt",
+    "cowpath",
+    "cowsay_enabled_stencils",
+    "display_traceback",
+    "editor",
+    "pager",
+    "home",
+    "internal_poll_interval",
+    "module_compression",
+    "no_target_syslog",
+    "python_module_rlimit_nofile",
+    "retry_files_save_path",
+    "syslog_facility",
+    "inventory_unparsed_warning",
+    "use_persistent_connections",
+    "old_plugin_cache_clear",
+    "plugin_filters_cfg",
+    "collections_scan_sys_path",
+    "collections_on_ansible_version_mismatch",
+    "module_ignore_exts",
+    "log_filter",
+    "log_verbosity",
+    "validate_action_group_metadata",
+    "win_async_startup_timeout",
+    "yaml_valid_extensions",
+    "docsite_root_url",
+    "show_custom_stats",
+    "allow_embedded_templates",
+    "allow_broken_conditionals",
 ];
-
-/// The settings of the environment and of one ansible.cfg, before the command line.
-#[derive(Debug, Default)]
-pub struct Config {
-    /// The file, if one was found.
-    pub file: Option<PathBuf>,
-    values: HashMap<(String, String), String>,
-    /// What the user should know.
-    pub warnings: Vec<String>,
-}
-
-impl Config {
-    /// Finds and reads ansible.cfg: `ANSIBLE_CONFIG`, the current folder, the home folder, `/etc/ansible`; the first that exists.
-    pub fn find() -> Result<Config> {
-        let mut warnings = Vec::new();
-        let mut candidates = Vec::new();
-        if let Some(named) = std::env::var_os("ANSIBLE_CONFIG").filter(|named| !named.is_empty()) {
-            let named = PathBuf::from(named);
-            candidates.push(if named.is_dir() { named.join("ansible.cfg") } else { named });
-        }
-        if let Ok(current) = std::env::current_dir() {
-            let here = current.join("ansible.cfg");
-            if here.is_file() && is_world_writable(&current) {
-                warnings.push(format!(
-                    "windlass is being run in a world writable directory ({}), ignoring it as an ansible.cfg source.",
-                    current.display()
-                ));
-            } else {
-                candidates.push(here);
-            }
-        }
-        if let Some(home) = std::env::var_os("HOME") {
-            candidates.push(Path::new(&home).join(".ansible.cfg"));
-        }
-        candidates.push(PathBuf::from("/etc/ansible/ansible.cfg"));
-        let Some(file) = candidates.into_iter().find(|path| path.is_file()) else {
-            return Ok(Config { warnings, ..Config::default() });
-        };
-        let text = std::fs::read_to_string(&file)
-            .map_err(|error| Error::usage(format!("{} cannot be read: {error}", file.display())))?;
-        let values = parse_ini(&text)
-            .map_err(|(line, message)| Error::usage(format!("{}:{line}: {message}", file.display())))?;
-        Ok(Config { file: Some(file), values, warnings })
-    }
-
-    /// A setting's text: the environment's, or else the file's.
-    pub fn get(&self, name: &str) -> Option<String> {
-        let (_, entries) = ENTRIES.iter().find(|(setting, _)| *setting == name)?;
-        let environment = entries.iter().flat_map(|entry| entry.2).find_map(|variable| std::env::var(variable).ok());
-        let from_file =
-            || entries.iter().find_map(|entry| self.values.get(&(entry.0.to_owned(), entry.1.to_owned())).cloned());
-        environment.or_else(from_file)
-    }
-
-    /// A setting's boolean.
-    pub fn bool(&self, name: &str) -> Option<bool> {
-        self.get(name)
-            .map(|text| matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "t" | "y"))
-    }
-
-    /// A setting's number.
-    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(text) => match text.trim().parse() {
-                Ok(number) => Ok(Some(number)),
-                Err(_) => Err(Error::usage(format!("the setting {name} must be a number, not '{text}'"))),
-            },
-        }
-    }
-
-    /// A list of paths separated by colons, relative to ansible.cfg, or to the current folder if the environment gives them.
-    pub fn paths(&self, name: &str) -> Option<Vec<PathBuf>> {
-        let from_environment = self.is_from_environment(name);
-        let path = |part: &str| if from_environment { expand_home(part.trim()) } else { self.path(part) };
-        self.get(name).map(|text| text.split(':').filter(|part| !part.is_empty()).map(path).collect())
-    }
-
-    fn is_from_environment(&self, name: &str) -> bool {
-        let entries = ENTRIES.iter().find(|(setting, _)| *setting == name).map(|(_, entries)| *entries);
-        let mut variables = entries.unwrap_or_default().iter().flat_map(|entry| entry.2);
-        variables.any(|variable| std::env::var_os(variable).is_some())
-    }
-
-    /// A setting's path: one of the environment is relative to the current folder, one of ansible.cfg to that.
-    pub fn path_of(&self, name: &str) -> Option<PathBuf> {
-        let (_, entries) = ENTRIES.iter().find(|(setting, _)| *setting == name)?;
-        let is_of_environment =
-            entries.iter().flat_map(|entry| entry.2).any(|variable| std::env::var_os(variable).is_some());
-        let text = self.get(name).filter(|text| !text.trim().is_empty())?;
-        Some(if is_of_environment { expand_home(text.trim()) } else { self.path(&text) })
-    }
-
-    /// A path relative to ansible.cfg.
-    pub fn path(&self, text: &str) -> PathBuf {
-        let text = text.trim();
-        let current = std::env::current_dir().unwrap_or_default();
-        let text = text.replace("{{CWD}}", &current.display().to_string());
-        let path = expand_home(&text);
-        match (&self.file, path.is_relative()) {
-            (Some(file), true) => file.parent().map(|folder| folder.join(&path)).unwrap_or(path),
-            _ => path,
-        }
-    }
-
-    /// Settings of the file that have no effect here and are not without meaning.
-    pub fn unsupported(&self) -> Vec<String> {
-        let known = |section: &str, key: &str| {
-            ENTRIES.iter().flat_map(|(_, entries)| *entries).any(|entry| entry.0 == section && entry.1 == key)
-                || WITHOUT_MEANING.contains(&key)
-        };
-        let sections = [
-            "defaults",
-            "ssh_connection",
-            "privilege_escalation",
-            "connection",
-            "inventory",
-            "diff",
-            "tags",
-            "windlass",
-        ];
-        let mut names: Vec<String> = self
-            .values
-            .keys()
-            .filter(|(section, key)| sections.contains(&section.as_str()) && !known(section, key))
-            .map(|(section, key)| format!("[{section}] {key}"))
-            .collect();
-        names.sort();
-        names
-    }
-
-    /// Every setting that is set, with its origin, for `windlass config dump --only-changed`.
-    pub fn changed(&self) -> Vec<(String, String, String)> {
-        ENTRIES
-            .iter()
-            .filter_map(|(name, entries)| {
-                let variable =
-                    entries.iter().flat_map(|entry| entry.2).find(|variable| std::env::var_os(variable).is_some());
-                let value = self.get(name)?;
-                let origin = match (variable, &self.file) {
-                    (Some(variable), _) => format!("env: {variable}"),
-                    (None, Some(file)) => file.display().to_string(),
-                    (None, None) => return None,
-                };
-                Some(((*name).to_owned(), value, origin))
-            })
-            .collect()
-    }
-}
 
 impl Settings {
     /// The settings of the environment and ansible.cfg; the command line is laid over them.
@@ -560,7 +456,10 @@ impl Settings {
                 .unwrap_or_else(|| INTERPRETER_PYTHON_FALLBACK.iter().map(|name| (*name).to_owned()).collect()),
             python_module_rlimit_nofile: config.number("python_module_rlimit_nofile")?.unwrap_or(0),
             ansible_core: config.get("ansible_core").map(|place| config.path(&place)),
-            playbook_dir: std::env::current_dir().unwrap_or_default(),
+            playbook_dir: match config.get("playbook_dir").filter(|dir| !dir.is_empty()) {
+                Some(dir) => expand_home(&dir),
+                None => std::env::current_dir().unwrap_or_default(),
+            },
             connection: config.get("transport").unwrap_or_else(|| "ssh".to_owned()),
             remote_user: config.get("remote_user"),
             remote_port: config.number("remote_port")?,
@@ -599,9 +498,6 @@ impl Settings {
             error_on_missing_handler: config.bool("error_on_missing_handler").unwrap_or(true),
             ansible_managed: config.get("ansible_managed").unwrap_or_else(|| "Ansible managed".to_owned()),
             no_log: config.bool("no_log").unwrap_or(false),
-            display_skipped_hosts: config.bool("display_skipped_hosts").unwrap_or(true),
-            show_custom_stats: config.bool("show_custom_stats").unwrap_or(false),
-            display_ok_hosts: config.bool("display_ok_hosts").unwrap_or(true),
             diff_context: config.number("diff_context")?.unwrap_or(3),
             max_diff_size: config.number("max_diff_size")?.unwrap_or(104_448),
             duplicate_keys: match config.get("duplicate_keys").as_deref() {
@@ -616,7 +512,12 @@ impl Settings {
             },
             stream: config.bool("stream").unwrap_or(true),
             stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
-            result_format: config.get("result_format").unwrap_or_else(|| "json".to_owned()),
+            callbacks_enabled: list("callbacks_enabled"),
+            adhoc_callbacks: config.bool("bin_ansible_callbacks").unwrap_or(false),
+            display_args_to_stdout: config.bool("display_args_to_stdout").unwrap_or(false),
+            tree: None,
+            localhost_warning: config.bool("localhost_warning").unwrap_or(true),
+            log_path: config.get("log_path").filter(|path| !path.is_empty()).map(|path| config.path(&path)),
             color: config.bool("force_color").unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
             vault_ids,
             vault_id_match: config.bool("vault_id_match").unwrap_or(false),
@@ -648,6 +549,11 @@ impl Settings {
     }
 }
 
+/// Whether the text of a setting means yes.
+pub fn is_true(text: &str) -> bool {
+    matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "1.0" | "t" | "y")
+}
+
 /// The folder of cached facts, if they are kept in files.
 fn fact_cache(config: &Config) -> Result<Option<PathBuf>> {
     let plugin = config.get("fact_caching").unwrap_or_else(|| "memory".to_owned());
@@ -670,71 +576,5 @@ pub fn expand_home(text: &str) -> PathBuf {
             Path::new(&home).join(rest.trim_start_matches('/'))
         }
         _ => PathBuf::from(text),
-    }
-}
-
-fn is_world_writable(folder: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(folder).is_ok_and(|metadata| metadata.permissions().mode() & 0o002 != 0)
-}
-
-type IniValues = HashMap<(String, String), String>;
-
-/// Python's configparser as Ansible uses it: `;` starts a comment anywhere, `#` only at the start of a line; indented lines go on.
-fn parse_ini(text: &str) -> Result<IniValues, (usize, String)> {
-    let mut values = IniValues::new();
-    let mut section = String::new();
-    let mut last: Option<(String, String)> = None;
-    for (index, line) in text.lines().enumerate() {
-        let trimmed = line.trim();
-        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
-            continue;
-        }
-        let content = trimmed.split_once(" ;").map_or(trimmed, |(content, _)| content.trim_end());
-        if line.starts_with([' ', '\t'])
-            && let Some(value) = last.as_ref().and_then(|key| values.get_mut(key))
-        {
-            value.push('\n');
-            value.push_str(content);
-            continue;
-        }
-        if let Some(name) = content.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            section = name.trim().to_owned();
-            last = None;
-            continue;
-        }
-        let Some((key, value)) = content.split_once(['=', ':']) else {
-            return Err((index + 1, format!("expected `key = value` or `[section]`, found '{content}'")));
-        };
-        if section.is_empty() {
-            return Err((index + 1, "a setting stands before the first [section]".to_owned()));
-        }
-        let key = (section.clone(), key.trim().to_lowercase());
-        values.insert(key.clone(), unquoted(value.trim()).to_owned());
-        last = Some(key);
-    }
-    Ok(values)
-}
-
-fn unquoted(value: &str) -> &str {
-    let pair =
-        ['\'', '"'].iter().find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
-    pair.unwrap_or(value)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ini_comments_and_continued_lines() {
-        let values = parse_ini("# top\n[defaults]\nforks = 9 ; many\nroles_path = a:\n  b\nname = 'x y'\n").unwrap();
-        let get = |key: &str| values.get(&("defaults".to_owned(), key.to_owned())).map(String::as_str);
-        assert_eq!((get("forks"), get("roles_path"), get("name")), (Some("9"), Some("a:\nb"), Some("x y")));
-    }
-
-    #[test]
-    fn a_line_without_meaning_is_named() {
-        assert_eq!(parse_ini("[defaults]\nforks\n").unwrap_err().0, 2);
     }
 }

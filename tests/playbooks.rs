@@ -56,15 +56,22 @@ fn difference(case: &Path) -> Option<String> {
     let scratch = tempfile::tempdir().unwrap();
     let mut printed = String::new();
     for arguments in runs.lines() {
+        let words = shell_words::split(arguments).unwrap();
+        // A run may begin with environment variables, as in a shell.
+        let variables = words.iter().map_while(|word| {
+            let (name, value) = word.split_once('=')?;
+            name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_').then_some((name, value))
+        });
         let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
             .arg("playbook")
-            .args(shell_words::split(arguments).unwrap())
+            .args(words.iter().skip(variables.clone().count()))
             .current_dir(case)
             .env_remove("ANSIBLE_CONFIG")
             .env("SCRATCH", scratch.path())
             .env("ANSIBLE_FORKS", "1")
             .env("NO_COLOR", "1")
             .stdin(fs::File::open(case.join("stdin")).map_or_else(|_| Stdio::null(), Stdio::from))
+            .envs(variables)
             .output()
             .unwrap();
         let stdout = String::from_utf8(output.stdout).unwrap();
@@ -103,7 +110,9 @@ fn normalised(text: &str, case: &Path, scratch: &Path) -> String {
     let mut blank = 0;
     for line in text.lines() {
         let is_error = line.starts_with("[ERROR]: ");
-        is_hidden = is_error || (is_hidden && !line.starts_with("fatal: ") && !line.starts_with("failed: "));
+        let is_told = ["fatal: ", "failed: ", "task path: ", "$ "].iter().any(|start| line.starts_with(start))
+            || [" | FAILED", " | UNREACHABLE"].iter().any(|word| line.contains(word));
+        is_hidden = is_error || (is_hidden && !is_told);
         if is_hidden && !is_error {
             continue;
         }

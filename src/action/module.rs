@@ -47,7 +47,14 @@ pub(super) async fn package(context: &ActionContext) -> Result<TaskResult, Failu
 pub(super) async fn gather_facts(context: &ActionContext) -> Result<TaskResult, Failure> {
     let args = context.args.iter().filter(|(key, _)| &***key != "parallel");
     let args = Value::from_pairs(args.map(|(key, value)| (Value::from(&**key), value.clone())));
-    context.module("ansible.builtin.setup", args, Vec::new()).await
+    let mut result = context.module("ansible.builtin.setup", args, Vec::new()).await?;
+    if let Some(facts) = result.get("ansible_facts") {
+        let pairs = facts.try_iter().into_iter().flatten();
+        let pairs = pairs.filter_map(|key| facts.get_item(&key).ok().map(|value| (key, value)));
+        let mark = [(Value::from(crate::vars::GATHERED), Value::from(true))];
+        result.set("ansible_facts", Value::from_pairs(pairs.chain(mark).collect::<Vec<_>>()));
+    }
+    Ok(result)
 }
 
 impl ActionContext {

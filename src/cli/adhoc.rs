@@ -10,7 +10,7 @@ use super::options::{BecomeOptions, ConnectOptions, InventoryOptions, RunOptions
 use super::session::{INTERRUPTED, Session, block_on};
 use crate::error::{Error, Result};
 use crate::foreign::Resolution;
-use crate::output::{Color, MinimalOutput, MinimalStyle, Printer, Secrets};
+use crate::output::{Color, Event, Outputs};
 use crate::playbook::{Files, Frame, FrameKind, Item, Keywords, Play, Task};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
@@ -30,6 +30,9 @@ pub(super) struct Arguments {
     /// One line for each host
     #[arg(short, long)]
     one_line: bool,
+    /// Write the result of every host into a file of its name in this folder
+    #[arg(short, long, value_name = "DIR")]
+    tree: Option<PathBuf>,
     /// Show the hosts and run nothing
     #[arg(long)]
     list_hosts: bool,
@@ -39,6 +42,9 @@ pub(super) struct Arguments {
     /// Seconds between two looks at what runs in the background; 0 does not wait for it
     #[arg(short = 'P', long = "poll", value_name = "SECONDS")]
     poll_interval: Option<u64>,
+    /// Forget cached facts
+    #[arg(long)]
+    flush_cache: bool,
     /// Seconds the task may take
     #[arg(long, value_name = "SECONDS")]
     task_timeout: Option<u64>,
@@ -83,13 +89,22 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let vault = arguments.vault.secrets(&settings)?;
     let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
     let extra_vars = arguments.run.extra_vars(&files)?;
-    let secrets = Secrets::default();
-    let printer = Printer::new(settings.color, secrets.clone());
-    let style = if arguments.one_line { MinimalStyle::OneLine } else { MinimalStyle::Minimal };
+    let printer = super::session::printer(&settings);
+    config.warnings.iter().for_each(|warning| printer.warning(warning));
     let live = arguments.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let output = Box::new(MinimalOutput::new(printer.clone(), style, settings.diff_context, live));
+    let stdout = match (arguments.one_line, settings.adhoc_callbacks) {
+        (true, _) => "oneline".to_owned(),
+        (false, true) => settings.stdout_callback.clone(),
+        (false, false) => "minimal".to_owned(),
+    };
+    let mut enabled = if settings.adhoc_callbacks { settings.callbacks_enabled.clone() } else { Vec::new() };
+    if let Some(folder) = &arguments.tree {
+        enabled.push("tree".to_owned());
+        settings.tree = Some(crate::vars::absolute(folder));
+    }
+    let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
     let code = block_on(async {
-        let session = Session::start(settings, &vault, extra_vars, files, output, secrets)?;
+        let session = Session::start(settings, &vault, extra_vars, files, output, &printer)?;
         let modules = &session.shared.loader.modules;
         if let Some(dir) = &arguments.playbook_dir {
             modules.add_folder(dir);
@@ -110,8 +125,11 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
                 session.shared.warn("No hosts matched, nothing to do");
                 return Ok(0);
             }
+            let _ = session.shared.events.send(Event::PlaybookStart { path: "__adhoc_playbook__".to_owned() });
             run.run(vec![play]).await?;
-            Ok(run.summary().exit_code)
+            let summary = run.summary();
+            let _ = session.shared.events.send(Event::Recap(summary.recap));
+            Ok(summary.exit_code)
         }
         .await;
         session.end().await;

@@ -1,11 +1,15 @@
-//! `windlass config`: the settings in force.
+//! `windlass config`: the settings, what they are and where they come from.
 
-use clap::{Args, Subcommand};
+use std::path::PathBuf;
 
-use crate::error::Result;
-use crate::settings::Config;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
 
-/// Show the settings in force.
+use crate::error::{Error, Result};
+use crate::output::{CALLBACKS, Callback, CallbackOption, Color, Printer, Secrets};
+use crate::settings::{Config, Origin, Setting, base, value_of};
+
+/// Show the settings.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -14,33 +18,450 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Every setting that is set, with its value and where it comes from
+    /// Every setting with what it does, its default and what sets it
+    List {
+        #[command(flatten)]
+        which: Which,
+        /// The form
+        #[arg(short, long, default_value = "yaml")]
+        format: Document,
+    },
+    /// Every setting with its value and where it comes from
     Dump {
-        /// Only what differs from the default; settings that are not set are never shown
-        #[arg(long)]
+        #[command(flatten)]
+        which: Which,
+        /// Only what is set
+        #[arg(long, visible_alias = "changed-only")]
         only_changed: bool,
+        /// The form
+        #[arg(short, long, default_value = "display")]
+        format: Dump,
     },
     /// The configuration file
-    View,
+    View {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// A configuration file with every setting and its default
+    Init {
+        #[command(flatten)]
+        which: Which,
+        /// The form
+        #[arg(short, long, default_value = "ini")]
+        format: Init,
+        /// With every setting behind a comment sign
+        #[arg(long)]
+        disabled: bool,
+    },
+    /// Whether the configuration file, or the environment, holds only settings that exist
+    Validate {
+        #[command(flatten)]
+        which: Which,
+        /// What to look at
+        #[arg(short, long, default_value = "ini")]
+        format: Validate,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// This configuration file
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The base settings, those of one kind of plugin, or all
+    #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "base")]
+    kind: String,
+    /// Show more
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Only these plugins
+    #[arg(value_name = "PLUGIN")]
+    plugins: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Document {
+    Json,
+    Yaml,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Dump {
+    Json,
+    Yaml,
+    Display,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Init {
+    Ini,
+    Env,
+    Vars,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Validate {
+    Ini,
+    Env,
 }
 
 /// Runs the verb.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
-    let config = Config::find()?;
-    match arguments.verb {
-        Verb::Dump { .. } => {
-            let file = config.file.as_ref().map(|file| file.display().to_string()).unwrap_or_else(|| "None".to_owned());
-            let mut text = format!("CONFIG_FILE() = {file}\n");
-            for (name, value, origin) in config.changed() {
-                text.push_str(&format!("{}({origin}) = {value}\n", name.to_uppercase()));
-            }
-            super::print(&text)?;
+    match &arguments.verb {
+        Verb::List { which, format } => {
+            which.config()?;
+            let list = list(which)?;
+            super::print(&match format {
+                Document::Yaml => to_yaml(&list),
+                Document::Json => crate::output::nice_json(&list) + "\n",
+            })?;
         }
-        Verb::View => {
-            if let Some(file) = &config.file {
-                super::print(&std::fs::read_to_string(file).unwrap_or_default())?;
+        Verb::Dump { which, only_changed, format } => dump(which, *only_changed, *format)?,
+        Verb::View { which } => {
+            let config = which.config()?;
+            let Some(file) = &config.file else {
+                return Err(Error::new("Invalid or no config file was supplied"));
+            };
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| Error::new(format!("Failed to open config file {}: {error}", file.display())))?;
+            super::print(&(text.trim_end_matches('\n').to_owned() + "\n"))?;
+        }
+        Verb::Init { which, format, disabled } => {
+            let mut settings: Vec<Described> = Vec::new();
+            if which.base() {
+                settings.extend(base().iter().filter(|setting| !setting.is_internal()).map(Described::base));
+            }
+            for callback in which.callbacks()? {
+                settings.extend(callback.all_options().map(Described::option));
+            }
+            super::print(&init(&settings, *format, *disabled))?;
+        }
+        Verb::Validate { which, format } => return validate(which, *format),
+    }
+    Ok(0)
+}
+
+impl Which {
+    fn config(&self) -> Result<Config> {
+        match &self.config {
+            None => Config::find(),
+            Some(file) if file.is_file() => Config::read(crate::vars::absolute(file)),
+            Some(file) => Err(Error::usage(format!(
+                "The provided configuration file is missing or not accessible: {}",
+                file.display()
+            ))),
+        }
+    }
+
+    fn base(&self) -> bool {
+        matches!(self.kind.as_str(), "base" | "all")
+    }
+
+    /// The callbacks asked for: the one kind of plugin here that has settings of its own.
+    fn callbacks(&self) -> Result<Vec<&'static Callback>> {
+        const KINDS: &[&str] = &[
+            "all",
+            "base",
+            "become",
+            "cache",
+            "callback",
+            "cliconf",
+            "connection",
+            "httpapi",
+            "inventory",
+            "lookup",
+            "netconf",
+            "shell",
+            "vars",
+        ];
+        if !KINDS.contains(&self.kind.as_str()) {
+            return Err(Error::usage(format!("there is no type `{}` of plugins with settings", self.kind))
+                .hint(format!("there are {}", KINDS.join(", "))));
+        }
+        if !matches!(self.kind.as_str(), "all" | "callback") {
+            return Ok(Vec::new());
+        }
+        let wanted = |callback: &&Callback| {
+            self.plugins.is_empty()
+                || self.plugins.iter().any(|name| *name == callback.name || *name == callback.full_name())
+        };
+        Ok(CALLBACKS.iter().filter(wanted).collect())
+    }
+}
+
+/// A setting as all forms show it.
+struct Described {
+    name: &'static str,
+    kind: &'static str,
+    default: Value,
+    choices: Vec<&'static str>,
+    env: Vec<&'static str>,
+    ini: Vec<(&'static str, &'static str)>,
+    vars: Vec<&'static str>,
+    doc: &'static str,
+}
+
+impl Described {
+    fn base(setting: &'static Setting) -> Described {
+        Described {
+            name: setting.name,
+            kind: setting.kind,
+            default: setting.written_default(),
+            choices: setting.choices.clone(),
+            env: setting.env.clone(),
+            ini: setting.ini.clone(),
+            vars: setting.vars.clone(),
+            doc: setting.doc,
+        }
+    }
+
+    fn option(option: &'static CallbackOption) -> Described {
+        Described {
+            name: option.name,
+            kind: option.kind,
+            default: default_of(option),
+            choices: Vec::new(),
+            env: option.env.to_vec(),
+            ini: option.ini.to_vec(),
+            vars: Vec::new(),
+            doc: option.doc,
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("default".into(), self.default.clone());
+        map.insert("description".into(), json!([self.doc]));
+        map.insert("type".into(), self.kind.into());
+        if !self.choices.is_empty() {
+            map.insert("choices".into(), self.choices.clone().into());
+        }
+        let names = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Value>();
+        if !self.env.is_empty() {
+            map.insert("env".into(), names(&self.env));
+        }
+        if !self.ini.is_empty() {
+            let keys = self.ini.iter().map(|(section, key)| json!({"section": section, "key": key}));
+            map.insert("ini".into(), keys.collect());
+        }
+        if !self.vars.is_empty() {
+            map.insert("vars".into(), names(&self.vars));
+        }
+        map.into()
+    }
+}
+
+fn default_of(option: &CallbackOption) -> Value {
+    match (option.default, option.kind) {
+        (None, _) => Value::Null,
+        (Some(text), "bool") => crate::settings::is_true(text).into(),
+        (Some(text), "int") => text.parse::<i64>().map_or(Value::Null, Value::from),
+        (Some(text), _) => text.into(),
+    }
+}
+
+fn to_yaml(value: &Value) -> String {
+    use windlass_yaml::emit::{DumpOptions, Item};
+    let node = windlass_yaml::Node::from_json(value, &windlass_yaml::Span::none());
+    windlass_yaml::emit::dump(&Item::from(&node), &DumpOptions::default())
+        .unwrap_or_else(|_| crate::output::nice_json(value) + "\n")
+}
+
+fn list(which: &Which) -> Result<Value> {
+    let mut map = Map::new();
+    if which.base() {
+        for setting in base().iter().filter(|setting| !setting.name.starts_with('_')) {
+            map.insert(setting.name.into(), Described::base(setting).to_json());
+        }
+        map.insert("GALAXY_SERVERS".into(), json!({}));
+    }
+    if which.kind != "base" {
+        let mut plugins = Map::new();
+        for callback in which.callbacks()? {
+            let options = callback.all_options();
+            let options: Map<String, Value> =
+                options.map(|option| (option.name.to_owned(), Described::option(option).to_json())).collect();
+            plugins.insert(callback.name.into(), options.into());
+        }
+        let kind = if which.kind == "all" { "CALLBACK" } else { &which.kind };
+        map.insert("PLUGINS".into(), json!({kind: plugins}));
+    }
+    Ok(map.into())
+}
+
+/// A setting with its value.
+struct Entry {
+    name: String,
+    origin: String,
+    value: Value,
+    changed: bool,
+}
+
+impl Entry {
+    fn new(name: &str, value: Value, origin: &Origin) -> Entry {
+        Entry { name: name.to_owned(), value, changed: *origin != Origin::Default, origin: origin.to_string() }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({"name": self.name, "value": self.value, "origin": self.origin})
+    }
+
+    fn line(&self, printer: &Printer) -> String {
+        let color = if self.changed { Color::Yellow } else { Color::Green };
+        let value = windlass_template::text(&windlass_template::from_json(&self.value));
+        printer.paint(&format!("{}({}) = {value}", self.name, self.origin), color) + "\n"
+    }
+}
+
+fn dump(which: &Which, only_changed: bool, format: Dump) -> Result<()> {
+    let config = which.config()?;
+    let settings = crate::settings::Settings::from_config(&config)?;
+    let printer = Printer::new(settings.color, Secrets::default());
+    let mut text = String::new();
+    let mut document = Vec::new();
+    if which.base() {
+        let mut entries = Vec::new();
+        for setting in base() {
+            let (value, origin) = value_of(setting, &config)?;
+            entries.push(Entry::new(setting.name, value, &origin));
+        }
+        let file = config.file.as_ref().map_or(Value::Null, |file| file.display().to_string().into());
+        entries.push(Entry { name: "CONFIG_FILE".to_owned(), origin: String::new(), value: file, changed: true });
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        for entry in entries.iter().filter(|entry| entry.changed || !only_changed) {
+            text.push_str(&entry.line(&printer));
+            document.push(entry.to_json());
+        }
+        text.push_str("\nGALAXY_SERVERS:\n");
+        document.push(json!({"GALAXY_SERVERS": {}}));
+    }
+    let callbacks = which.callbacks()?;
+    if which.kind == "all" && !callbacks.is_empty() {
+        text.push_str("\nCALLBACK:\n========\n");
+    }
+    let mut plugins = Vec::new();
+    for callback in callbacks {
+        let mut entries: Vec<Entry> = callback
+            .all_options()
+            .map(|option| match config.lookup_with_origin(option.env, option.ini) {
+                Some((text, origin)) if option.kind == "bool" => {
+                    Entry::new(option.name, crate::settings::is_true(&text).into(), &origin)
+                }
+                Some((text, origin)) => Entry::new(option.name, text.into(), &origin),
+                None => Entry::new(option.name, default_of(option), &Origin::Default),
+            })
+            .filter(|entry| entry.changed || !only_changed)
+            .collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        if entries.is_empty() {
+            continue;
+        }
+        text.push_str(&format!("\n{}:\n{}\n", callback.name, "_".repeat(callback.name.len())));
+        entries.iter().for_each(|entry| text.push_str(&entry.line(&printer)));
+        plugins.push(json!({callback.name: entries.iter().map(Entry::to_json).collect::<Vec<_>>()}));
+    }
+    match which.kind.as_str() {
+        "base" => {}
+        "all" => document.push(json!({"CALLBACK_PLUGINS": plugins})),
+        _ => document.extend(plugins),
+    }
+    super::print(&match format {
+        Dump::Display => text,
+        Dump::Json => crate::output::nice_json(&document.into()) + "\n",
+        Dump::Yaml => to_yaml(&document.into()),
+    })
+}
+
+/// A configuration with every setting and its default.
+fn init(settings: &[Described], format: Init, disabled: bool) -> String {
+    let plain = |value: &Value| match value {
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
+        Value::Null => String::new(),
+        other => windlass_template::text(&windlass_template::from_json(other)),
+    };
+    if format == Init::Ini {
+        let mut sections: indexmap::IndexMap<&str, Vec<String>> = indexmap::IndexMap::new();
+        let mut seen = std::collections::HashSet::new();
+        for setting in settings {
+            let Some((section, key)) = setting.ini.last().filter(|ini| seen.insert(**ini)) else { continue };
+            let sign = if disabled { ";" } else { "" };
+            let line = format!("# ({}) {}\n{sign}{key}={}\n", setting.kind, setting.doc, plain(&setting.default));
+            sections.entry(section).or_default().push(line);
+        }
+        let sections = sections.iter().map(|(name, lines)| format!("[{name}]\n{}\n", lines.join("\n")));
+        return sections.collect::<Vec<_>>().join("\n");
+    }
+    let mut text = String::new();
+    for setting in settings {
+        let sign = if disabled { "#" } else { "" };
+        let (name, value, between) = match format {
+            Init::Env => {
+                let value = match &setting.default {
+                    Value::Bool(value) => i32::from(*value).to_string(),
+                    other => Some(plain(other)).filter(|text| !text.is_empty()).map_or_else(String::new, quoted),
+                };
+                (setting.env.last(), value, "=")
+            }
+            _ => (setting.vars.last(), crate::output::python_json(&setting.default), ": "),
+        };
+        if let Some(name) = name {
+            text.push_str(&format!(
+                "# {}({}): {}\n{sign}{name}{between}{value}\n\n",
+                setting.name, setting.kind, setting.doc
+            ));
+        }
+    }
+    text
+}
+
+/// A word for the shell.
+fn quoted(text: String) -> String {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
+    if text.chars().all(is_safe) { text } else { format!("'{}'", text.replace('\'', "'\"'\"'")) }
+}
+
+fn validate(which: &Which, format: Validate) -> Result<u8> {
+    let config = which.config()?;
+    let mut settings: Vec<Described> = Vec::new();
+    if which.base() {
+        settings.extend(base().iter().map(Described::base));
+    }
+    for callback in which.callbacks()? {
+        settings.extend(callback.all_options().map(Described::option));
+    }
+    let mut wrong = Vec::new();
+    match (format, &config.file) {
+        (Validate::Ini, Some(file)) => {
+            let file = file.display();
+            for (section, key) in config.keys() {
+                let keys = || settings.iter().flat_map(|setting| &setting.ini);
+                if !keys().any(|(known, _)| *known == section) {
+                    wrong.push(format!("Found unknown section '{section}' in '{file}'."));
+                } else if !keys().any(|known| *known == (section, key)) {
+                    wrong.push(format!("Found unknown key '{key}' in section '{section}' in '{file}'."));
+                }
+            }
+        }
+        (Validate::Ini, None) => {}
+        (Validate::Env, _) => {
+            let ours = ["ANSIBLE_CONFIG", "ANSIBLE_DEV_HOME"];
+            let mut names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+            names.sort();
+            for name in names {
+                let other = ["ANSIBLE_TEST_", "ANSIBLE_LINT_"].iter().any(|prefix| name.starts_with(prefix));
+                let known = settings.iter().any(|setting| setting.env.contains(&name.as_str()));
+                if name.starts_with("ANSIBLE_") && !other && !ours.contains(&name.as_str()) && !known {
+                    wrong.push(format!("Found unknown environment variable '{name}'."));
+                }
             }
         }
     }
-    Ok(0)
+    wrong.dedup();
+    if wrong.is_empty() {
+        super::print("All configurations seem valid!\n")?;
+        return Ok(0);
+    }
+    let printer = Printer::new(false, Secrets::default());
+    wrong.iter().for_each(|sentence| printer.error_line(&format!("[ERROR]: {sentence}"), Color::Red));
+    Ok(1)
 }

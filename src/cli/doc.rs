@@ -1,4 +1,10 @@
-//! `windlass doc`: what modules and actions do, take and return, read from themselves.
+//! `windlass doc`: what modules and actions do, take and return, read from themselves; and pages of plugins, roles and keywords.
+
+mod plugins;
+mod roles;
+
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -6,38 +12,81 @@ use windlass_modules::{Check, Kind, Opt, Spec};
 
 use crate::action;
 use crate::error::{Error, Result, did_you_mean};
+use crate::output::{Color, Printer, Secrets};
+use crate::playbook::Files;
+use crate::settings::{Config, Settings};
 
-/// Show the documentation of modules.
+/// Show the documentation of modules, plugins, roles and keywords.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The modules; with --list, collections
-    #[arg(value_name = "MODULE")]
-    modules: Vec<String>,
-    /// List all modules
+    /// What to show
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// The type of plugin
+    #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "module")]
+    kind: String,
+    /// List all
     #[arg(short, long)]
     list: bool,
+    /// List all with where they come from
+    #[arg(short = 'F', long)]
+    list_files: bool,
     /// As JSON
     #[arg(short, long)]
     json: bool,
     /// A task with all options, to start from
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["list", "list_files", "entry_point"])]
     snippet: bool,
+    /// Everything there is as one JSON document
+    #[arg(long)]
+    metadata_dump: bool,
+    /// With --metadata-dump: go on after errors
+    #[arg(long)]
+    no_fail_on_errors: bool,
+    /// The entry point of a role
+    #[arg(short, long, value_name = "NAME")]
+    entry_point: Option<String>,
+    /// Folders of roles
+    #[arg(short, long, value_name = "PATH", value_delimiter = ':')]
+    roles_path: Vec<PathBuf>,
+    /// Take roles from this folder
+    #[arg(long, value_name = "DIR")]
+    playbook_dir: Option<PathBuf>,
+    /// Show more
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
 }
 
 /// Runs the verb.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
-    if arguments.list {
-        return list(arguments);
+    if arguments.metadata_dump {
+        return metadata();
     }
-    if arguments.modules.is_empty() {
-        return Err(Error::usage("which module? `windlass doc --list` shows them all"));
+    match arguments.kind.as_str() {
+        "module" => {}
+        "role" => return role_pages(arguments),
+        kind if plugins::TYPES.contains(&kind) => return plugin_pages(arguments),
+        kind => {
+            let known = plugins::TYPES.iter().copied().chain(["module", "role"]);
+            return Err(
+                Error::usage(format!("there is no type `{kind}` of plugins")).maybe_hint(did_you_mean(kind, known))
+            );
+        }
+    }
+    if arguments.list || arguments.list_files {
+        let mut lines: Vec<(String, &str)> =
+            action::specs().flat_map(|spec| spec.full_names().map(|name| (name, spec.summary))).collect();
+        lines.sort();
+        return list(arguments, lines.into_iter());
+    }
+    if arguments.names.is_empty() {
+        return Err(Error::usage("Incorrect options passed: name a module, or use --list to see them all"));
     }
     let mut all = Map::new();
-    for wanted in &arguments.modules {
+    for wanted in &arguments.names {
         let Some(spec) = action::spec(wanted) else {
-            return Err(
-                Error::new(format!("there is no module {wanted}")).maybe_hint(did_you_mean(wanted, action::names()))
-            );
+            not_found(wanted, did_you_mean(wanted, action::names()));
+            continue;
         };
         if arguments.json {
             all.insert(wanted.clone(), as_json(spec));
@@ -53,23 +102,114 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     Ok(0)
 }
 
-/// Every name with its summary, those of some collections only if they are named.
-fn list(arguments: &Arguments) -> Result<u8> {
-    let wanted = |name: &str| {
-        let of = |collection: &String| name.strip_prefix(collection.as_str()).is_some_and(|rest| rest.starts_with('.'));
-        arguments.modules.is_empty() || arguments.modules.iter().any(of)
-    };
-    let mut lines: Vec<(String, &str)> =
-        action::specs().flat_map(|spec| spec.full_names().map(|name| (name, spec.summary))).collect();
-    lines.retain(|(name, _)| wanted(name));
-    lines.sort();
+/// Names and summaries, in columns or as JSON; with `--list-files` where they are, which is here.
+fn list<'a>(arguments: &Arguments, entries: impl Iterator<Item = (String, &'a str)>) -> Result<u8> {
+    let program = std::env::current_exe().unwrap_or_default().display().to_string();
+    let shown = |summary: &str| if arguments.list_files { program.clone() } else { summary.to_owned() };
+    let entries: Vec<(String, String)> = entries
+        .filter(|(name, _)| arguments.names.is_empty() || arguments.names.iter().any(|wanted| name.starts_with(wanted)))
+        .map(|(name, summary)| (name, shown(summary)))
+        .collect();
     let text = if arguments.json {
-        let map: Map<String, Value> = lines.into_iter().map(|(name, summary)| (name, summary.into())).collect();
+        let map: Map<String, Value> = entries.into_iter().map(|(name, summary)| (name, summary.into())).collect();
         crate::output::nice_json(&map.into()) + "\n"
     } else {
-        lines.iter().map(|(name, summary)| format!("{name:<40} {summary}\n")).collect()
+        let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        entries
+            .iter()
+            .map(|(name, summary)| format!("{:<width$} {summary}", name).trim_end().to_owned() + "\n")
+            .collect()
     };
     super::print(&text)?;
+    Ok(0)
+}
+
+/// What is not there is told, and the others are shown nevertheless.
+fn not_found(name: &str, hint: Option<String>) {
+    let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+    Printer::new(false, Secrets::default())
+        .error_line(&format!("[WARNING]: {name} was not found{hint}"), Color::BrightPurple);
+}
+
+fn plugin_pages(arguments: &Arguments) -> Result<u8> {
+    let kind = arguments.kind.as_str();
+    let plugins = plugins::of_type(kind);
+    if arguments.list || arguments.list_files {
+        if kind == "keyword" && !arguments.json {
+            let lines = plugins.iter().map(|plugin| format!("{}: {}\n", plugin.name, plugin.summary));
+            super::print(&lines.collect::<String>())?;
+            return Ok(0);
+        }
+        return list(arguments, plugins.iter().map(|plugin| (plugin.name.clone(), plugin.summary)));
+    }
+    if arguments.names.is_empty() {
+        return Err(Error::usage(format!("Incorrect options passed: name a {kind}, or use --list to see them all")));
+    }
+    let mut all = Map::new();
+    for wanted in &arguments.names {
+        let Some(plugin) = plugins.iter().find(|plugin| plugin.is_called(wanted)) else {
+            not_found(wanted, did_you_mean(wanted, plugins.iter().map(|plugin| plugin.name.as_str())));
+            continue;
+        };
+        if arguments.json {
+            all.insert(wanted.clone(), plugin.json());
+        } else if kind == "keyword" {
+            super::print(&plugin.keyword())?;
+        } else {
+            super::print(&plugin.text(kind))?;
+        }
+    }
+    if arguments.json {
+        super::print(&(crate::output::nice_json(&all.into()) + "\n"))?;
+    }
+    Ok(0)
+}
+
+fn role_pages(arguments: &Arguments) -> Result<u8> {
+    let settings = Settings::from_config(&Config::find()?)?;
+    let files = Arc::new(Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys));
+    let base = arguments.playbook_dir.clone().unwrap_or_else(|| settings.playbook_dir.clone());
+    let mut folders = arguments.roles_path.clone();
+    folders.push(base.join("roles"));
+    folders.extend(settings.roles_path.iter().cloned());
+    let roles = roles::all(&folders, &files)?;
+    let mut all = Map::new();
+    for wanted in &arguments.names {
+        if !roles.iter().any(|role| role.name == *wanted) {
+            not_found(wanted, did_you_mean(wanted, roles.iter().map(|role| role.name.as_str())));
+        }
+    }
+    let chosen = |role: &&roles::RoleDoc| arguments.names.is_empty() || arguments.names.contains(&role.name);
+    if !arguments.list && !arguments.list_files && arguments.names.is_empty() {
+        return Err(Error::usage("Incorrect options passed: name a role, or use --list to see them all"));
+    }
+    for role in roles.iter().filter(chosen) {
+        let entry_point = arguments.entry_point.as_deref();
+        match (arguments.list || arguments.list_files, arguments.json) {
+            (true, true) => drop(all.insert(role.name.clone(), role.listed_json())),
+            (true, false) => super::print(&role.listed())?,
+            (false, true) => drop(all.insert(role.name.clone(), role.json(entry_point)?)),
+            (false, false) => super::print(&role.text(entry_point)?)?,
+        }
+    }
+    if arguments.json {
+        super::print(&(crate::output::nice_json(&all.into()) + "\n"))?;
+    }
+    Ok(0)
+}
+
+/// Everything there is.
+fn metadata() -> Result<u8> {
+    let mut all = Map::new();
+    let pages: Map<String, Value> =
+        action::specs().flat_map(|spec| spec.full_names().map(|name| (name, as_json(spec)))).collect();
+    all.insert("module".into(), pages.into());
+    for kind in plugins::TYPES {
+        let pages: Map<String, Value> =
+            plugins::of_type(kind).iter().map(|plugin| (plugin.name.clone(), plugin.json())).collect();
+        all.insert((*kind).into(), pages.into());
+    }
+    super::print(&(crate::output::nice_json(&json!({"all": all})) + "\n"))?;
     Ok(0)
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use super::options::{BecomeOptions, ConnectOptions, InventoryOptions, RunOptions, VaultOptions};
 use super::session::{INTERRUPTED, Session, block_on};
 use crate::error::{Error, Result};
-use crate::output::{Color, DefaultOutput, Event, Printer, Secrets};
+use crate::output::{Color, Event, Outputs};
 use crate::plan::TagFilter;
 use crate::playbook::{Files, Item, Play};
 use crate::settings::{Config, Settings};
@@ -100,8 +100,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let vault = arguments.vault.secrets(&settings)?;
     let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
     let extra_vars = arguments.run.extra_vars(&files)?;
-    let secrets = Secrets::default();
-    let printer = Printer::new(settings.color, secrets.clone());
+    let printer = super::session::printer(&settings);
     if settings.verbosity > 0 {
         let line = match &settings.config_file {
             Some(file) => format!("Using {} as config file", file.display()),
@@ -109,13 +108,13 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         };
         printer.line(&line, Color::Blue);
     }
-    for warning in &config.warnings {
-        printer.error_line(&format!("[WARNING]: {warning}"), Color::BrightPurple);
-    }
+    config.warnings.iter().for_each(|warning| printer.warning(warning));
     let live = arguments.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let output = Box::new(DefaultOutput::new(printer.clone(), &settings, live));
+    let stdout = settings.stdout_callback.clone();
+    let enabled = settings.callbacks_enabled.clone();
+    let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
     let code = block_on(async {
-        let session = Session::start(settings, &vault, extra_vars, files, output, secrets)?;
+        let session = Session::start(settings, &vault, extra_vars, files, output, &printer)?;
         let outcome = drive(&arguments, &session, &printer).await;
         session.end().await;
         outcome
@@ -123,7 +122,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     Ok(code.unwrap_or(INTERRUPTED))
 }
 
-async fn drive(arguments: &Arguments, session: &Session, printer: &Printer) -> Result<u8> {
+async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output::Printer) -> Result<u8> {
     let shared = &session.shared;
     // All playbooks are read before the first is run: a mistake in the last one should not be found after the first has changed hosts.
     let mut loaded = Vec::new();
@@ -155,10 +154,7 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &Printer) -> R
         let _ = shared.events.send(Event::Verbose { level: 2, text });
         run.run(plays).await?;
         let summary = run.summary();
-        let _ = shared.events.send(Event::Recap(summary.stats));
-        if session.world.run.settings.show_custom_stats && !run.custom_stats().is_empty() {
-            let _ = shared.events.send(Event::CustomStats(Arc::clone(run.custom_stats())));
-        }
+        let _ = shared.events.send(Event::Recap(summary.recap));
         if summary.exit_code != 0 {
             return Ok(summary.exit_code);
         }
@@ -173,7 +169,7 @@ fn list(
     plays: &[Play],
     run: &PlaybookRun,
     shared: &crate::strategy::Shared,
-    printer: &Printer,
+    printer: &crate::output::Printer,
 ) -> Result<()> {
     printer.line(&format!("\nplaybook: {}", path.display()), Color::Plain);
     if arguments.syntax_check {
@@ -214,7 +210,13 @@ fn list(
     Ok(())
 }
 
-fn list_items(items: &[Item], arguments: &Arguments, filter: &TagFilter, printer: &Printer, tags: &mut Vec<String>) {
+fn list_items(
+    items: &[Item],
+    arguments: &Arguments,
+    filter: &TagFilter,
+    printer: &crate::output::Printer,
+    tags: &mut Vec<String>,
+) {
     for item in items {
         match item {
             Item::Block(block) => {

@@ -11,7 +11,7 @@ use windlass_yaml::Mapping;
 use crate::error::{Error, Result};
 use crate::executor::{Limits, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
-use crate::output::{Event, Output, Secrets};
+use crate::output::{Event, Output, Printer, Secrets};
 use crate::playbook::{Files, Loader};
 use crate::settings::Settings;
 use crate::strategy::Shared;
@@ -24,6 +24,15 @@ pub(super) struct Session {
     /// Filters, tests and lookups in Python.
     pub(super) plugins: Arc<PythonPlugins>,
     printer: tokio::task::JoinHandle<()>,
+}
+
+/// What all that is shown goes through.
+pub(super) fn printer(settings: &Settings) -> Printer {
+    let printer = Printer::new(settings.color, Secrets::default());
+    match &settings.log_path {
+        Some(path) => printer.with_log(path),
+        None => printer,
+    }
 }
 
 /// Reads the inventory of the settings. The engine evaluates the expressions in it.
@@ -78,11 +87,12 @@ impl Session {
         extra_vars: Arc<Mapping>,
         files: Arc<Files>,
         mut output: Box<dyn Output>,
-        secrets: Secrets,
+        printer: &Printer,
     ) -> Result<Session> {
+        let secrets = printer.secrets().clone();
         let (events, mut receiver) = mpsc::unbounded_channel::<Event>();
         for name in &settings.unsupported {
-            let _ = events.send(Event::Warning(format!("the setting {name} has no effect here")));
+            let _ = events.send(Event::Warning(format!("the {name} has no effect here")));
         }
         // Collections beside the playbook go before those that are installed.
         let mut collections_path = vec![settings.playbook_dir.join("collections")];
@@ -109,7 +119,7 @@ impl Session {
             managed: settings.ansible_managed.clone(),
         });
         let masking = secrets.clone();
-        let printer = tokio::spawn(async move {
+        let events_task = tokio::spawn(async move {
             let mut known = 0;
             while let Some(event) = receiver.recv().await {
                 // What was decrypted meanwhile must not be shown, whoever shows it.
@@ -158,7 +168,8 @@ impl Session {
         };
         let start_at = settings.start_at_task.clone();
         let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars });
-        let world = Arc::new(World::new(Arc::clone(&run), Arc::new(inventory)));
+        let world = World::new(Arc::clone(&run), Arc::new(inventory));
+        let world = Arc::new(world);
         let shared = Arc::new(Shared {
             run,
             loader: Arc::new(loader),
@@ -170,7 +181,7 @@ impl Session {
             reload,
             start_at: Mutex::new(start_at),
         });
-        Ok(Session { shared, world, plugins, printer })
+        Ok(Session { shared, world, plugins, printer: events_task })
     }
 
     /// Ends: closes every connection and prints what is left.

@@ -1,59 +1,82 @@
-//! The default callback: what `ansible-playbook` prints.
+//! The default callback, what `ansible-playbook` prints, and two that differ from it only in how results look.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::diff::unified;
-use super::json::{nice_json, python_json, spaced_json};
-use super::printer::{Color, Printer};
+use super::callbacks::Setup;
+use super::event::{arguments_of, path_of};
+use super::json::spaced_json;
+use super::printer::{Color, Printer, banner};
+use super::shown::{Format, always_shown, clean_debug, omit_lines};
 use super::{Event, JobState, Output, ResultEvent, Stats, Status};
+use crate::error::Result;
 use crate::strategy::CustomStats;
 
-/// What is shown.
-#[derive(Debug, Clone)]
-struct Options {
-    /// `-v`.
-    verbosity: u8,
-    /// Skipped hosts are shown.
-    skipped: bool,
-    /// Hosts that went well are shown.
-    ok: bool,
-    /// Lines around a change.
-    diff_context: usize,
-    /// Output of running commands is shown as it comes.
-    live: bool,
+/// How results look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// As `result_format` says.
+    Standard,
+    /// community.general.yaml.
+    Yaml,
+    /// ansible.posix.debug: output of commands stands below the rest.
+    Debug,
 }
 
 /// Prints as Ansible's default callback does.
-#[derive(Debug)]
-pub struct DefaultOutput {
+pub(super) struct DefaultOutput {
     printer: Printer,
-    options: Options,
+    format: Format,
+    dialect: Dialect,
+    skipped: bool,
+    ok: bool,
+    failed_stderr: bool,
+    host_start: bool,
+    /// Plays and tasks are marked that only predict.
+    markers: bool,
+    check: bool,
+    path_on_failure: bool,
+    custom_stats: bool,
+    arguments: bool,
     /// The titles of tasks, which are shown before the first thing that is shown of them.
     titles: HashMap<u64, String>,
     /// The task whose title was shown last.
     titled: Option<u64>,
-    warned: HashSet<String>,
 }
 
 impl DefaultOutput {
-    /// Prints with this printer.
-    pub fn new(printer: Printer, settings: &crate::settings::Settings, live: bool) -> DefaultOutput {
-        let options = Options {
-            verbosity: settings.verbosity,
-            skipped: settings.display_skipped_hosts,
-            ok: settings.display_ok_hosts,
-            diff_context: settings.diff_context,
-            live,
-        };
-        DefaultOutput { printer, options, titles: HashMap::new(), titled: None, warned: HashSet::new() }
+    pub(super) fn new(setup: &Setup<'_>, dialect: Dialect) -> Result<DefaultOutput> {
+        Ok(DefaultOutput {
+            printer: setup.printer.clone(),
+            format: if dialect == Dialect::Yaml { Format::json(setup) } else { Format::new(setup)? },
+            dialect,
+            skipped: setup.flag("display_skipped_hosts"),
+            ok: setup.flag("display_ok_hosts"),
+            failed_stderr: setup.flag("display_failed_stderr"),
+            host_start: setup.flag("show_per_host_start"),
+            markers: setup.flag("check_mode_markers"),
+            check: setup.settings.check,
+            path_on_failure: setup.flag("show_task_path_on_failure"),
+            custom_stats: setup.flag("show_custom_stats"),
+            arguments: setup.settings.display_args_to_stdout,
+            titles: HashMap::new(),
+            titled: None,
+        })
+    }
+
+    fn verbosity(&self) -> u8 {
+        self.format.verbosity
     }
 
     /// Shows something of a task, below its title.
     fn say(&mut self, task: u64, text: &str, color: Color) {
+        self.say_to(task, false, text, color);
+    }
+
+    fn say_to(&mut self, task: u64, stderr: bool, text: &str, color: Color) {
         self.title(task);
-        self.printer.line(text, color);
+        self.printer.line_to(stderr, text, color);
     }
 
     /// Shows the title of a task, unless it is the last one shown.
@@ -69,80 +92,76 @@ impl DefaultOutput {
 
     fn result(&mut self, event: &ResultEvent) {
         let result = event.result.to_json();
-        if event.diff
-            && result.get("changed").and_then(Value::as_bool).unwrap_or(false)
-            && (event.item.is_some() || !event.looped)
-        {
-            let text = unified(result.get("diff").unwrap_or(&Value::Null), self.options.diff_context);
-            if !text.is_empty() {
-                for line in text.lines() {
-                    let color = match line.as_bytes().first() {
-                        Some(b'+') => Color::Green,
-                        Some(b'-') => Color::Red,
-                        Some(b'@') => Color::Cyan,
-                        _ => Color::Plain,
-                    };
-                    self.say(event.task, line, color);
-                }
+        let changed = result.get("changed").and_then(Value::as_bool).unwrap_or(false);
+        if event.diff && changed && (event.item.is_some() || !event.looped) {
+            let text = super::diff::shown(result.get("diff").unwrap_or(&Value::Null), &self.format);
+            for line in text.lines() {
+                self.say(event.task.id, line, super::diff::color(line));
             }
         }
-        for warning in result.get("warnings").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
-        {
-            self.printer.error_line(&format!("[WARNING]: {warning}"), Color::BrightPurple);
+        let hidden = match event.status {
+            Status::Ok => !changed && !self.ok,
+            Status::Skipped => !self.skipped,
+            Status::Failed { .. } | Status::Unreachable { .. } => false,
+        };
+        if hidden {
+            return;
         }
-        // What every host would say again is said once.
-        if let Some(report) = &event.report
-            && self.warned.insert(report.clone())
-        {
-            self.say(event.task, &format!("[ERROR]: {}\n", report.trim_end()), Color::Red);
+        if result.get("warnings").is_some() || event.report.is_some() {
+            self.title(event.task.id);
+            self.printer.result_warnings(&result);
+            if let Some(report) = &event.report {
+                self.printer.report(report, self.failed_stderr);
+            }
         }
         if event.looped {
             return self.summary(event, &result);
         }
         let item = event.item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
+        let host = &event.host;
         match event.status {
             Status::Ok => {
-                let changed = result.get("changed").and_then(Value::as_bool).unwrap_or(false);
                 let (word, color) = if changed { ("changed", Color::Yellow) } else { ("ok", Color::Green) };
-                if !changed && !self.options.ok {
-                    return;
-                }
-                let mut line = format!("{word}: [{}]{item}", event.host);
-                if self.is_shown(&result) {
+                let mut line = format!("{word}: [{host}]{item}");
+                if self.verbosity() > 0 || always_shown(&result) {
                     line.push_str(&format!(" => {}", self.dump(&result, event)));
                 }
-                self.say(event.task, &line, color);
+                self.say(event.task.id, &line, color);
             }
             Status::Failed { ignored } => {
+                if self.path_on_failure && self.verbosity() < 2 && event.item.is_none() {
+                    self.task_path(event);
+                }
                 let line = match &event.item {
-                    Some(label) => format!("failed: [{}] (item={label}) => {}", event.host, self.dump(&result, event)),
-                    None => format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(&result, event)),
+                    Some(label) => format!("failed: [{host}] (item={label}) => {}", self.dump(&result, event)),
+                    None => format!("fatal: [{host}]: FAILED! => {}", self.dump(&result, event)),
                 };
-                self.say(event.task, &line, Color::Red);
+                self.say_to(event.task.id, self.failed_stderr, &line, Color::Red);
                 if ignored {
-                    self.say(event.task, "...ignoring", Color::Cyan);
+                    self.say(event.task.id, "...ignoring", Color::Cyan);
                 }
             }
             Status::Skipped => {
-                if self.options.skipped {
-                    let mut line = format!(
-                        "skipping: [{}]{}",
-                        event.host,
-                        event.item.as_ref().map(|label| format!(" => (item={label}) ")).unwrap_or_default()
-                    );
-                    if self.options.verbosity > 0 {
-                        line.push_str(&format!(" => {}", self.dump(&result, event)));
-                    }
-                    self.say(event.task, &line, Color::Cyan);
+                let item = event.item.as_ref().map(|label| format!(" => (item={label}) ")).unwrap_or_default();
+                let mut line = format!("skipping: [{host}]{item}");
+                if self.verbosity() > 0 {
+                    line.push_str(&format!(" => {}", self.dump(&result, event)));
                 }
+                self.say(event.task.id, &line, Color::Cyan);
             }
             Status::Unreachable { ignored } => {
-                let line = format!("fatal: [{}]: UNREACHABLE! => {}", event.host, self.dump(&result, event));
-                self.say(event.task, &line, Color::BrightRed);
+                let line = format!("fatal: [{host}]: UNREACHABLE! => {}", self.dump(&result, event));
+                self.say_to(event.task.id, self.failed_stderr, &line, Color::BrightRed);
                 if ignored {
-                    self.say(event.task, "...ignoring", Color::Cyan);
+                    self.say(event.task.id, "...ignoring", Color::Cyan);
                 }
             }
+        }
+    }
+
+    fn task_path(&mut self, event: &ResultEvent) {
+        if let Some(path) = path_of(&event.task) {
+            self.say(event.task.id, &format!("task path: {path}"), Color::Plain);
         }
     }
 
@@ -152,111 +171,169 @@ impl DefaultOutput {
             Status::Failed { ignored } => {
                 let any_item = result.get("results").and_then(Value::as_array).is_some_and(|items| !items.is_empty());
                 if !any_item {
-                    self.say(
-                        event.task,
-                        &format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(result, event)),
-                        Color::Red,
-                    );
+                    let line = format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(result, event));
+                    self.say_to(event.task.id, self.failed_stderr, &line, Color::Red);
                 }
                 if ignored {
-                    self.say(event.task, "...ignoring", Color::Cyan);
+                    self.say(event.task.id, "...ignoring", Color::Cyan);
                 }
             }
-            Status::Skipped if self.options.skipped => {
+            Status::Skipped => {
                 let mut line = format!("skipping: [{}]", event.host);
-                if self.options.verbosity > 0 {
-                    line.push_str(&format!(" => {}", self.dump(result, event)));
+                if self.verbosity() > 0 {
+                    let mut without = result.clone();
+                    if let Some(map) = without.as_object_mut() {
+                        map.remove("results");
+                    }
+                    line.push_str(&format!(" => {}", self.dump(&without, event)));
                 }
-                self.say(event.task, &line, Color::Cyan);
+                self.say(event.task.id, &line, Color::Cyan);
             }
             _ => {}
         }
     }
 
-    fn is_shown(&self, result: &Value) -> bool {
-        self.options.verbosity > 0 || always_shown(result)
-    }
-
-    /// A result as JSON, without what is shown otherwise.
+    /// A result as text, without what is shown otherwise.
     fn dump(&self, result: &Value, event: &ResultEvent) -> String {
-        let pretty = self.options.verbosity > 2 || always_shown(result);
-        let mut map = result.as_object().cloned().unwrap_or_default();
-        map.retain(|key, _| !key.starts_with('_') && !HIDDEN.contains(&key.as_str()));
-        if self.options.verbosity < 3 {
-            map.retain(|key, _| !matches!(key.as_str(), "invocation" | "diff" | "exception"));
+        let mut map = self.format.abridged(result);
+        clean_debug(event.task.short_action(), &mut map);
+        match self.dialect {
+            Dialect::Standard => self.format.text(map, None, always_shown(result)),
+            Dialect::Yaml => yaml_dialect(map),
+            Dialect::Debug => self.debug_dialect(map),
         }
-        if event.action == "debug" {
-            // A message stands alone; of a variable only its own key is left.
-            let message = map.contains_key("msg");
-            map.retain(|key, _| if message { key == "msg" } else { !HIDDEN_IN_DEBUG.contains(&key.as_str()) });
+    }
+
+    /// JSON over several lines, and below it the texts as they are.
+    fn debug_dialect(&self, mut map: Map<String, Value>) -> String {
+        let mut below = String::new();
+        for key in ["stdout", "stderr", "msg", "module_stdout", "module_stderr"] {
+            let Some(value) = map.remove(key) else { continue };
+            let text = windlass_template::text(&windlass_template::from_json(&value));
+            if !text.is_empty() {
+                below.push_str(&format!("\n\n{}:\n\n{text}\n", key.to_uppercase()));
+            }
         }
-        let value = Value::Object(map);
-        if pretty { nice_json(&value) } else { python_json(&value) }
+        map.remove("stdout_lines");
+        map.remove("stderr_lines");
+        let text = self.format.text(map, None, true) + &below;
+        text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)
+    }
+
+    fn recap(&self, name: &str, stats: &Stats) {
+        let color = match stats {
+            Stats { failed: 1.., .. } | Stats { unreachable: 1.., .. } => Color::Red,
+            Stats { changed: 1.., .. } => Color::Yellow,
+            _ => Color::Green,
+        };
+        let field = |key: &str, value: u32, color: Color| {
+            let text = format!("{key}={value:<4}");
+            if value == 0 { text } else { self.printer.paint(&text, color) }
+        };
+        // The colour's own characters count, as they do in ansible-core.
+        let host = match self.printer.paint(name, color) {
+            painted if painted.len() > name.len() => format!("{painted:<37}"),
+            plain => format!("{plain:<26}"),
+        };
+        let line = format!(
+            "{host} : {} {} {} {} {} {} {}",
+            field("ok", stats.ok, Color::Green),
+            field("changed", stats.changed, Color::Yellow),
+            field("unreachable", stats.unreachable, Color::BrightRed),
+            field("failed", stats.failed, Color::Red),
+            field("skipped", stats.skipped, Color::Cyan),
+            field("rescued", stats.rescued, Color::Green),
+            field("ignored", stats.ignored, Color::BrightPurple),
+        );
+        self.printer.line_as_is(&line);
+    }
+
+    /// What `set_stats` collected.
+    fn custom(&self, stats: &CustomStats) {
+        self.printer.banner("CUSTOM STATS: ");
+        let shown = |values: &Map<String, Value>| spaced_json(&Value::from(values.clone()));
+        for (host, values) in &stats.hosts {
+            self.printer.line(&format!("\t{host}: {}", shown(values)), Color::Plain);
+        }
+        if !stats.run.is_empty() {
+            self.printer.line("", Color::Plain);
+            self.printer.line(&format!("\tRUN: {}", shown(&stats.run)), Color::Plain);
+        }
+        self.printer.line("", Color::Plain);
     }
 }
 
-/// Keys of results that are shown in other ways.
-const HIDDEN: &[&str] = &["failed", "skipped", "warnings", "deprecations"];
-
-/// Keys that `debug` does not repeat when it shows a variable.
-const HIDDEN_IN_DEBUG: &[&str] =
-    &["changed", "invocation", "skip_reason", "ansible_loop_var", "ansible_index_var", "ansible_loop"];
-
-/// Whether a result is shown without `-v` too.
-fn always_shown(result: &Value) -> bool {
-    result.get("_ansible_verbose_always").is_some()
-}
-
-/// A title with stars to the width of 79, at least three.
-fn banner(text: &str) -> String {
-    let width = text.chars().count();
-    format!("\n{text} {}", "*".repeat(79usize.saturating_sub(width).max(3)))
+/// What changed on the first line, the rest as YAML below it.
+fn yaml_dialect(mut map: Map<String, Value>) -> String {
+    let mut text = String::new();
+    for key in ["changed", "skipped"] {
+        if let Some(value) = map.shift_remove(key) {
+            text.push_str(&format!("{key}={value} "));
+        }
+    }
+    omit_lines(&mut map);
+    if !map.is_empty() {
+        let options = windlass_yaml::emit::DumpOptions {
+            width: 1000,
+            allow_unicode: true,
+            text_blocks: true,
+            ..Default::default()
+        };
+        text.push('\n');
+        text.push_str(&super::shown::yaml(Value::Object(map), &options, true));
+    }
+    text.replace('\n', "\n  ").trim_end().to_owned()
 }
 
 impl Output for DefaultOutput {
     fn event(&mut self, event: &Event) {
+        let mark = |check: bool| if check && self.markers { " [CHECK MODE]" } else { "" };
         match event {
             Event::PlaybookStart { path } => {
-                if self.options.verbosity > 1 {
+                if self.verbosity() > 1 {
                     let name = path.rsplit('/').next().unwrap_or(path);
-                    self.printer.line(&banner(&format!("PLAYBOOK: {name}")), Color::Plain);
+                    self.printer.banner(&format!("PLAYBOOK: {name}"));
+                }
+                if self.check && self.markers {
+                    self.printer.banner("DRY RUN");
                 }
             }
-            Event::PlayStart { name } => {
+            Event::PlayStart { name, check, .. } => {
+                let title = if name.is_empty() { "PLAY".to_owned() } else { format!("PLAY [{name}]") };
+                let title = title + mark(*check);
                 self.titles.clear();
                 self.titled = None;
-                let title = if name.is_empty() { "PLAY".to_owned() } else { format!("PLAY [{name}]") };
-                self.printer.line(&banner(&title), Color::Plain);
+                self.printer.banner(&title);
             }
             Event::NoHostsMatched => self.printer.line("skipping: no hosts matched", Color::Cyan),
-            Event::NoHostsLeft => self.printer.line(&banner("NO MORE HOSTS LEFT"), Color::Plain),
-            Event::TaskStart { id, name, handler, path, lazy, .. } => {
-                let kind = if *handler { "RUNNING HANDLER" } else { "TASK" };
-                let mut text = banner(&format!("{kind} [{name}]"));
-                if let (Some(path), true) = (path, self.options.verbosity >= 2) {
+            Event::NoHostsLeft => self.printer.banner("NO MORE HOSTS LEFT"),
+            Event::TaskStart { task, name, check, lazy } => {
+                let kind = if task.handler { "RUNNING HANDLER" } else { "TASK" };
+                let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
+                let arguments =
+                    if self.arguments && !hidden { format!(" {}", arguments_of(task)) } else { String::new() };
+                let mut text = banner(&format!("{kind} [{name}{arguments}]{}", mark(*check)));
+                if let (Some(path), true) = (path_of(task), self.verbosity() >= 2) {
                     text.push_str(&format!("\ntask path: {path}"));
                 }
-                self.titles.insert(*id, text);
-                if self.options.skipped && self.options.ok && !lazy {
+                self.titles.insert(task.id, text);
+                if self.skipped && self.ok && !lazy {
                     self.titled = None;
-                    self.title(*id);
+                    self.title(task.id);
                 }
+            }
+            Event::HostStart { host, name, handler } if self.host_start => {
+                let kind = if *handler { "HANDLER" } else { "TASK" };
+                self.printer.line(&format!(" [started {kind}: {name} on {host}]"), Color::Green);
             }
             Event::Result(result) => self.result(result),
             Event::Retry { host, task, left, result } => {
                 let mut line = format!("FAILED - RETRYING: [{host}]: {task} ({left} retries left).");
                 let result = result.to_json();
-                if self.options.verbosity > 1 || always_shown(&result) {
-                    let shown: serde_json::Map<String, Value> = result
-                        .as_object()
-                        .into_iter()
-                        .flatten()
-                        .filter(|(key, _)| !key.starts_with('_') && !HIDDEN.contains(&key.as_str()))
-                        .map(|(key, value)| (key.clone(), value.clone()))
-                        .collect();
-                    line.push_str(&format!("Result was: {}", nice_json(&Value::Object(shown))));
+                if self.verbosity() > 1 || always_shown(&result) {
+                    line.push_str(&format!("Result was: {}", self.format.dump(&result, None)));
                 }
-                self.printer.line(&line, Color::Plain);
+                self.printer.line(&line, Color::DarkGray);
             }
             Event::Job { host, id, state } => {
                 let line = match state {
@@ -270,79 +347,24 @@ impl Output for DefaultOutput {
             }
             Event::Included { task, what, hosts, item } => {
                 let item = item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
-                self.say(*task, &format!("included: {what} for {}{item}", hosts.join(", ")), Color::Cyan);
+                self.say(task.id, &format!("included: {what} for {}{item}", hosts.join(", ")), Color::Cyan);
             }
-            Event::Live { host, bytes } => {
-                if self.options.live {
-                    for line in String::from_utf8_lossy(bytes).lines() {
-                        self.printer.error_line(&format!("[{host}] {line}"), Color::Blue);
-                    }
-                }
-            }
-            Event::Warning(sentence) => {
-                // Every host may have the same to say.
-                if self.warned.insert(sentence.clone()) {
-                    self.printer.error_line(&format!("[WARNING]: {sentence}"), Color::BrightPurple);
-                }
-            }
-            Event::End => {}
-            Event::Notice(text) => self.printer.line(text, Color::Plain),
-            Event::Verbose { level, text } => {
-                if self.options.verbosity >= *level {
-                    self.printer.line(text, Color::Blue);
-                }
-            }
-            Event::Banner(text) => self.printer.line(&banner(text), Color::Plain),
-            Event::Prompt { text, .. } => self.printer.prompt(text),
-            Event::Recap(hosts) => {
-                self.printer.line(&banner("PLAY RECAP"), Color::Plain);
-                let mut names: Vec<_> = hosts.iter().collect();
+            Event::Recap(recap) => {
+                self.printer.banner("PLAY RECAP");
+                let mut names: Vec<_> = recap.hosts.iter().collect();
                 names.sort_by_key(|(name, _)| *name);
                 for (name, stats) in names {
                     self.recap(name, stats);
                 }
                 self.printer.line("", Color::Plain);
+                if self.custom_stats && !recap.custom.is_empty() {
+                    self.custom(&recap.custom);
+                }
+                if self.check && self.markers {
+                    self.printer.banner("DRY RUN");
+                }
             }
-            Event::CustomStats(stats) => self.custom_stats(stats),
+            _ => {}
         }
-    }
-}
-
-impl DefaultOutput {
-    fn custom_stats(&self, stats: &CustomStats) {
-        self.printer.line(&banner("CUSTOM STATS:"), Color::Plain);
-        let shown = |values: &serde_json::Map<String, Value>| spaced_json(&Value::from(values.clone()));
-        for (host, values) in &stats.hosts {
-            self.printer.line(&format!("\t{host}: {}", shown(values)), Color::Plain);
-        }
-        if !stats.run.is_empty() {
-            self.printer.line("", Color::Plain);
-            self.printer.line(&format!("\tRUN: {}", shown(&stats.run)), Color::Plain);
-        }
-        self.printer.line("", Color::Plain);
-    }
-
-    fn recap(&self, name: &str, stats: &Stats) {
-        let color = match stats {
-            Stats { failed: 1.., .. } | Stats { unreachable: 1.., .. } => Color::Red,
-            Stats { changed: 1.., .. } => Color::Yellow,
-            _ => Color::Green,
-        };
-        let field = |key: &str, value: u32, color: Color| {
-            let text = format!("{key}={value:<4}");
-            if value == 0 { text } else { self.printer.paint(&text, color) }
-        };
-        let host = format!("{:<26}", self.printer.paint(name, color));
-        let line = format!(
-            "{host} : {} {} {} {} {} {} {}",
-            field("ok", stats.ok, Color::Green),
-            field("changed", stats.changed, Color::Yellow),
-            field("unreachable", stats.unreachable, Color::BrightRed),
-            field("failed", stats.failed, Color::Red),
-            field("skipped", stats.skipped, Color::Cyan),
-            field("rescued", stats.rescued, Color::Yellow),
-            field("ignored", stats.ignored, Color::BrightPurple),
-        );
-        self.printer.line_as_is(&line);
     }
 }

@@ -3,19 +3,30 @@
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::json::nice_json;
+use super::printer::Color;
+use super::shown::Format;
 
 /// The differences of a result as text, or nothing.
-pub fn unified(diff: &Value, context: usize) -> String {
+pub(super) fn shown(diff: &Value, format: &Format) -> String {
     let diffs = match diff {
         Value::Array(items) => items.as_slice(),
         Value::Null => return String::new(),
         one => std::slice::from_ref(one),
     };
-    diffs.iter().map(|diff| one(diff, context)).collect()
+    diffs.iter().map(|diff| one(diff, format)).collect()
 }
 
-fn one(diff: &Value, context: usize) -> String {
+/// The colour of a line of a difference.
+pub(super) fn color(line: &str) -> Color {
+    match line.as_bytes().first() {
+        Some(b'+') => Color::Green,
+        Some(b'-') => Color::Red,
+        Some(b'@') => Color::Cyan,
+        _ => Color::Plain,
+    }
+}
+
+fn one(diff: &Value, format: &Format) -> String {
     let mut text = String::new();
     if let Some(prepared) = diff.get("prepared").and_then(Value::as_str) {
         text.push_str(prepared);
@@ -36,7 +47,7 @@ fn one(diff: &Value, context: usize) -> String {
         }
     }
     let (Some(before), Some(after)) = (diff.get("before"), diff.get("after")) else { return text };
-    let (before, after) = (side(before), side(after));
+    let (before, after) = (side(before, format), side(after, format));
     if before == after {
         return text;
     }
@@ -47,7 +58,7 @@ fn one(diff: &Value, context: usize) -> String {
     let changes = TextDiff::from_lines(&before, &after);
     let shown = changes
         .unified_diff()
-        .context_radius(context)
+        .context_radius(format.diff_context)
         .missing_newline_hint(true)
         .header(&header("before_header", "before"), &header("after_header", "after"))
         .to_string();
@@ -56,11 +67,11 @@ fn one(diff: &Value, context: usize) -> String {
     text
 }
 
-fn side(value: &Value) -> String {
+fn side(value: &Value, format: &Format) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
-        other => nice_json(other) + "\n",
+        other => format.side(other),
     }
 }
 
@@ -72,6 +83,7 @@ mod tests {
     #[test]
     fn a_changed_line_is_shown_with_its_headers() {
         let diff = json!({"before": "a\nb\n", "after": "a\nc\n", "before_header": "/etc/x", "after_header": "/etc/x"});
-        assert_eq!(unified(&diff, 3), "--- before: /etc/x\n+++ after: /etc/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n\n");
+        let text = "--- before: /etc/x\n+++ after: /etc/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n\n";
+        assert_eq!(shown(&diff, &Format::plain()), text);
     }
 }

@@ -18,8 +18,13 @@ pub fn python_json_as_is(value: &Value) -> String {
 
 /// `json.dumps(value, indent=4, sort_keys=True)`.
 pub fn nice_json(value: &Value) -> String {
+    indented_json(value, Some(4))
+}
+
+/// `json.dumps(value, indent=indent, sort_keys=True)`.
+pub(super) fn indented_json(value: &Value, indent: Option<usize>) -> String {
     let mut text = String::new();
-    write(value, Some(4), 0, true, &mut text);
+    write(value, indent, 0, true, &mut text);
     text
 }
 

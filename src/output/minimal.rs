@@ -1,116 +1,93 @@
-//! What the ad-hoc command prints: the minimal and the oneline callback.
+//! The minimal callback: what the ad-hoc command prints.
 
 use serde_json::Value;
 
-use super::json::{nice_json, python_json};
+use super::callbacks::Setup;
 use super::printer::{Color, Printer};
+use super::shown::{Format, clean_debug};
 use super::{Event, Output, ResultEvent, Status};
-
-/// How compact it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MinimalStyle {
-    /// The result below the host.
-    Minimal,
-    /// The result on the host's line (`--one-line`).
-    OneLine,
-}
+use crate::error::Result;
 
 /// Prints results and nothing else.
-#[derive(Debug)]
-pub struct MinimalOutput {
+pub(super) struct MinimalOutput {
     printer: Printer,
-    style: MinimalStyle,
-    diff_context: usize,
-    live: bool,
+    format: Format,
 }
 
 impl MinimalOutput {
-    /// Prints with this printer.
-    pub fn new(printer: Printer, style: MinimalStyle, diff_context: usize, live: bool) -> MinimalOutput {
-        MinimalOutput { printer, style, diff_context, live }
+    pub(super) fn new(setup: &Setup<'_>) -> Result<MinimalOutput> {
+        Ok(MinimalOutput { printer: setup.printer.clone(), format: Format::new(setup)? })
     }
 
     fn result(&self, event: &ResultEvent) {
-        let mut result = event.result.to_json();
+        let result = event.result.to_json();
         if event.diff {
-            let text = super::unified(result.get("diff").unwrap_or(&Value::Null), self.diff_context);
+            let text = super::diff::shown(result.get("diff").unwrap_or(&Value::Null), &self.format);
             if !text.is_empty() {
                 self.printer.line(text.trim_end_matches('\n'), Color::Plain);
             }
         }
-        let changed = result.get("changed").and_then(Value::as_bool).unwrap_or(false);
-        let (word, color) = match event.status {
-            Status::Ok if changed => ("CHANGED", Color::Yellow),
-            Status::Ok => ("SUCCESS", Color::Green),
-            Status::Failed { .. } => ("FAILED", Color::Red),
-            Status::Skipped => ("SKIPPED", Color::Cyan),
-            Status::Unreachable { .. } => ("UNREACHABLE!", Color::BrightRed),
-        };
-        if let Some(map) = result.as_object_mut() {
-            map.retain(|key, _| {
-                !key.starts_with("_ansible")
-                    && key != "invocation"
-                    && key != "exception"
-                    && key != "diff"
-                    && key != "warnings"
-                    && key != "failed"
-            });
+        self.printer.result_warnings(&result);
+        if let Some(report) = &event.report {
+            self.printer.report(report, false);
         }
-        let host = &event.host;
-        let is_command =
-            matches!(event.action.as_str(), "command" | "shell" | "script" | "raw") && result.get("rc").is_some();
-        let text = match (self.style, is_command) {
-            (_, _) if matches!(event.status, Status::Unreachable { .. } | Status::Skipped) => {
-                format!("{host} | {word} => {}", nice_json(&result))
+        let (word, color) = word(event.status, &result);
+        let host = &event.name;
+        let dumped = || {
+            let mut map = self.format.abridged(&result);
+            if event.status == Status::Ok {
+                clean_debug(event.task.short_action(), &mut map);
             }
-            (MinimalStyle::Minimal, true) => {
+            self.format.text(map, Some(4), super::shown::always_shown(&result))
+        };
+        let text = match event.status {
+            Status::Skipped => format!("{host} | SKIPPED"),
+            Status::Unreachable { .. } => format!("{host} | UNREACHABLE! => {}", dumped()),
+            _ if is_command(event, &result) => {
                 let part = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default();
-                let mut text = format!("{host} | {word} | rc={} >>\n", result.get("rc").unwrap_or(&Value::Null));
-                let out: Vec<&str> = [
+                format!(
+                    "{host} | {word} | rc={} >>\n{}{}{}",
+                    code(&result),
                     part("stdout"),
                     part("stderr"),
-                    if matches!(event.status, Status::Failed { .. }) { part("msg") } else { "" },
-                ]
-                .into_iter()
-                .filter(|part| !part.is_empty())
-                .collect();
-                text.push_str(&out.join("\n"));
-                text
+                    part("msg")
+                )
             }
-            (MinimalStyle::OneLine, true) => {
-                let part = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default().replace('\n', "\\n");
-                let mut text = format!(
-                    "{host} | {word} | rc={} | (stdout) {}",
-                    result.get("rc").unwrap_or(&Value::Null),
-                    part("stdout")
-                );
-                if !part("stderr").is_empty() {
-                    text.push_str(&format!(" (stderr) {}", part("stderr")));
-                }
-                text
-            }
-            (MinimalStyle::Minimal, false) => {
-                format!("{host} | {word}{} => {}", if word == "FAILED" { "!" } else { "" }, nice_json(&result))
-            }
-            (MinimalStyle::OneLine, false) => {
-                format!("{host} | {word}{} => {}", if word == "FAILED" { "!" } else { "" }, python_json(&result))
-            }
+            Status::Failed { .. } => format!("{host} | FAILED! => {}", dumped()),
+            Status::Ok => format!("{host} | {word} => {}", dumped()),
         };
         self.printer.line(&text, color);
     }
 }
 
+/// The word and the colour of a result.
+pub(super) fn word(status: Status, result: &Value) -> (&'static str, Color) {
+    match status {
+        Status::Ok if result.get("changed").and_then(Value::as_bool).unwrap_or(false) => ("CHANGED", Color::Yellow),
+        Status::Ok => ("SUCCESS", Color::Green),
+        Status::Failed { .. } => ("FAILED", Color::Red),
+        Status::Skipped => ("SKIPPED", Color::Cyan),
+        Status::Unreachable { .. } => ("UNREACHABLE!", Color::BrightRed),
+    }
+}
+
+/// Whether the output of a command is shown rather than its result.
+pub(super) fn is_command(event: &ResultEvent, result: &Value) -> bool {
+    matches!(event.task.short_action(), "command" | "shell" | "script" | "raw")
+        && (event.status != Status::Ok || result.get("ansible_job_id").is_none())
+}
+
+/// The exit code of a command; -1 where there is none.
+pub(super) fn code(result: &Value) -> String {
+    result.get("rc").map_or_else(|| "-1".to_owned(), ToString::to_string)
+}
+
 impl Output for MinimalOutput {
     fn event(&mut self, event: &Event) {
-        match event {
-            Event::Result(result) if result.item.is_none() => self.result(result),
-            Event::Warning(sentence) => self.printer.error_line(&format!("[WARNING]: {sentence}"), Color::BrightPurple),
-            Event::Live { host, bytes } if self.live => {
-                for line in String::from_utf8_lossy(bytes).lines() {
-                    self.printer.error_line(&format!("[{host}] {line}"), Color::Blue);
-                }
-            }
-            _ => {}
+        if let Event::Result(result) = event
+            && result.item.is_none()
+        {
+            self.result(result);
         }
     }
 }

@@ -1,7 +1,13 @@
 //! The way to the terminal: colours, and secrets masked by value.
 
+use std::collections::HashSet;
 use std::io::Write;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use serde_json::Value;
+
+use super::log::Log;
 
 /// A colour of Ansible's default callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,12 +80,29 @@ impl Secrets {
 pub struct Printer {
     color: bool,
     secrets: Secrets,
+    /// Sentences that are said once, whoever says them.
+    said: Arc<Mutex<HashSet<String>>>,
+    log: Option<Arc<Log>>,
 }
 
 impl Printer {
     /// A printer that masks these secrets.
     pub fn new(color: bool, secrets: Secrets) -> Printer {
-        Printer { color, secrets }
+        Printer { color, secrets, said: Arc::default(), log: None }
+    }
+
+    /// Writes everything that is shown into this file, too (`log_path`).
+    pub fn with_log(mut self, path: &Path) -> Printer {
+        match Log::open(path) {
+            Ok(log) => self.log = Some(Arc::new(log)),
+            Err(error) => {
+                self.warning(&format!(
+                    "log file at '{}' is not writeable and we cannot create it, aborting: {error}",
+                    path.display()
+                ));
+            }
+        }
+        self
     }
 
     /// The secrets it masks.
@@ -99,13 +122,58 @@ impl Printer {
 
     /// A line on standard output. A reader that has gone away is no reason to stop a run half-way.
     pub fn line(&self, text: &str, color: Color) {
-        let text = self.paint(&printable(&self.secrets.mask(text)), color);
-        let _ = writeln!(std::io::stdout().lock(), "{text}");
+        let text = printable(&self.secrets.mask(text));
+        self.logged(&text);
+        let _ = writeln!(std::io::stdout().lock(), "{}", self.paint(&text, color));
+    }
+
+    /// A line on standard error or standard output.
+    pub fn line_to(&self, stderr: bool, text: &str, color: Color) {
+        if stderr { self.error_line(text, color) } else { self.line(text, color) }
+    }
+
+    /// A title with stars to the width of 79, at least three.
+    pub fn banner(&self, text: &str) {
+        self.line(&banner(text), Color::Plain);
+    }
+
+    /// A warning; what has been said already is not said again.
+    pub fn warning(&self, sentence: &str) {
+        let text = format!("[WARNING]: {sentence}");
+        if self.is_new(&text) {
+            self.error_line(&text, Color::BrightPurple);
+        }
+    }
+
+    /// What went wrong and where; what every host would say again is said once.
+    pub fn report(&self, report: &str, stderr: bool) {
+        let text = format!("[ERROR]: {}\n", report.trim_end());
+        if self.is_new(&text) {
+            self.line_to(stderr, &text, Color::Red);
+        }
+    }
+
+    /// The warnings in a result.
+    pub(super) fn result_warnings(&self, result: &Value) {
+        let warnings = result.get("warnings").and_then(Value::as_array);
+        warnings.into_iter().flatten().filter_map(Value::as_str).for_each(|warning| self.warning(warning));
+    }
+
+    fn is_new(&self, text: &str) -> bool {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned())
+    }
+
+    fn logged(&self, text: &str) {
+        if let Some(log) = &self.log {
+            log.write(text);
+        }
     }
 
     /// A line on standard output that has its colours already.
     pub fn line_as_is(&self, text: &str) {
-        let _ = writeln!(std::io::stdout().lock(), "{}", self.secrets.mask(text));
+        let text = self.secrets.mask(text);
+        self.logged(&text);
+        let _ = writeln!(std::io::stdout().lock(), "{text}");
     }
 
     /// A question on standard output, without the end of a line.
@@ -116,9 +184,16 @@ impl Printer {
 
     /// A line on standard error.
     pub fn error_line(&self, text: &str, color: Color) {
-        let text = self.paint(&printable(&self.secrets.mask(text)), color);
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        let text = printable(&self.secrets.mask(text));
+        self.logged(&text);
+        let _ = writeln!(std::io::stderr().lock(), "{}", self.paint(&text, color));
     }
+}
+
+/// A title with stars to the width of 79, at least three.
+pub(super) fn banner(text: &str) -> String {
+    let width = text.chars().filter(|c| !c.is_control()).count();
+    format!("\n{text} {}", "*".repeat(79usize.saturating_sub(width).max(3)))
 }
 
 /// A text whose control characters cannot drive the terminal.

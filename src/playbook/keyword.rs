@@ -51,6 +51,13 @@ const I: u8 = 32;
 const ALL: u8 = P | R | B | T | H | I;
 const TASKS: u8 = T | H;
 
+/// What a keyword may stand on, as documentation names it.
+pub fn places(name: &str) -> Vec<&'static str> {
+    let names = [(P, "Play"), (R, "Role"), (B, "Block"), (T, "Task"), (H, "Handler"), (I, "PlaybookInclude")];
+    let bits = KEYWORDS.iter().find(|(known, _)| *known == name).map_or(0, |(_, bits)| *bits);
+    names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, place)| *place).collect()
+}
+
 /// Every keyword and what it may stand on.
 pub const KEYWORDS: &[(&str, u8)] = &[
     ("action", TASKS),

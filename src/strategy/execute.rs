@@ -341,14 +341,15 @@ impl TaskOnHost {
             Some(windlass_template::text(&theirs))
         });
         Event::Result(ResultEvent {
+            task: Arc::clone(&self.task),
+            name: Arc::clone(&self.host),
             host: label::of_host(&self.host, delegate, address.as_deref()),
             status,
             result: Arc::new(if no_log { censored(result) } else { result.clone() }),
             item,
             looped,
-            task: self.task.id,
-            action: self.task.short_action().to_owned(),
             diff: diff && !no_log,
+            no_log,
             report: self.report(result, status, looped, no_log),
         })
     }

@@ -244,7 +244,13 @@ fn frame_of(wanted: &Wanted, task: &Arc<Task>) -> Result<Arc<Frame>> {
 }
 
 /// Tells which hosts included what.
-pub(super) fn announce(shared: &Shared, task: &Task, what: &str, hosts: &IndexSet<Arc<str>>, item: Option<String>) {
+pub(super) fn announce(
+    shared: &Shared,
+    task: &Arc<Task>,
+    what: &str,
+    hosts: &IndexSet<Arc<str>>,
+    item: Option<String>,
+) {
     let hosts = hosts.iter().map(ToString::to_string).collect();
-    let _ = shared.events.send(Event::Included { task: task.id, what: what.to_owned(), hosts, item });
+    let _ = shared.events.send(Event::Included { task: Arc::clone(task), what: what.to_owned(), hosts, item });
 }

@@ -44,7 +44,7 @@ impl Batch {
         let is_shown = task.span.is_located();
         if is_shown {
             let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
-            self.announce(task, hosts, context.as_ref());
+            self.announce(task, context.as_ref());
         }
         let conditional = !matches!(action, "noop" | "refresh_inventory" | "reset_connection");
         if !conditional && task.keywords.get("when").is_some() {

@@ -1,6 +1,6 @@
 //! A whole run: plays one after the other, batches of hosts in each.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use indexmap::IndexMap;
@@ -8,12 +8,11 @@ use windlass_template::Context;
 use windlass_yaml::{Mapping, Node};
 
 use super::batch::batches;
-use super::custom_stats::CustomStats;
 use super::execute::Shared;
 use super::handlers::Handlers;
 use super::play::{Batch, Gone, HostRun, Strategy};
 use crate::error::{Error, Result};
-use crate::output::{Event, Stats};
+use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter};
 use crate::playbook::{Block, Item, Play, StaticScope, Task};
 use crate::vars::{FactCache, PlayState, TaskScope, World, given, truth};
@@ -21,8 +20,8 @@ use crate::vars::{FactCache, PlayState, TaskScope, World, given, truth};
 /// What a run came to.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// Per host.
-    pub stats: IndexMap<Arc<str>, Stats>,
+    /// Per host, and what `set_stats` kept.
+    pub recap: Recap,
     /// Ansible's exit code: 4 if a host could not be reached, 2 if one failed.
     pub exit_code: u8,
 }
@@ -33,15 +32,12 @@ pub struct PlaybookRun {
     world: Arc<World>,
     stats: IndexMap<Arc<str>, Stats>,
     removed: HashMap<Arc<str>, Gone>,
-    /// Facts have been gathered for these.
-    gathered: HashSet<Arc<str>>,
 }
 
 impl PlaybookRun {
     /// A run that has not started.
     pub fn new(shared: Arc<Shared>, world: Arc<World>) -> PlaybookRun {
-        let mut run =
-            PlaybookRun { shared, world, stats: IndexMap::new(), removed: HashMap::new(), gathered: HashSet::new() };
+        let mut run = PlaybookRun { shared, world, stats: IndexMap::new(), removed: HashMap::new() };
         run.load_facts();
         run
     }
@@ -55,9 +51,6 @@ impl PlaybookRun {
         names.push(Arc::from("localhost"));
         for host in names {
             let facts = cache.load(&host);
-            if facts.iter().any(|(name, _)| matches!(&**name, "module_setup" | "_ansible_facts_gathered")) {
-                self.gathered.insert(Arc::clone(&host));
-            }
             if !facts.is_empty() {
                 Arc::make_mut(&mut world.host_mut(&host).facts).extend(facts);
             }
@@ -90,11 +83,6 @@ impl PlaybookRun {
         Ok(())
     }
 
-    /// What `set_stats` has collected so far.
-    pub fn custom_stats(&self) -> &Arc<CustomStats> {
-        &self.world.custom_stats
-    }
-
     /// What the run came to so far. Hosts whose errors were forgiven do not count.
     pub fn summary(&self) -> Summary {
         let any = |gone: Gone| self.removed.values().any(|why| *why == gone);
@@ -103,7 +91,8 @@ impl PlaybookRun {
             (false, true) => 2,
             (false, false) => 0,
         };
-        Summary { stats: self.stats.clone(), exit_code }
+        let recap = Recap { hosts: self.stats.clone(), custom: Arc::clone(&self.world.custom_stats) };
+        Summary { recap, exit_code }
     }
 
     /// The patterns of a play's `hosts`.
@@ -165,7 +154,15 @@ impl PlaybookRun {
         let before = self.before_hosts(&play, &answers);
         let ordered = in_order(&play, &all, &before)?;
         let name = play_name(&play, &before);
-        let _ = self.shared.events.send(Event::PlayStart { name: name.clone() });
+        let started = Event::PlayStart {
+            name: name.clone(),
+            path: crate::output::place(&play.span),
+            check: match play.frame.keywords.get("check_mode") {
+                None => self.shared.run.settings.check,
+                Some(node) => node.as_bool().unwrap_or(self.shared.run.settings.check),
+            },
+        };
+        let _ = self.shared.events.send(started.clone());
         if all.is_empty() {
             let _ = self.shared.events.send(Event::NoHostsMatched);
             return Ok(true);
@@ -191,7 +188,7 @@ impl PlaybookRun {
         let batches = batches(play.frame.keywords.get("serial"), &ordered, &context)?;
         for (index, batch) in batches.into_iter().enumerate() {
             if index > 0 {
-                let _ = self.shared.events.send(Event::PlayStart { name: name.clone() });
+                let _ = self.shared.events.send(started.clone());
             }
             let before = batch.iter().filter(|host| self.removed.contains_key(*host)).count();
             let left = self.left_of(&batch);
@@ -222,15 +219,12 @@ impl PlaybookRun {
             Some(node) => truth(&context.render(node).map_err(|error| Error::parse(error.report(), &node.span))?),
             None => settings.gathering != "explicit",
         };
-        let smart = settings.gathering == "smart" && hosts.iter().all(|host| self.gathered.contains(host));
+        let smart = settings.gathering == "smart";
         let force_handlers = match play.frame.keywords.get("force_handlers") {
             Some(node) => given(&context, node).is_ok_and(|value| value.is_some_and(|value| truth(&value))),
             None => settings.force_handlers,
         };
-        let block = whole_play(play, gather && !smart, force_handlers);
-        if gather {
-            self.gathered.extend(hosts.iter().cloned());
-        }
+        let (block, without_facts) = whole_play(play, gather, force_handlers);
         let strategy = match play.frame.keywords.get("strategy") {
             Some(node) => {
                 let name = context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span))?;
@@ -238,7 +232,10 @@ impl PlaybookRun {
             }
             None => Strategy::named(&settings.strategy, None)?,
         };
-        let runs = hosts.iter().map(|host| (Arc::clone(host), HostRun::new(Cursor::new(&block))));
+        let runs = hosts.iter().map(|host| {
+            let known = smart && self.world.host(host).facts.are_gathered();
+            (Arc::clone(host), HostRun::new(Cursor::new(if known { &without_facts } else { &block })))
+        });
         for host in &hosts {
             self.stats.entry(Arc::clone(host)).or_default();
         }
@@ -397,8 +394,9 @@ fn play_name(play: &Play, context: &Context) -> String {
     }
 }
 
-/// Everything a host does in a play, as one block: facts, the sections, handlers after each.
-fn whole_play(play: &Play, gather: bool, force_handlers: bool) -> Arc<Block> {
+/// Everything a host does in a play, as one block: facts, the sections, handlers after each. The second block is for hosts whose
+/// facts are known: the same, with nothing in the place of gathering them.
+fn whole_play(play: &Play, gather: bool, force_handlers: bool) -> (Arc<Block>, Arc<Block>) {
     let frame = &play.frame;
     let mut body = Vec::new();
     if gather {
@@ -426,5 +424,9 @@ fn whole_play(play: &Play, gather: bool, force_handlers: bool) -> Arc<Block> {
             body.push(flush);
         }
     }
-    Arc::new(Block::plain(frame, body))
+    let mut without_facts = body.clone();
+    if let Some(first) = without_facts.first_mut().filter(|_| gather) {
+        *first = Item::Block(Arc::new(Block::plain(frame, Vec::new())));
+    }
+    (Arc::new(Block::plain(frame, body)), Arc::new(Block::plain(frame, without_facts)))
 }

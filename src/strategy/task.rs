@@ -42,7 +42,7 @@ impl Batch {
         let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
         let once = self.runs_once(task, context.as_ref())?;
         let on: &[Arc<str>] = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
-        self.announce(task, on, context.as_ref());
+        self.announce(task, context.as_ref());
         // Hosts that do not wait for each other are held back before they get here.
         let throttle = if self.strategy.is_free() { None } else { self.throttle(task, context.as_ref())? };
         let throttle = throttle.map(|count| Arc::new(Semaphore::new(count)));
@@ -61,7 +61,9 @@ impl Batch {
                 None => None,
             };
             let fork = Arc::clone(&self.shared.forks).acquire_owned().await.ok();
+            let started = host_start(task, host, context.as_ref());
             running.spawn(async move {
+                let _ = work.events.send(started);
                 let outcome = work.run().await;
                 drop((throttled, fork));
                 outcome
@@ -162,16 +164,16 @@ impl Batch {
         Ok(false)
     }
 
-    /// Tells that a task starts on hosts.
-    pub(super) fn announce(&self, task: &Arc<Task>, hosts: &[Arc<str>], context: Option<&Context>) {
-        let check = self.shared.run.settings.check;
+    /// Tells that a task starts.
+    pub(super) fn announce(&self, task: &Arc<Task>, context: Option<&Context>) {
+        let check = match task.keyword("check_mode") {
+            None => self.shared.run.settings.check,
+            Some(node) => node.as_bool().unwrap_or(self.shared.run.settings.check),
+        };
         let _ = self.shared.events.send(Event::TaskStart {
-            id: task.id,
+            task: Arc::clone(task),
             name: label::of_task(task, context),
-            handler: task.handler,
             check,
-            path: task.span.is_located().then(|| format!("{}:{}", task.span.source.name, task.span.line)),
-            hosts: hosts.len(),
             lazy: self.strategy.is_free(),
         });
     }
@@ -202,4 +204,9 @@ impl Batch {
         }
         Ok(())
     }
+}
+
+/// Tells that a task starts on a host.
+pub(super) fn host_start(task: &Arc<Task>, host: &Arc<str>, context: Option<&Context>) -> Event {
+    Event::HostStart { host: Arc::clone(host), name: label::of_task(task, context), handler: task.handler }
 }

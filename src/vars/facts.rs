@@ -5,6 +5,9 @@ use std::sync::{Arc, OnceLock};
 use indexmap::IndexMap;
 use windlass_template::Value;
 
+/// The fact that says that facts were gathered.
+pub const GATHERED: &str = "_ansible_facts_gathered";
+
 /// Facts of one host, by the names modules give them (`ansible_hostname`, `services`).
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
@@ -22,6 +25,16 @@ impl Facts {
     pub fn extend(&mut self, facts: impl IntoIterator<Item = (Arc<str>, Value)>) {
         self.values.extend(facts);
         self.namespaced = OnceLock::new();
+    }
+
+    /// All facts by their full names.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Value)> {
+        self.values.iter()
+    }
+
+    /// Whether they were gathered, rather than set.
+    pub fn are_gathered(&self) -> bool {
+        self.get(GATHERED).is_some_and(super::truth)
     }
 
     /// Forgets all facts.

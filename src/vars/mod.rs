@@ -17,7 +17,7 @@ pub use cache::FactCache;
 pub use connection::{ConnectionVariables, connection_variables};
 pub(crate) use connection::{float, given, number, render, truth, unless_omitted};
 pub use expressions::InventoryExpressions;
-pub use facts::{Facts, clean_facts};
+pub use facts::{Facts, GATHERED, clean_facts};
 pub(crate) use hostvars::variables_of;
 pub(crate) use magic::{ANSIBLE_VERSION, absolute};
 pub use scope::TaskScope;

@@ -102,6 +102,8 @@ pub struct DumpOptions {
     pub explicit_end: bool,
     /// Whether tags and quotes are written throughout.
     pub canonical: bool,
+    /// Whether texts of several lines are written as blocks, where YAML allows it.
+    pub text_blocks: bool,
 }
 
 impl Default for DumpOptions {
@@ -116,6 +118,7 @@ impl Default for DumpOptions {
             explicit_start: false,
             explicit_end: false,
             canonical: false,
+            text_blocks: false,
         }
     }
 }
@@ -266,7 +269,8 @@ impl Writer<'_> {
             Item::Str(text) => {
                 let is_plain = matches!(resolve::plain(text), Resolved::Value(Value::String(_)));
                 let text = self.without_astral(text);
-                self.scalar(STR, &text, is_plain, true, None);
+                let block = self.options.text_blocks && text.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
+                self.scalar(STR, &text, is_plain, true, block.then_some(ScalarStyle::Literal));
             }
             Item::Bytes(bytes) => self.scalar(BINARY, &base64_lines(bytes), false, false, Some(ScalarStyle::Literal)),
             Item::Vault(text) => {

@@ -1,0 +1,184 @@
+//! Pages of what is no module: filters, tests, lookups, connections, callbacks, keywords and the like.
+
+use serde_json::{Map, Value, json};
+
+use crate::output::{CALLBACKS, Callback};
+use crate::playbook::keyword::{KEYWORDS, places};
+
+/// A line a page: type, name, and what it is.
+const PAGES: &str = include_str!("pages.tsv");
+
+/// The types that have pages here, besides modules and roles.
+pub(super) const TYPES: &[&str] = &[
+    "become",
+    "cache",
+    "callback",
+    "cliconf",
+    "connection",
+    "filter",
+    "httpapi",
+    "inventory",
+    "keyword",
+    "lookup",
+    "netconf",
+    "shell",
+    "strategy",
+    "test",
+    "vars",
+];
+
+/// A plugin.
+pub(super) struct Plugin {
+    /// Its full name.
+    pub(super) name: String,
+    /// What it is, in a sentence.
+    pub(super) summary: &'static str,
+    /// All its names.
+    aliases: Vec<&'static str>,
+    callback: Option<&'static Callback>,
+}
+
+/// All plugins of a type, sorted.
+pub(super) fn of_type(kind: &str) -> Vec<Plugin> {
+    let mut plugins: Vec<Plugin> = match kind {
+        "filter" => windlass_template::filters::FILTERS.iter().flat_map(|filter| named(kind, filter.names)).collect(),
+        "test" => windlass_template::tests::TESTS.iter().flat_map(|test| named(kind, test.names)).collect(),
+        "lookup" => windlass_template::lookups::LOOKUPS.iter().flat_map(|lookup| named(kind, lookup.names())).collect(),
+        "callback" => CALLBACKS
+            .iter()
+            .map(|callback| Plugin {
+                name: callback.full_name(),
+                summary: callback.summary,
+                aliases: vec![callback.name],
+                callback: Some(callback),
+            })
+            .collect(),
+        "keyword" => KEYWORDS
+            .iter()
+            .map(|(name, _)| Plugin {
+                name: (*name).to_owned(),
+                summary: summary(kind, name),
+                aliases: vec![name],
+                callback: None,
+            })
+            .collect(),
+        _ => {
+            pages().filter(|page| page.0 == kind).flat_map(|page| named(kind, std::slice::from_ref(&page.1))).collect()
+        }
+    };
+    plugins.sort_by(|a, b| a.name.cmp(&b.name));
+    plugins
+}
+
+/// The plugins of a function's names: each plain name is one of ansible.builtin, a dotted one says its collection itself and has
+/// short names that are no names of their own.
+fn named(kind: &str, names: &[&'static str]) -> Vec<Plugin> {
+    let summary = names.iter().map(|name| summary(kind, name)).find(|summary| !summary.is_empty()).unwrap_or_default();
+    let is_collection = names.iter().any(|name| name.contains('.'));
+    let is_word = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
+    let own = names.iter().filter(|name| is_word(name) && (!is_collection || name.contains('.')));
+    own.map(|name| Plugin {
+        name: if is_collection { (*name).to_owned() } else { format!("ansible.builtin.{name}") },
+        summary,
+        aliases: names.to_vec(),
+        callback: None,
+    })
+    .collect()
+}
+
+fn pages() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    PAGES.lines().filter_map(|line| {
+        let mut fields = line.split('\t');
+        Some((fields.next()?, fields.next()?, fields.next()?))
+    })
+}
+
+fn summary(kind: &str, name: &str) -> &'static str {
+    pages().find(|page| page.0 == kind && page.1 == name).map(|page| page.2).unwrap_or_default()
+}
+
+impl Plugin {
+    /// Whether it goes by this name.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.aliases.contains(&name) || self.name == format!("ansible.builtin.{name}")
+    }
+
+    /// Its page.
+    pub(super) fn text(&self, kind: &str) -> String {
+        let mut text = format!("> {} {}\n\n{}\n", kind.to_uppercase(), self.name, super::wrapped(self.summary, 2));
+        if let Some(callback) = self.callback {
+            text.push_str("\nOPTIONS (= is mandatory):\n");
+            for option in callback.all_options() {
+                text.push_str(&format!("\n- {}\n{}\n", option.name, super::wrapped(option.doc, 8)));
+                text.push_str(&format!("        default: {}\n", option.default.unwrap_or("null")));
+                if !option.env.is_empty() {
+                    text.push_str(&format!("        environment: {}\n", option.env.join(", ")));
+                }
+                for (section, key) in option.ini {
+                    text.push_str(&format!("        ansible.cfg: [{section}] {key}\n"));
+                }
+                text.push_str(&format!("        type: {}\n", option.kind));
+            }
+        }
+        text.push('\n');
+        text
+    }
+
+    /// A keyword, as `ansible-doc -t keyword` shows it.
+    pub(super) fn keyword(&self) -> String {
+        let mut text = format!("{}:\n  applies_to:\n", self.name);
+        for place in places(&self.name) {
+            text.push_str(&format!("  - {place}\n"));
+        }
+        text.push_str(&format!("  description: {}\n", self.summary));
+        text
+    }
+
+    /// Its page as JSON.
+    pub(super) fn json(&self) -> Value {
+        let (collection, name) = self.name.rsplit_once('.').unwrap_or(("ansible.builtin", &self.name));
+        let mut options = Map::new();
+        for option in self.callback.into_iter().flat_map(Callback::all_options) {
+            let env: Vec<Value> = option.env.iter().map(|name| json!({"name": name})).collect();
+            let ini: Vec<Value> =
+                option.ini.iter().map(|(section, key)| json!({"section": section, "key": key})).collect();
+            let entry = json!({"description": option.doc, "type": option.kind, "default": option.default, "env": env, "ini": ini});
+            options.insert(option.name.into(), entry);
+        }
+        json!({
+            "doc": {
+                "name": name,
+                "plugin_name": self.name,
+                "collection": collection,
+                "short_description": self.summary,
+                "description": [self.summary],
+                "options": options,
+            },
+            "examples": null,
+            "metadata": null,
+            "return": null,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_of_ansible_builtin_has_a_sentence() {
+        for kind in TYPES {
+            for plugin in of_type(kind) {
+                let is_own = plugin.name.starts_with("ansible.builtin.") || *kind == "keyword";
+                assert!(!is_own || !plugin.summary.is_empty(), "{kind} {} has none", plugin.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_page_is_of_something_that_is_there() {
+        for (kind, name, _) in pages() {
+            assert!(of_type(kind).iter().any(|plugin| plugin.is_called(name)), "there is no {kind} {name}");
+        }
+    }
+}

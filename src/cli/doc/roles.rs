@@ -1,0 +1,134 @@
+//! Pages of roles: what `meta/argument_specs.yml` says.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Result};
+use crate::playbook::Files;
+
+/// A role with argument specs.
+pub(super) struct RoleDoc {
+    pub(super) name: String,
+    path: PathBuf,
+    entries: Map<String, Value>,
+}
+
+/// The roles of these folders, sorted; of several of one name the first.
+pub(super) fn all(folders: &[PathBuf], files: &Files) -> Result<Vec<RoleDoc>> {
+    let mut roles: Vec<RoleDoc> = Vec::new();
+    for folder in folders {
+        let Ok(entries) = std::fs::read_dir(folder) else { continue };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if roles.iter().any(|role| role.name == name) {
+                continue;
+            }
+            if let Some(entries) = specs(&path, files)? {
+                roles.push(RoleDoc { name, path: crate::vars::absolute(&path), entries });
+            }
+        }
+    }
+    roles.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(roles)
+}
+
+/// The specs of a role, of the file of their own or of its metadata.
+fn specs(role: &Path, files: &Files) -> Result<Option<Map<String, Value>>> {
+    for name in ["argument_specs.yml", "argument_specs.yaml", "main.yml", "main.yaml"] {
+        let path = role.join("meta").join(name);
+        if !path.is_file() {
+            continue;
+        }
+        let content = files.variables(&path)?;
+        if let Some(Value::Object(specs)) = content.get("argument_specs").map(windlass_yaml::Node::to_json) {
+            return Ok(Some(specs));
+        }
+    }
+    Ok(None)
+}
+
+impl RoleDoc {
+    fn summary(entry: &Value) -> &str {
+        entry.get("short_description").and_then(Value::as_str).unwrap_or("UNDOCUMENTED")
+    }
+
+    /// Its entry points in a list.
+    pub(super) fn listed(&self) -> String {
+        let width = self.entries.keys().map(String::len).max().unwrap_or(0);
+        let mut text = format!("{}:\n  specs:\n", self.name);
+        for (name, entry) in &self.entries {
+            text.push_str(&format!("    {name:<width$}: {}\n", RoleDoc::summary(entry)));
+        }
+        text
+    }
+
+    /// The same as JSON.
+    pub(super) fn listed_json(&self) -> Value {
+        let entries = self.entries.iter().map(|(name, entry)| (name.clone(), RoleDoc::summary(entry).into()));
+        json!({"description": "UNDOCUMENTED", "entry_points": entries.collect::<Map<_, Value>>()})
+    }
+
+    /// Its entry points, or the one of that name.
+    fn chosen(&self, wanted: Option<&str>) -> Result<Map<String, Value>> {
+        match wanted {
+            None => Ok(self.entries.clone()),
+            Some(name) => match self.entries.get(name) {
+                Some(entry) => Ok(Map::from_iter([(name.to_owned(), entry.clone())])),
+                None => Err(Error::new(format!("The role {} has no entry point {name}.", self.name))),
+            },
+        }
+    }
+
+    /// Its page.
+    pub(super) fn text(&self, wanted: Option<&str>) -> Result<String> {
+        let mut text = format!("> ROLE: {} ({})\n", self.name, self.path.display());
+        for (name, entry) in self.chosen(wanted)? {
+            text.push_str(&format!("\nENTRY POINT: {name} - {}\n", RoleDoc::summary(&entry)));
+            for paragraph in paragraphs(entry.get("description")) {
+                text.push_str(&format!("\n{}\n", super::wrapped(&paragraph, 10)));
+            }
+            if let Some(Value::Object(options)) = entry.get("options") {
+                text.push_str("\nOPTIONS (= is mandatory):\n");
+                write_options(options, 0, &mut text);
+            }
+        }
+        Ok(text + "\n")
+    }
+
+    /// The same as JSON.
+    pub(super) fn json(&self, wanted: Option<&str>) -> Result<Value> {
+        let path = self.path.display().to_string();
+        Ok(json!({"collection": null, "entry_points": self.chosen(wanted)?, "path": path}))
+    }
+}
+
+fn paragraphs(description: Option<&Value>) -> Vec<String> {
+    match description {
+        Some(Value::String(text)) => vec![text.clone()],
+        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn write_options(options: &Map<String, Value>, depth: usize, text: &mut String) {
+    let indent = " ".repeat(depth * 8);
+    for (name, option) in options {
+        let required = option.get("required").and_then(Value::as_bool).unwrap_or(false);
+        text.push_str(&format!("\n{indent}{} {name}\n", if required { '=' } else { '-' }));
+        for paragraph in paragraphs(option.get("description")) {
+            text.push_str(&format!("{}\n", super::wrapped(&paragraph, depth * 8 + 8)));
+        }
+        for key in ["choices", "default", "elements", "type"] {
+            if let Some(value) = option.get(key) {
+                let value = windlass_template::text(&windlass_template::from_json(value));
+                text.push_str(&format!("{indent}        {key}: {value}\n"));
+            }
+        }
+        if let Some(Value::Object(inner)) = option.get("options") {
+            write_options(inner, depth + 1, text);
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! Callbacks by name: one writes the standard output, others may run beside it.
+
+use super::default::{DefaultOutput, Dialect};
+use super::document::Document;
+use super::junit::Junit;
+use super::minimal::MinimalOutput;
+use super::oneline::OneLineOutput;
+use super::printer::Printer;
+use super::profile::{ProfileRoles, ProfileTasks};
+use super::screen::Screen;
+use super::timer::Timer;
+use super::tree::Tree;
+use super::{Event, Output};
+use crate::error::{Error, Result, did_you_mean};
+use crate::settings::{Config, Settings};
+
+/// Where a callback stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It writes the standard output (`stdout_callback`).
+    Stdout,
+    /// It runs beside (`callbacks_enabled`).
+    Beside,
+}
+
+/// A setting of a callback.
+#[derive(Debug)]
+pub struct CallbackOption {
+    /// Its name.
+    pub name: &'static str,
+    /// `bool`, `int`, `path` or `str`.
+    pub kind: &'static str,
+    /// What it is if nobody sets it.
+    pub default: Option<&'static str>,
+    /// Environment variables that set it.
+    pub env: &'static [&'static str],
+    /// Section and key of ansible.cfg.
+    pub ini: &'static [(&'static str, &'static str)],
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// A callback.
+pub struct Callback {
+    /// Its name.
+    pub name: &'static str,
+    /// Its collection.
+    pub collection: &'static str,
+    /// Where it stands.
+    pub role: Role,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// Its settings.
+    pub options: &'static [&'static [CallbackOption]],
+    make: fn(&Setup<'_>) -> Result<Box<dyn Output>>,
+}
+
+impl Callback {
+    /// Name and collection.
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.collection, self.name)
+    }
+
+    /// All its settings.
+    pub fn all_options(&self) -> impl Iterator<Item = &'static CallbackOption> {
+        self.options.iter().copied().flatten()
+    }
+}
+
+const fn flag(
+    name: &'static str,
+    env: &'static [&'static str],
+    ini: &'static [(&'static str, &'static str)],
+    default: &'static str,
+    doc: &'static str,
+) -> CallbackOption {
+    CallbackOption { name, kind: "bool", default: Some(default), env, ini, doc }
+}
+
+/// What the callbacks that print as the default one does can be told.
+const DEFAULT_OPTIONS: &[CallbackOption] = &[
+    flag(
+        "display_skipped_hosts",
+        &["ANSIBLE_DISPLAY_SKIPPED_HOSTS"],
+        &[("defaults", "display_skipped_hosts")],
+        "true",
+        "Show hosts on which a task is skipped.",
+    ),
+    flag(
+        "display_ok_hosts",
+        &["ANSIBLE_DISPLAY_OK_HOSTS"],
+        &[("defaults", "display_ok_hosts")],
+        "true",
+        "Show hosts on which a task changed nothing.",
+    ),
+    flag(
+        "display_failed_stderr",
+        &["ANSIBLE_DISPLAY_FAILED_STDERR"],
+        &[("defaults", "display_failed_stderr")],
+        "false",
+        "Write failures to the standard error.",
+    ),
+    flag(
+        "show_per_host_start",
+        &["ANSIBLE_SHOW_PER_HOST_START"],
+        &[("defaults", "show_per_host_start")],
+        "false",
+        "Tell when a task starts on a host.",
+    ),
+    flag(
+        "check_mode_markers",
+        &["ANSIBLE_CHECK_MODE_MARKERS"],
+        &[("defaults", "check_mode_markers")],
+        "false",
+        "Mark plays and tasks that only predict, and the beginning and the end of a dry run.",
+    ),
+    flag(
+        "show_task_path_on_failure",
+        &["ANSIBLE_SHOW_TASK_PATH_ON_FAILURE"],
+        &[("defaults", "show_task_path_on_failure")],
+        "false",
+        "Show where a task that failed is written.",
+    ),
+];
+
+const SHOW_CUSTOM_STATS: &[CallbackOption] = &[flag(
+    "show_custom_stats",
+    &["ANSIBLE_SHOW_CUSTOM_STATS"],
+    &[("defaults", "show_custom_stats")],
+    "false",
+    "Show what set_stats kept after the recap.",
+)];
+
+const RESULT_FORMAT: &[CallbackOption] = &[
+    CallbackOption {
+        name: "result_format",
+        kind: "str",
+        default: Some("json"),
+        env: &["ANSIBLE_CALLBACK_RESULT_FORMAT"],
+        ini: &[("defaults", "callback_result_format")],
+        doc: "How results are written: json or yaml.",
+    },
+    CallbackOption {
+        name: "pretty_results",
+        kind: "bool",
+        default: None,
+        env: &["ANSIBLE_CALLBACK_FORMAT_PRETTY"],
+        ini: &[("defaults", "callback_format_pretty")],
+        doc: "Write results over several lines, and YAML so that it reads well rather than exactly.",
+    },
+];
+
+const JSON_INDENT: &[CallbackOption] = &[CallbackOption {
+    name: "json_indent",
+    kind: "int",
+    default: Some("4"),
+    env: &["ANSIBLE_JSON_INDENT"],
+    ini: &[("defaults", "json_indent")],
+    doc: "Blanks by which each level is indented; 0 writes one line.",
+}];
+
+/// All callbacks.
+pub const CALLBACKS: &[Callback] = &[
+    Callback {
+        name: "debug",
+        collection: "ansible.posix",
+        role: Role::Stdout,
+        summary: "The default, with the output of commands as it is",
+        options: &[DEFAULT_OPTIONS, SHOW_CUSTOM_STATS, RESULT_FORMAT],
+        make: |setup| Ok(Box::new(DefaultOutput::new(setup, Dialect::Debug)?)),
+    },
+    Callback {
+        name: "default",
+        collection: "ansible.builtin",
+        role: Role::Stdout,
+        summary: "What ansible-playbook prints",
+        options: &[DEFAULT_OPTIONS, SHOW_CUSTOM_STATS, RESULT_FORMAT],
+        make: |setup| Ok(Box::new(DefaultOutput::new(setup, Dialect::Standard)?)),
+    },
+    Callback {
+        name: "json",
+        collection: "ansible.posix",
+        role: Role::Stdout,
+        summary: "One JSON document at the end",
+        options: &[SHOW_CUSTOM_STATS, JSON_INDENT],
+        make: |setup| Ok(Box::new(Document::new(setup)?)),
+    },
+    Callback {
+        name: "junit",
+        collection: "ansible.builtin",
+        role: Role::Beside,
+        summary: "A JUnit file of all tasks",
+        options: &[super::junit::OPTIONS],
+        make: |setup| Ok(Box::new(Junit::new(setup)?)),
+    },
+    Callback {
+        name: "minimal",
+        collection: "ansible.builtin",
+        role: Role::Stdout,
+        summary: "What ansible prints: results and nothing else",
+        options: &[RESULT_FORMAT],
+        make: |setup| Ok(Box::new(MinimalOutput::new(setup)?)),
+    },
+    Callback {
+        name: "null",
+        collection: "community.general",
+        role: Role::Stdout,
+        summary: "Nothing at all",
+        options: &[],
+        make: |_| Ok(Box::new(Silence)),
+    },
+    Callback {
+        name: "oneline",
+        collection: "ansible.builtin",
+        role: Role::Stdout,
+        summary: "Results, each on one line",
+        options: &[],
+        make: |setup| Ok(Box::new(OneLineOutput::new(setup))),
+    },
+    Callback {
+        name: "profile_roles",
+        collection: "ansible.posix",
+        role: Role::Beside,
+        summary: "How long each role takes",
+        options: &[super::profile::ROLES_OPTIONS],
+        make: |setup| Ok(Box::new(ProfileRoles::new(setup))),
+    },
+    Callback {
+        name: "profile_tasks",
+        collection: "ansible.posix",
+        role: Role::Beside,
+        summary: "How long each task takes",
+        options: &[super::profile::TASKS_OPTIONS],
+        make: |setup| Ok(Box::new(ProfileTasks::new(setup)?)),
+    },
+    Callback {
+        name: "timer",
+        collection: "ansible.posix",
+        role: Role::Beside,
+        summary: "How long the playbook takes",
+        options: &[],
+        make: |setup| Ok(Box::new(Timer::new(setup))),
+    },
+    Callback {
+        name: "tree",
+        collection: "ansible.builtin",
+        role: Role::Beside,
+        summary: "The last result of every host in a file of its name",
+        options: &[super::tree::OPTIONS],
+        make: |setup| Ok(Box::new(Tree::new(setup))),
+    },
+    Callback {
+        name: "yaml",
+        collection: "community.general",
+        role: Role::Stdout,
+        summary: "The default, with results in YAML",
+        options: &[DEFAULT_OPTIONS, SHOW_CUSTOM_STATS],
+        make: |setup| Ok(Box::new(DefaultOutput::new(setup, Dialect::Yaml)?)),
+    },
+];
+
+/// The callback of a name, with or without its collection.
+pub fn find_callback(name: &str) -> Option<&'static Callback> {
+    CALLBACKS.iter().find(|callback| {
+        let rest = name.strip_prefix(callback.collection).and_then(|rest| rest.strip_prefix('.'));
+        name == callback.name || rest == Some(callback.name)
+    })
+}
+
+/// Prints nothing.
+struct Silence;
+
+impl Output for Silence {
+    fn event(&mut self, _event: &Event) {}
+}
+
+/// What a callback is made from.
+pub(super) struct Setup<'a> {
+    pub(super) printer: Printer,
+    pub(super) settings: &'a Settings,
+    config: &'a Config,
+    options: &'static [&'static [CallbackOption]],
+}
+
+impl Setup<'_> {
+    /// What the user set an option to.
+    pub(super) fn given(&self, name: &str) -> Option<String> {
+        let option = self.options.iter().copied().flatten().find(|option| option.name == name)?;
+        self.config.lookup(option.env, option.ini)
+    }
+
+    /// An option's text.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let default = || {
+            let option = self.options.iter().copied().flatten().find(|option| option.name == name)?;
+            option.default.map(str::to_owned)
+        };
+        self.given(name).or_else(default)
+    }
+
+    /// An option's boolean.
+    pub(super) fn flag(&self, name: &str) -> bool {
+        self.text(name).is_some_and(|text| crate::settings::is_true(&text))
+    }
+
+    /// An option's number.
+    pub(super) fn number(&self, name: &str) -> Result<i64> {
+        let text = self.text(name).unwrap_or_default();
+        text.trim().parse().map_err(|_| Error::usage(format!("{name} must be a number, not '{text}'")))
+    }
+}
+
+/// All callbacks of a run, behind one.
+pub struct Outputs(Vec<Box<dyn Output>>);
+
+impl Outputs {
+    /// The callback of this name for the standard output, and those that are enabled beside it.
+    pub fn new(
+        stdout: &str,
+        enabled: &[String],
+        printer: &Printer,
+        settings: &Settings,
+        config: &Config,
+        live: bool,
+    ) -> Result<Outputs> {
+        let setup = |callback: &'static Callback| Setup {
+            printer: printer.clone(),
+            settings,
+            config,
+            options: callback.options,
+        };
+        let Some(first) = find_callback(stdout) else {
+            let names = CALLBACKS.iter().map(|callback| callback.name);
+            return Err(Error::new(format!("Could not load '{stdout}' callback plugin."))
+                .maybe_hint(did_you_mean(stdout, names)));
+        };
+        let mut outputs: Vec<Box<dyn Output>> =
+            vec![Box::new(Screen::new(printer.clone(), settings.verbosity, live)), (first.make)(&setup(first))?];
+        let mut seen = vec![first.full_name()];
+        for name in enabled {
+            match find_callback(name) {
+                None => printer.warning(&format!("Skipping callback plugin '{name}', unable to load")),
+                // The standard output is taken.
+                Some(callback) if callback.role == Role::Stdout => {}
+                Some(callback) if seen.contains(&callback.full_name()) => {}
+                Some(callback) => {
+                    seen.push(callback.full_name());
+                    outputs.push((callback.make)(&setup(callback))?);
+                }
+            }
+        }
+        Ok(Outputs(outputs))
+    }
+}
+
+impl Output for Outputs {
+    fn event(&mut self, event: &Event) {
+        self.0.iter_mut().for_each(|output| output.event(event));
+    }
+}
+
+/// An id for documents: unique in this run, and most likely elsewhere.
+pub(super) struct Ids {
+    prefix: String,
+    next: u64,
+}
+
+impl Ids {
+    pub(super) fn new() -> Ids {
+        let mut bytes = [0; 10];
+        // Without a source of randomness ids are unique in this run only.
+        let _ = getrandom::fill(&mut bytes);
+        let text = hex::encode(bytes);
+        let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
+        Ids { prefix: format!("{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20)), next: 0 }
+    }
+
+    pub(super) fn next(&mut self) -> String {
+        self.next += 1;
+        format!("{}-{:012x}", self.prefix, self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callbacks_are_found_by_their_short_and_full_names() {
+        assert!(find_callback("yaml").is_some() && find_callback("community.general.yaml").is_some());
+        assert!(find_callback("ansible.builtin.yaml").is_none());
+        let names: Vec<_> = CALLBACKS.iter().map(|callback| callback.name).collect();
+        assert!(names.is_sorted(), "ansible-doc --list shows them in this order");
+    }
+}

@@ -1,0 +1,138 @@
+//! The json callback: everything as one JSON document at the end.
+
+use indexmap::IndexMap;
+use serde_json::{Map, Value, json};
+
+use super::callbacks::{Ids, Setup};
+use super::event::path_of;
+use super::json::indented_json;
+use super::printer::{Color, Printer};
+use super::{Event, Output, Recap, Status};
+use crate::error::Result;
+
+/// Collects plays, tasks and results, and prints them when the run is over.
+pub(super) struct Document {
+    printer: Printer,
+    indent: Option<usize>,
+    show_custom_stats: bool,
+    ids: Ids,
+    plays: Vec<Play>,
+}
+
+struct Play {
+    about: Map<String, Value>,
+    /// By the task, in the order they started.
+    tasks: Vec<Task>,
+}
+
+struct Task {
+    id: u64,
+    about: Map<String, Value>,
+    hosts: IndexMap<String, Value>,
+}
+
+fn now() -> String {
+    format!("{}Z", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6f"))
+}
+
+/// What is said of a play and of a task alike.
+fn about(name: &str, id: String, path: Option<String>) -> Map<String, Value> {
+    let about = json!({"name": name, "id": id, "path": path, "duration": {"start": now()}});
+    about.as_object().cloned().unwrap_or_default()
+}
+
+fn end(about: &mut Map<String, Value>, time: &str) {
+    if let Some(duration) = about.get_mut("duration").and_then(Value::as_object_mut) {
+        duration.insert("end".into(), time.into());
+    }
+}
+
+impl Document {
+    pub(super) fn new(setup: &Setup<'_>) -> Result<Document> {
+        Ok(Document {
+            printer: setup.printer.clone(),
+            indent: usize::try_from(setup.number("json_indent")?).ok().filter(|indent| *indent > 0),
+            show_custom_stats: setup.flag("show_custom_stats"),
+            ids: Ids::new(),
+            plays: Vec::new(),
+        })
+    }
+
+    /// Files a result under its task, or under the one that started last.
+    fn file(&mut self, id: u64, host: &str, result: Value) {
+        let Some(play) = self.plays.last_mut() else { return };
+        let index = play.tasks.iter().rposition(|task| task.id == id).or(play.tasks.len().checked_sub(1));
+        let Some(task) = index.and_then(|index| play.tasks.get_mut(index)) else { return };
+        task.hosts.insert(host.to_owned(), result);
+        let time = now();
+        end(&mut task.about, &time);
+        end(&mut play.about, &time);
+    }
+
+    fn text(&self, recap: &Recap) -> String {
+        let plays: Vec<Value> = self
+            .plays
+            .iter()
+            .map(|play| {
+                let tasks: Vec<Value> =
+                    play.tasks.iter().map(|task| json!({"task": task.about, "hosts": task.hosts})).collect();
+                json!({"play": play.about, "tasks": tasks})
+            })
+            .collect();
+        let (custom, global) = match self.show_custom_stats {
+            true => (json!(recap.custom.hosts), json!(recap.custom.run)),
+            false => (json!({}), json!({})),
+        };
+        let stats: Map<String, Value> =
+            recap.hosts.iter().map(|(host, stats)| (host.to_string(), stats.to_json())).collect();
+        let document = json!({"plays": plays, "stats": stats, "custom_stats": custom, "global_custom_stats": global});
+        indented_json(&document, self.indent)
+    }
+}
+
+impl Output for Document {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::PlayStart { name, path, .. } => {
+                let about = about(name, self.ids.next(), path.clone());
+                self.plays.push(Play { about, tasks: Vec::new() });
+            }
+            Event::TaskStart { task, name, .. } => {
+                let about = about(name, self.ids.next(), path_of(task));
+                if let Some(play) = self.plays.last_mut() {
+                    play.tasks.push(Task { id: task.id, about, hosts: IndexMap::new() });
+                }
+            }
+            Event::Result(result) if result.item.is_none() => {
+                let mut value = result.result.to_json();
+                if let Some(map) = value.as_object_mut() {
+                    map.retain(|key, _| !key.starts_with("_windlass") && key != "failed" && key != "skipped");
+                    map.insert("action".into(), result.task.action.as_str().into());
+                    if !result.looped {
+                        map.insert("_ansible_no_log".into(), result.no_log.into());
+                    }
+                    match result.status {
+                        Status::Failed { .. } => map.insert("failed".into(), true.into()),
+                        Status::Skipped => map.insert("skipped".into(), true.into()),
+                        Status::Ok | Status::Unreachable { .. } => None,
+                    };
+                }
+                self.file(result.task.id, &result.name, value);
+            }
+            Event::Included { task, what, hosts, .. } => {
+                for host in hosts {
+                    let value = json!({
+                        "_ansible_no_log": false,
+                        "action": task.action,
+                        "changed": false,
+                        "include": what,
+                        "include_args": {},
+                    });
+                    self.file(task.id, host, value);
+                }
+            }
+            Event::Recap(recap) => self.printer.line(&self.text(recap), Color::Plain),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The junit callback: a JUnit file of all tasks on all hosts.
+
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use indexmap::IndexMap;
+
+use super::callbacks::{CallbackOption, Setup};
+use super::event::{arguments_of, path_of};
+use super::printer::Printer;
+use super::shown::Format;
+use super::{Event, Output, Status};
+use crate::error::{Error, Result};
+
+const fn option(
+    name: &'static str,
+    kind: &'static str,
+    default: Option<&'static str>,
+    env: &'static [&'static str],
+    doc: &'static str,
+) -> CallbackOption {
+    CallbackOption { name, kind, default, env, ini: &[], doc }
+}
+
+pub(super) const OPTIONS: &[CallbackOption] = &[
+    option("output_dir", "path", Some("~/.ansible.log"), &["JUNIT_OUTPUT_DIR"], "The folder of the files."),
+    option("task_class", "bool", Some("false"), &["JUNIT_TASK_CLASS"], "One class for each file of tasks."),
+    option(
+        "task_relative_path",
+        "path",
+        None,
+        &["JUNIT_TASK_RELATIVE_PATH"],
+        "The folder to which the paths of tasks are relative.",
+    ),
+    option(
+        "replace_out_of_tree_path",
+        "path",
+        None,
+        &["JUNIT_REPLACE_OUT_OF_TREE_PATH"],
+        "What stands for the folder of a task that is outside of task_relative_path.",
+    ),
+    option("fail_on_change", "bool", Some("false"), &["JUNIT_FAIL_ON_CHANGE"], "A task that changed has failed."),
+    option(
+        "fail_on_ignore",
+        "bool",
+        Some("false"),
+        &["JUNIT_FAIL_ON_IGNORE"],
+        "A failure that is ignored is one nevertheless.",
+    ),
+    option(
+        "include_setup_tasks_in_report",
+        "bool",
+        Some("true"),
+        &["JUNIT_INCLUDE_SETUP_TASKS_IN_REPORT"],
+        "The tasks that gather facts are in the file too.",
+    ),
+    option(
+        "hide_task_arguments",
+        "bool",
+        Some("false"),
+        &["JUNIT_HIDE_TASK_ARGUMENTS"],
+        "Names of tasks without their arguments.",
+    ),
+    option(
+        "test_case_prefix",
+        "str",
+        Some(""),
+        &["JUNIT_TEST_CASE_PREFIX"],
+        "Only tasks whose names begin so are in the file, and those that fail.",
+    ),
+];
+
+/// Collects results and writes the file when the playbook is over.
+pub(super) struct Junit {
+    printer: Printer,
+    format: Format,
+    folder: PathBuf,
+    by_file: bool,
+    relative_to: Option<String>,
+    out_of_tree: Option<String>,
+    fail_on_change: bool,
+    fail_on_ignore: bool,
+    with_setup: bool,
+    with_arguments: bool,
+    prefix: String,
+    playbook: String,
+    play: String,
+    tasks: IndexMap<u64, Task>,
+}
+
+struct Task {
+    name: String,
+    path: String,
+    is_setup: bool,
+    start: Instant,
+    cases: IndexMap<String, Case>,
+}
+
+struct Case {
+    seconds: f64,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Passed(String),
+    Skipped(String),
+    Failed { message: String, output: String },
+}
+
+impl Junit {
+    pub(super) fn new(setup: &Setup<'_>) -> Result<Junit> {
+        let folder = crate::settings::expand_home(&setup.text("output_dir").unwrap_or_default());
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| Error::new(format!("JUNIT_OUTPUT_DIR {} cannot be made: {error}", folder.display())))?;
+        Ok(Junit {
+            printer: setup.printer.clone(),
+            format: Format::json(setup),
+            folder,
+            by_file: setup.flag("task_class"),
+            relative_to: setup.text("task_relative_path").filter(|path| !path.is_empty()),
+            out_of_tree: setup.text("replace_out_of_tree_path"),
+            fail_on_change: setup.flag("fail_on_change"),
+            fail_on_ignore: setup.flag("fail_on_ignore"),
+            with_setup: setup.flag("include_setup_tasks_in_report"),
+            with_arguments: !setup.flag("hide_task_arguments"),
+            prefix: setup.text("test_case_prefix").unwrap_or_default(),
+            playbook: String::new(),
+            play: String::new(),
+            tasks: IndexMap::new(),
+        })
+    }
+
+    fn start(&mut self, task: &crate::playbook::Task, name: &str) {
+        let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
+        let arguments = if self.with_arguments && !hidden { arguments_of(task) } else { String::new() };
+        let name = if arguments.is_empty() { name.to_owned() } else { format!("{name} {arguments}") };
+        let is_setup = matches!(task.short_action(), "setup" | "gather_facts");
+        let path = path_of(task).unwrap_or_default();
+        let name = format!("{}: {name}", self.play);
+        let new = Task { name, path, is_setup, start: Instant::now(), cases: IndexMap::new() };
+        self.tasks.entry(task.id).or_insert(new);
+    }
+
+    fn finish(&mut self, id: u64, host: &str, failed: bool, outcome: impl FnOnce(bool) -> Outcome) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let mut failed = failed;
+        if failed && task.name.contains("EXPECTED FAILURE") {
+            failed = false;
+        } else if task.name.contains("TOGGLE RESULT") {
+            failed = !failed;
+        }
+        let own_name = task.name.split_once(": ").map_or(task.name.as_str(), |(_, name)| name);
+        if own_name.starts_with(&self.prefix) || failed {
+            let case = Case { seconds: task.start.elapsed().as_secs_f64(), outcome: outcome(failed) };
+            task.cases.insert(host.to_owned(), case);
+        }
+    }
+
+    /// The class of a task: where it is written, as the options want to see it.
+    fn class_of(&self, task: &Task) -> String {
+        let mut class = task.path.clone();
+        if let Some(base) = &self.relative_to {
+            class = relative(&class, base);
+        }
+        if let (Some(folder), true) = (&self.out_of_tree, class.starts_with("../")) {
+            class = format!("{folder}{}", class.rsplit('/').next().unwrap_or(&class));
+        }
+        if self.by_file
+            && let Some((file, line)) = class.rsplit_once(':')
+            && file.ends_with(".yml")
+            && line.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            class = file.trim_end_matches(".yml").to_owned();
+        }
+        class
+    }
+
+    fn xml(&self) -> String {
+        let (mut cases, mut count, mut errors, mut skipped, mut total) = (String::new(), 0, 0, 0, 0.0);
+        for task in self.tasks.values().filter(|task| self.with_setup || !task.is_setup) {
+            for (host, case) in &task.cases {
+                count += 1;
+                total += case.seconds;
+                let name = format!("[{host}] {}", task.name);
+                let (class, name) = (escaped(&self.class_of(task)), escaped(&name));
+                cases.push_str(&format!(
+                    "\t\t<testcase classname=\"{class}\" name=\"{name}\" time=\"{:.6}\">\n",
+                    case.seconds
+                ));
+                match &case.outcome {
+                    Outcome::Passed(output) => {
+                        cases.push_str(&format!("\t\t\t<system-out>{}</system-out>\n", escaped(output)));
+                    }
+                    Outcome::Skipped(reason) => {
+                        skipped += 1;
+                        cases.push_str(&format!("\t\t\t<skipped>{}</skipped>\n", escaped(reason)));
+                    }
+                    Outcome::Failed { message, output } => {
+                        errors += 1;
+                        let (message, output) = (escaped(message), escaped(output));
+                        cases
+                            .push_str(&format!("\t\t\t<error message=\"{message}\" type=\"error\">{output}</error>\n"));
+                    }
+                }
+                cases.push_str("\t\t</testcase>\n");
+            }
+        }
+        let name = escaped(&self.playbook);
+        format!(
+            "<?xml version=\"1.0\" ?>\n<testsuites disabled=\"0\" errors=\"{errors}\" failures=\"0\" tests=\"{count}\" time=\"{total:.6}\">\n\
+             \t<testsuite disabled=\"0\" errors=\"{errors}\" failures=\"0\" name=\"{name}\" skipped=\"{skipped}\" tests=\"{count}\" time=\"{total:.6}\">\n\
+             {cases}\t</testsuite>\n</testsuites>\n"
+        )
+    }
+}
+
+/// A path seen from a folder.
+fn relative(path: &str, base: &str) -> String {
+    let path = crate::vars::absolute(Path::new(path));
+    let base = crate::vars::absolute(Path::new(base));
+    let common = path.components().zip(base.components()).take_while(|(a, b)| a == b).count();
+    let up = base.components().skip(common).map(|_| Path::new("..").as_os_str());
+    let down = path.components().skip(common).map(|part| part.as_os_str());
+    up.chain(down).collect::<PathBuf>().display().to_string()
+}
+
+/// A text for XML; what XML cannot hold at all becomes the replacement character.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' | '\t' | '\r' => escaped.push(c),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+impl Output for Junit {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::PlaybookStart { path } => {
+                let stem = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+                self.playbook = stem.unwrap_or_default();
+            }
+            Event::PlayStart { name, .. } => self.play.clone_from(name),
+            Event::TaskStart { task, name, .. } => self.start(task, name),
+            Event::Result(event) if event.item.is_none() => {
+                let result = event.result.to_json();
+                let dumped = self.printer.secrets().mask(&self.format.dump(&result, Some(0)));
+                let text = |key: &str| result.get(key).and_then(|value| value.as_str()).map(str::to_owned);
+                if event.status == Status::Skipped {
+                    let reason = text("skip_reason").unwrap_or_else(|| "skipped".to_owned());
+                    return self.finish(event.task.id, &event.name, false, |_| Outcome::Skipped(reason));
+                }
+                let failed = match event.status {
+                    Status::Failed { ignored } => !ignored || self.fail_on_ignore,
+                    Status::Unreachable { .. } => true,
+                    Status::Ok | Status::Skipped => self.fail_on_change && event.result.changed(),
+                };
+                let message = match event.report.as_deref().and_then(|report| report.split("\nOrigin: ").next()) {
+                    Some(report) => report.to_owned(),
+                    None => text("msg").unwrap_or_else(|| format!("rc={}", super::minimal::code(&result))),
+                };
+                let message = self.printer.secrets().mask(&message);
+                self.finish(event.task.id, &event.name, failed, |failed| match failed {
+                    true => Outcome::Failed { message, output: dumped },
+                    false => Outcome::Passed(dumped),
+                });
+            }
+            Event::Included { task, what, hosts, .. } => {
+                let output = format!("{what} (args={{}} vars={{}}): [{}]", hosts.join(", "));
+                self.finish(task.id, "include", false, |_| Outcome::Passed(output));
+            }
+            Event::Recap(_) => {
+                let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let path = self.folder.join(format!("{}-{:.6}.xml", self.playbook, time.as_secs_f64()));
+                if let Err(error) = std::fs::write(&path, self.xml()) {
+                    self.printer.warning(&format!("{} cannot be written: {error}", path.display()));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_outside_of_the_folder_goes_up() {
+        assert_eq!(relative("/a/b/c.yml:3", "/a/b"), "c.yml:3");
+        assert_eq!(relative("/a/x/c.yml:3", "/a/b"), "../x/c.yml:3");
+    }
+
+    #[test]
+    fn what_xml_cannot_hold_is_replaced() {
+        assert_eq!(escaped("<a href=\"x\">\u{1b}&"), "&lt;a href=&quot;x&quot;&gt;\u{fffd}&amp;");
+    }
+}

@@ -1,0 +1,33 @@
+//! The log file (`log_path`): what is shown, with the time and who ran it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// An open log file.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: Mutex<File>,
+    user: String,
+}
+
+impl Log {
+    /// Opens the file to append to it; others must not read what is shown here.
+    pub(super) fn open(path: &Path) -> std::io::Result<Log> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let user = ["LOGNAME", "USER"].iter().find_map(|name| std::env::var(name).ok());
+        Ok(Log { file: Mutex::new(file), user: user.unwrap_or_else(|| "root".to_owned()) })
+    }
+
+    /// Adds a line.
+    pub(super) fn write(&self, text: &str) {
+        let time = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S,%3f");
+        let (process, user) = (std::process::id(), &self.user);
+        let text = text.trim_start_matches('\n').trim_end_matches('\n');
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        // A full disk is no reason to stop a run half-way.
+        let _ = writeln!(file, "{time} p={process} u={user} n=ansible INFO| {text}");
+    }
+}

@@ -1,0 +1,64 @@
+//! The oneline callback: every result on one line.
+
+use serde_json::Value;
+
+use super::callbacks::Setup;
+use super::minimal::{code, is_command, word};
+use super::printer::Printer;
+use super::shown::Format;
+use super::{Event, Output, ResultEvent, Status};
+
+/// Prints a line for every result.
+pub(super) struct OneLineOutput {
+    printer: Printer,
+    format: Format,
+}
+
+impl OneLineOutput {
+    pub(super) fn new(setup: &Setup<'_>) -> OneLineOutput {
+        OneLineOutput { printer: setup.printer.clone(), format: Format::json(setup) }
+    }
+
+    fn result(&self, event: &ResultEvent) {
+        let result = event.result.to_json();
+        let (word, color) = word(event.status, &result);
+        let host = &event.name;
+        let part = |key: &str| {
+            let text = result.get(key).and_then(Value::as_str).unwrap_or_default();
+            text.replace('\n', "\\n").replace('\r', "\\r")
+        };
+        let command = || {
+            let mut line = format!("{host} | {word} | rc={} | (stdout) {}", code(&result), part("stdout"));
+            if !part("stderr").is_empty() {
+                line.push_str(&format!(" (stderr) {}", part("stderr")));
+            }
+            line
+        };
+        let dumped = || self.format.dump(&result, Some(0)).replace('\n', "");
+        match event.status {
+            Status::Skipped => self.printer.line(&format!("{host} | SKIPPED"), color),
+            Status::Unreachable { .. } => {
+                let message = result.get("msg").and_then(Value::as_str).unwrap_or_default();
+                self.printer.line(&format!("{host} | UNREACHABLE!: {message}"), color);
+            }
+            Status::Failed { .. } => {
+                if is_command(event, &result) {
+                    self.printer.line(&command(), color);
+                }
+                self.printer.line(&format!("{host} | FAILED! => {}", dumped()), color);
+            }
+            Status::Ok if is_command(event, &result) => self.printer.line(&command(), color),
+            Status::Ok => self.printer.line(&format!("{host} | {word} => {}", dumped()), color),
+        }
+    }
+}
+
+impl Output for OneLineOutput {
+    fn event(&mut self, event: &Event) {
+        if let Event::Result(result) = event
+            && result.item.is_none()
+        {
+            self.result(result);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What is shown whatever callback writes the standard output: warnings, questions, output as it comes.
+
+use super::printer::{Color, Printer};
+use super::{Event, Output};
+
+/// The screen.
+pub(super) struct Screen {
+    printer: Printer,
+    verbosity: u8,
+    live: bool,
+}
+
+impl Screen {
+    pub(super) fn new(printer: Printer, verbosity: u8, live: bool) -> Screen {
+        Screen { printer, verbosity, live }
+    }
+}
+
+impl Output for Screen {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Warning(sentence) => self.printer.warning(sentence),
+            Event::Notice(text) => self.printer.line(text, Color::Plain),
+            Event::Verbose { level, text } if self.verbosity >= *level => self.printer.line(text, Color::Blue),
+            Event::Banner(text) => self.printer.banner(text),
+            Event::Prompt { text, .. } => self.printer.prompt(text),
+            Event::Live { host, bytes } if self.live => {
+                for line in String::from_utf8_lossy(bytes).lines() {
+                    self.printer.error_line(&format!("[{host}] {line}"), Color::Blue);
+                }
+            }
+            _ => {}
+        }
+    }
+}

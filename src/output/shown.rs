@@ -1,0 +1,227 @@
+//! Results as callbacks show them: what is left out, and JSON or YAML.
+
+use serde_json::{Map, Value};
+use windlass_yaml::emit::{DumpOptions, Item, dump};
+use windlass_yaml::{Node, Span};
+
+use super::callbacks::Setup;
+use super::json::indented_json;
+use crate::error::{Error, Result};
+
+/// How results are written.
+#[derive(Debug, Clone)]
+pub(super) struct Format {
+    pub(super) verbosity: u8,
+    yaml: bool,
+    pretty: Option<bool>,
+    /// Lines around a change in diffs.
+    pub(super) diff_context: usize,
+}
+
+/// Keys of results that are shown in other ways.
+const HIDDEN: &[&str] = &["failed", "skipped", "warnings", "deprecations"];
+
+/// Keys that `debug` does not repeat when it shows a variable.
+const HIDDEN_IN_DEBUG: &[&str] =
+    &["changed", "invocation", "skip_reason", "ansible_loop_var", "ansible_index_var", "ansible_loop"];
+
+impl Format {
+    /// As the options `result_format` and `pretty_results` say.
+    pub(super) fn new(setup: &Setup<'_>) -> Result<Format> {
+        let yaml = match setup.text("result_format").as_deref() {
+            None | Some("json") => false,
+            Some("yaml") => true,
+            Some(other) => {
+                return Err(Error::usage(format!("callback_result_format must be json or yaml, not '{other}'")));
+            }
+        };
+        let pretty = setup.given("pretty_results").map(|text| crate::settings::is_true(&text));
+        Ok(Format { verbosity: setup.settings.verbosity, yaml, pretty, diff_context: setup.settings.diff_context })
+    }
+
+    /// JSON, whatever the options say.
+    pub(super) fn json(setup: &Setup<'_>) -> Format {
+        Format {
+            verbosity: setup.settings.verbosity,
+            yaml: false,
+            pretty: None,
+            diff_context: setup.settings.diff_context,
+        }
+    }
+
+    /// JSON without any options.
+    #[cfg(test)]
+    pub(super) fn plain() -> Format {
+        Format { verbosity: 0, yaml: false, pretty: None, diff_context: 3 }
+    }
+
+    /// What is left of a result to show.
+    pub(super) fn abridged(&self, result: &Value) -> Map<String, Value> {
+        let mut map = result.as_object().cloned().unwrap_or_default();
+        map.retain(|key, _| !key.starts_with('_') && !HIDDEN.contains(&key.as_str()));
+        map.values_mut().for_each(strip);
+        if self.verbosity < 3 {
+            map.retain(|key, _| !matches!(key.as_str(), "invocation" | "diff" | "exception"));
+        }
+        map
+    }
+
+    /// A result as text; `indent` is what the callback wants where nothing else decides.
+    pub(super) fn dump(&self, result: &Value, indent: Option<usize>) -> String {
+        let always = always_shown(result);
+        self.text(self.abridged(result), indent, always)
+    }
+
+    /// What was left of a result as text.
+    pub(super) fn text(&self, mut map: Map<String, Value>, indent: Option<usize>, always: bool) -> String {
+        let wanted = always || (self.pretty.is_none() && self.yaml) || self.pretty == Some(true) || self.verbosity > 2;
+        let indent = match (self.pretty, indent) {
+            (Some(false), _) => None,
+            (_, None | Some(0)) if wanted => Some(4),
+            (_, indent) => indent,
+        };
+        if !self.yaml {
+            return indented_json(&Value::Object(map), indent);
+        }
+        let lossy = self.pretty != Some(false);
+        if lossy {
+            omit_lines(&mut map);
+        }
+        let options = DumpOptions {
+            indent: indent.unwrap_or(2) as i32,
+            allow_unicode: true,
+            text_blocks: true,
+            ..DumpOptions::default()
+        };
+        let text = yaml(Value::Object(map), &options, lossy);
+        format!("\n{}", indented(text.trim_end_matches('\n'), indent.unwrap_or(4)))
+    }
+
+    /// The sides of a difference that are no texts.
+    pub(super) fn side(&self, value: &Value) -> String {
+        if !self.yaml {
+            return indented_json(value, Some(4)) + "\n";
+        }
+        let options = DumpOptions { indent: 4, allow_unicode: true, text_blocks: true, ..DumpOptions::default() };
+        indented(&yaml(value.clone(), &options, self.pretty != Some(false)), 4) + "\n"
+    }
+}
+
+/// Of what `debug` shows, only the message, or the variable.
+pub(super) fn clean_debug(action: &str, map: &mut Map<String, Value>) {
+    if action == "debug" {
+        let message = map.contains_key("msg");
+        map.retain(|key, _| if message { key == "msg" } else { !HIDDEN_IN_DEBUG.contains(&key.as_str()) });
+    }
+}
+
+/// Whether a result is shown without `-v` too.
+pub(super) fn always_shown(result: &Value) -> bool {
+    result.get("_ansible_verbose_always").is_some()
+}
+
+/// Lines are left out where the whole text stands beside them.
+pub(super) fn omit_lines(map: &mut Map<String, Value>) {
+    for name in ["stdout", "stderr"] {
+        let lines = format!("{name}_lines");
+        if map.contains_key(name) && map.contains_key(&lines) {
+            map.insert(lines, "<omitted>".into());
+        }
+    }
+}
+
+/// A value as YAML; `lossy` makes texts of several lines readable at the cost of blanks nobody sees.
+pub(super) fn yaml(mut value: Value, options: &DumpOptions, lossy: bool) -> String {
+    if lossy {
+        readable(&mut value);
+    }
+    let node = Node::from_json(&value, &Span::none());
+    dump(&Item::from(&node), options).unwrap_or_else(|_| indented_json(&value, Some(4)) + "\n")
+}
+
+/// Takes out what only the engine has to know.
+pub(super) fn strip(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        Value::Object(map) => {
+            map.retain(|key, _| !key.starts_with("_ansible_") && !key.starts_with("_windlass_"));
+            map.values_mut().for_each(strip);
+        }
+        _ => {}
+    }
+}
+
+/// YAML allows no block for a text with tabs, blanks before line ends or control characters.
+fn readable(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(readable),
+        Value::Object(map) => map.values_mut().for_each(readable),
+        Value::String(text) if text.contains(is_break) => {
+            let mut kept = String::with_capacity(text.len());
+            let mut column = 0;
+            for c in text.trim_end().chars() {
+                match c {
+                    '\t' => {
+                        let width = 8 - column % 8;
+                        kept.extend(std::iter::repeat_n(' ', width));
+                        column += width;
+                    }
+                    c if is_break(c) => {
+                        kept.truncate(kept.trim_end_matches(' ').len());
+                        // A return before a line feed is no line of its own.
+                        if c == '\n' || c == '\u{85}' || c > '\u{2000}' {
+                            kept.push(c);
+                        }
+                        column = 0;
+                    }
+                    c if c.is_control() || c == '\u{feff}' => {}
+                    c => {
+                        kept.push(c);
+                        column += 1;
+                    }
+                }
+            }
+            *text = kept;
+        }
+        _ => {}
+    }
+}
+
+fn is_break(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\u{1c}' | '\u{1d}' | '\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Every line that is not empty, moved to the right.
+fn indented(text: &str, width: usize) -> String {
+    let margin = " ".repeat(width);
+    let lines: Vec<String> = text
+        .split('\n')
+        .map(|line| if line.trim().is_empty() { line.to_owned() } else { format!("{margin}{line}") })
+        .collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn yaml_format(pretty: Option<bool>) -> Format {
+        Format { yaml: true, pretty, ..Format::plain() }
+    }
+
+    #[test]
+    fn texts_of_several_lines_are_blocks_and_lines_are_omitted() {
+        let result = json!({"stdout": "a\tb  \nc   ", "stdout_lines": ["a"], "changed": true, "failed": false});
+        assert_eq!(
+            yaml_format(None).dump(&result, None),
+            "\n    changed: true\n    stdout: |-\n        a       b\n        c\n    stdout_lines: <omitted>"
+        );
+    }
+
+    #[test]
+    fn without_pretty_results_nothing_is_lost() {
+        let result = json!({"stdout": "a\tb  \nc"});
+        assert_eq!(yaml_format(Some(false)).dump(&result, None), "\n    stdout: \"a\\tb  \\nc\"");
+    }
+}

@@ -1,0 +1,36 @@
+//! The timer callback: how long the playbook took.
+
+use std::time::Instant;
+
+use super::callbacks::Setup;
+use super::printer::{Color, Printer};
+use super::{Event, Output};
+
+/// Prints the time at the end.
+pub(super) struct Timer {
+    printer: Printer,
+    start: Instant,
+}
+
+impl Timer {
+    pub(super) fn new(setup: &Setup<'_>) -> Timer {
+        Timer { printer: setup.printer.clone(), start: Instant::now() }
+    }
+}
+
+impl Output for Timer {
+    fn event(&mut self, event: &Event) {
+        if let Event::Recap(_) = event {
+            let seconds = self.start.elapsed().as_secs();
+            self.printer.banner("PLAYBOOK RECAP");
+            let text = format!(
+                "Playbook run took {} days, {} hours, {} minutes, {} seconds\n\r",
+                seconds / 86_400,
+                seconds / 3600 % 24,
+                seconds / 60 % 60,
+                seconds % 60
+            );
+            self.printer.line(&text, Color::Plain);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The tree callback: the last result of every host in a file of its name.
+
+use std::path::PathBuf;
+
+use super::callbacks::{CallbackOption, Setup};
+use super::printer::Printer;
+use super::shown::Format;
+use super::{Event, Output, Status};
+
+pub(super) const OPTIONS: &[CallbackOption] = &[CallbackOption {
+    name: "directory",
+    kind: "path",
+    default: Some("~/.ansible/tree"),
+    env: &["ANSIBLE_CALLBACK_TREE_DIR"],
+    ini: &[("callback_tree", "directory")],
+    doc: "The folder of the files.",
+}];
+
+/// Writes the files.
+pub(super) struct Tree {
+    printer: Printer,
+    format: Format,
+    folder: PathBuf,
+}
+
+impl Tree {
+    pub(super) fn new(setup: &Setup<'_>) -> Tree {
+        let folder = setup.settings.tree.clone();
+        let folder =
+            folder.unwrap_or_else(|| crate::settings::expand_home(&setup.text("directory").unwrap_or_default()));
+        Tree { printer: setup.printer.clone(), format: Format::json(setup), folder }
+    }
+}
+
+impl Output for Tree {
+    fn event(&mut self, event: &Event) {
+        let Event::Result(result) = event else { return };
+        // A name that would lead out of the folder is no name of a file.
+        if result.item.is_some() || result.status == Status::Skipped || result.name.contains('/') {
+            return;
+        }
+        let text = self.printer.secrets().mask(&self.format.dump(&result.result.to_json(), None));
+        let path = self.folder.join(&*result.name);
+        if let Err(error) = std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, text)) {
+            self.printer.warning(&format!("{} cannot be written: {error}", path.display()));
+        }
+    }
+}

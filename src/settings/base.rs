@@ -1,0 +1,175 @@
+//! All base settings of ansible-core: names, types, defaults, and what sets them. What of it has an effect here is in `ENTRIES`.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use super::config::{Config, Origin};
+use super::{expand_home, is_true};
+use crate::error::{Error, Result};
+
+/// One base setting.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type: `boolean`, `integer`, `float`, `string`, `list`, `path`, `pathspec`, `pathlist` and others.
+    pub kind: &'static str,
+    /// What it may be, if not anything.
+    pub choices: Vec<&'static str>,
+    default: Value,
+    /// The environment variables that set it.
+    pub env: Vec<&'static str>,
+    /// Section and key of ansible.cfg.
+    pub ini: Vec<(&'static str, &'static str)>,
+    /// The variables of plays that set it.
+    pub vars: Vec<&'static str>,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// A line a setting: name, type with choices, default as JSON, environment variables, keys of ansible.cfg, variables, and what it does.
+const TABLE: &str = include_str!("base.tsv");
+
+/// All base settings, sorted.
+pub fn base() -> &'static [Setting] {
+    static SETTINGS: OnceLock<Vec<Setting>> = OnceLock::new();
+    SETTINGS.get_or_init(|| TABLE.lines().filter_map(read).collect())
+}
+
+fn read(line: &'static str) -> Option<Setting> {
+    let mut fields = line.split('\t');
+    let words = |text: &'static str| text.split(',').filter(|word| !word.is_empty());
+    let name = fields.next()?;
+    let (kind, choices) = fields.next().map(|text| text.split_once(':').unwrap_or((text, "")))?;
+    Some(Setting {
+        name,
+        kind,
+        choices: choices.split('|').filter(|choice| !choice.is_empty()).collect(),
+        default: serde_json::from_str(fields.next()?).ok()?,
+        env: words(fields.next()?).collect(),
+        ini: words(fields.next()?).filter_map(|text| text.split_once('.')).collect(),
+        vars: words(fields.next()?).collect(),
+        doc: fields.next()?,
+    })
+}
+
+impl Setting {
+    /// What it is if nobody sets it.
+    pub fn default(&self) -> Value {
+        match &self.default {
+            Value::String(text) if matches!(self.kind, "path" | "pathspec" | "tmppath") => {
+                let home = std::env::var("ANSIBLE_HOME").unwrap_or_else(|_| "~/.ansible".to_owned());
+                let text = text.replace("{HOME}", &home);
+                typed(self.kind, &text, None).unwrap_or(Value::Null)
+            }
+            Value::Number(number) if self.kind.starts_with("str") => number.to_string().into(),
+            Value::Bool(value) if self.kind.starts_with("str") => (if *value { "True" } else { "False" }).into(),
+            other => other.clone(),
+        }
+    }
+
+    /// The default as it is written in the table, with the home folder not resolved.
+    pub fn written_default(&self) -> Value {
+        match &self.default {
+            Value::String(text) => Value::from(text.replace("{HOME}", "~/.ansible")),
+            other => other.clone(),
+        }
+    }
+
+    /// Whether it is of ansible-core's own inside.
+    pub fn is_internal(&self) -> bool {
+        self.name.starts_with('_') || self.doc.starts_with("Internal")
+    }
+}
+
+/// What a setting is now, and what made it so.
+pub fn value_of(setting: &Setting, config: &Config) -> Result<(Value, Origin)> {
+    let Some((text, origin)) = config.lookup_with_origin(&setting.env, &setting.ini) else {
+        return Ok((setting.default(), Origin::Default));
+    };
+    let folder = match &origin {
+        Origin::File(file) => file.parent(),
+        Origin::Default | Origin::Environment(_) => None,
+    };
+    let value = typed(setting.kind, &text, folder).ok_or_else(|| {
+        Error::new(format!(
+            "Invalid type for configuration option {} (from {origin}): '{text}' is no {}.",
+            setting.name, setting.kind
+        ))
+    })?;
+    if !setting.choices.is_empty() {
+        let given: Vec<&str> = match &value {
+            Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+            other => other.as_str().into_iter().collect(),
+        };
+        if let Some(wrong) = given.iter().find(|given| !setting.choices.contains(given)) {
+            return Err(Error::new(format!(
+                "Invalid value \"{wrong}\" for configuration option {} (from {origin}), valid values are: {}.",
+                setting.name,
+                setting.choices.join(", ")
+            )));
+        }
+    }
+    Ok((value, origin))
+}
+
+/// The text of a setting as its type; paths are relative to the folder.
+fn typed(kind: &str, text: &str, folder: Option<&Path>) -> Option<Value> {
+    let path = |text: &str| {
+        let current = std::env::current_dir().unwrap_or_default();
+        let path = expand_home(&text.trim().replace("{{CWD}}", &current.display().to_string()));
+        let path = if path.is_absolute() { path } else { folder.unwrap_or(&current).join(path) };
+        Value::from(normal(&path))
+    };
+    let parts = |separator: char| text.split(separator).map(str::trim).filter(|part| !part.is_empty());
+    Some(match kind {
+        "boolean" | "bool" => Value::from(is_true(text)),
+        "integer" | "int" => Value::from(text.trim().parse::<i64>().ok()?),
+        "float" => Value::from(text.trim().parse::<f64>().ok()?),
+        "list" => parts(',').collect(),
+        "pathspec" => parts(':').map(path).collect(),
+        "pathlist" => parts(',').map(path).collect(),
+        "path" | "tmppath" if text.is_empty() => Value::Null,
+        "path" | "tmppath" => path(text),
+        "none" => Value::Null,
+        _ => Value::from(text),
+    })
+}
+
+/// A path without `.` and `..`.
+fn normal(path: &Path) -> String {
+    let mut parts: Vec<std::path::Component<'_>> = Vec::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::CurDir => {}
+            std::path::Component::ParentDir if parts.len() > 1 => {
+                parts.pop();
+            }
+            other => parts.push(other),
+        }
+    }
+    parts.iter().collect::<std::path::PathBuf>().display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_read() {
+        assert_eq!(base().len(), TABLE.lines().count());
+        assert!(base().iter().all(|setting| !setting.doc.is_empty() && !setting.kind.is_empty()));
+    }
+
+    #[test]
+    fn values_have_the_types_of_their_settings() {
+        assert_eq!(typed("list", "a, b,", None).unwrap(), serde_json::json!(["a", "b"]));
+        assert_eq!(
+            typed("pathspec", "roles:../x", Some(Path::new("/p/q"))).unwrap(),
+            serde_json::json!(["/p/q/roles", "/p/x"])
+        );
+        assert_eq!(typed("integer", "many", None), None);
+    }
+}

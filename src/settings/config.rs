@@ -1,0 +1,275 @@
+//! The environment and one ansible.cfg.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::base::{Setting, base, value_of};
+use super::{ENTRIES, WITHOUT_MEANING, expand_home, is_true};
+use crate::error::{Error, Result};
+
+/// The settings of the environment and of one ansible.cfg, before the command line.
+#[derive(Debug, Default)]
+pub struct Config {
+    /// The file, if one was found.
+    pub file: Option<PathBuf>,
+    values: HashMap<(String, String), String>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Finds and reads ansible.cfg: `ANSIBLE_CONFIG`, the current folder, the home folder, `/etc/ansible`; the first that exists.
+    pub fn find() -> Result<Config> {
+        let mut warnings = Vec::new();
+        let mut candidates = Vec::new();
+        if let Some(named) = std::env::var_os("ANSIBLE_CONFIG").filter(|named| !named.is_empty()) {
+            let named = PathBuf::from(named);
+            candidates.push(if named.is_dir() { named.join("ansible.cfg") } else { named });
+        }
+        if let Ok(current) = std::env::current_dir() {
+            let here = current.join("ansible.cfg");
+            if here.is_file() && is_world_writable(&current) {
+                warnings.push(format!(
+                    "windlass is being run in a world writable directory ({}), ignoring it as an ansible.cfg source.",
+                    current.display()
+                ));
+            } else {
+                candidates.push(here);
+            }
+        }
+        if let Some(home) = std::env::var_os("HOME") {
+            candidates.push(Path::new(&home).join(".ansible.cfg"));
+        }
+        candidates.push(PathBuf::from("/etc/ansible/ansible.cfg"));
+        let Some(file) = candidates.into_iter().find(|path| path.is_file()) else {
+            return Ok(Config { warnings, ..Config::default() });
+        };
+        Ok(Config { warnings, ..Config::read(file)? })
+    }
+
+    /// Reads this ansible.cfg.
+    pub fn read(file: PathBuf) -> Result<Config> {
+        let text = std::fs::read_to_string(&file)
+            .map_err(|error| Error::usage(format!("{} cannot be read: {error}", file.display())))?;
+        let values = parse_ini(&text)
+            .map_err(|(line, message)| Error::usage(format!("{}:{line}: {message}", file.display())))?;
+        Ok(Config { file: Some(file), values, warnings: Vec::new() })
+    }
+
+    /// A setting's text: the environment's, or else the file's.
+    pub fn get(&self, name: &str) -> Option<String> {
+        let (_, entries) = ENTRIES.iter().find(|(setting, _)| *setting == name)?;
+        let environment = entries.iter().flat_map(|entry| entry.2).find_map(|variable| std::env::var(variable).ok());
+        let from_file =
+            || entries.iter().find_map(|entry| self.values.get(&(entry.0.to_owned(), entry.1.to_owned())).cloned());
+        environment.or_else(from_file)
+    }
+
+    /// A setting's boolean.
+    pub fn bool(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|text| is_true(&text))
+    }
+
+    /// A setting's number.
+    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(text) => match text.trim().parse() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(Error::usage(format!("the setting {name} must be a number, not '{text}'"))),
+            },
+        }
+    }
+
+    /// A list of paths separated by colons, relative to ansible.cfg, or to the current folder if the environment gives them.
+    pub fn paths(&self, name: &str) -> Option<Vec<PathBuf>> {
+        let from_environment = self.is_from_environment(name);
+        let path = |part: &str| if from_environment { expand_home(part.trim()) } else { self.path(part) };
+        self.get(name).map(|text| text.split(':').filter(|part| !part.is_empty()).map(path).collect())
+    }
+
+    /// A setting's path: one of the environment is relative to the current folder, one of ansible.cfg to that.
+    pub fn path_of(&self, name: &str) -> Option<PathBuf> {
+        let text = self.get(name).filter(|text| !text.trim().is_empty())?;
+        Some(if self.is_from_environment(name) { expand_home(text.trim()) } else { self.path(&text) })
+    }
+
+    fn is_from_environment(&self, name: &str) -> bool {
+        let entries = ENTRIES.iter().find(|(setting, _)| *setting == name).map(|(_, entries)| *entries);
+        let mut variables = entries.unwrap_or_default().iter().flat_map(|entry| entry.2);
+        variables.any(|variable| std::env::var_os(variable).is_some())
+    }
+
+    /// A path relative to ansible.cfg.
+    pub fn path(&self, text: &str) -> PathBuf {
+        let text = text.trim();
+        let current = std::env::current_dir().unwrap_or_default();
+        let text = text.replace("{{CWD}}", &current.display().to_string());
+        let path = expand_home(&text);
+        match (&self.file, path.is_relative()) {
+            (Some(file), true) => file.parent().map(|folder| folder.join(&path)).unwrap_or(path),
+            _ => path,
+        }
+    }
+
+    /// What one of these variables, or else one of these keys of ansible.cfg, says; of several the last.
+    pub fn lookup(&self, env: &[&str], ini: &[(&str, &str)]) -> Option<String> {
+        self.lookup_with_origin(env, ini).map(|(text, _)| text)
+    }
+
+    /// The same, with where it was found.
+    pub fn lookup_with_origin(&self, env: &[&str], ini: &[(&str, &str)]) -> Option<(String, Origin)> {
+        let environment = env.iter().rev().find_map(|name| {
+            let text = std::env::var(name).ok()?;
+            Some((text, Origin::Environment((*name).to_owned())))
+        });
+        let from_file = || {
+            ini.iter().rev().find_map(|(section, key)| {
+                let text = self.values.get(&((*section).to_owned(), (*key).to_owned()))?.clone();
+                Some((text, Origin::File(self.file.clone()?)))
+            })
+        };
+        environment.or_else(from_file)
+    }
+
+    /// Sections and keys of the file, sorted.
+    pub fn keys(&self) -> Vec<(&str, &str)> {
+        let mut keys: Vec<_> = self.values.keys().map(|(section, key)| (section.as_str(), key.as_str())).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// What is set, differs from the default, has no effect here and would have a meaning.
+    pub fn unsupported(&self) -> Vec<String> {
+        let is_supported = |section: &str, key: &str| {
+            let entries = ENTRIES.iter().flat_map(|(_, entries)| *entries);
+            let options = crate::output::CALLBACKS.iter().flat_map(|callback| callback.all_options());
+            WITHOUT_MEANING.contains(&key)
+                || entries.into_iter().any(|entry| entry.0 == section && entry.1 == key)
+                || options.flat_map(|option| option.ini).any(|ini| *ini == (section, key))
+        };
+        let is_default = |setting: &Setting| value_of(setting, self).is_ok_and(|(value, _)| value == setting.default());
+        const SECTIONS: &[&str] = &[
+            "connection",
+            "defaults",
+            "diff",
+            "inventory",
+            "privilege_escalation",
+            "ssh_connection",
+            "tags",
+            "windlass",
+        ];
+        let mut names = Vec::new();
+        for (section, key) in self.keys() {
+            let setting = base().iter().find(|setting| setting.ini.contains(&(section, key)));
+            let harmless = setting.is_some_and(is_default);
+            if SECTIONS.contains(&section) && !is_supported(section, key) && !harmless {
+                names.push(format!("setting [{section}] {key}"));
+            }
+        }
+        for setting in base() {
+            let supported = setting.ini.iter().any(|(section, key)| is_supported(section, key));
+            for variable in setting.env.iter().filter(|_| !supported && !setting.is_internal()) {
+                let is_set = std::env::var_os(variable).is_some_and(|text| !text.is_empty());
+                if is_set && !is_default(setting) && !is_elsewhere(variable) {
+                    names.push(format!("environment variable {variable}"));
+                }
+            }
+        }
+        names
+    }
+}
+
+/// Variables of settings without a key in ansible.cfg, or with one in a section of its own, that mean nothing here.
+fn is_elsewhere(variable: &str) -> bool {
+    ["ANSIBLE_PERSISTENT_", "ANSIBLE_PARAMIKO_", "ANSIBLE_COLOR_", "ANSIBLE_GALAXY_", "ANSIBLE_WORKER_"]
+        .iter()
+        .any(|prefix| variable.starts_with(prefix))
+}
+
+/// Where a setting was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nowhere: it is the default.
+    Default,
+    /// In this variable.
+    Environment(String),
+    /// In this file.
+    File(PathBuf),
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::Default => formatter.write_str("default"),
+            Origin::Environment(name) => write!(formatter, "env: {name}"),
+            Origin::File(path) => write!(formatter, "{}", path.display()),
+        }
+    }
+}
+
+fn is_world_writable(folder: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(folder).is_ok_and(|metadata| metadata.permissions().mode() & 0o002 != 0)
+}
+
+type IniValues = HashMap<(String, String), String>;
+
+/// Python's configparser as Ansible uses it: `;` starts a comment anywhere, `#` only at the start of a line; indented lines go on.
+fn parse_ini(text: &str) -> Result<IniValues, (usize, String)> {
+    let mut values = IniValues::new();
+    let mut section = String::new();
+    let mut last: Option<(String, String)> = None;
+    for (index, line) in text.lines().enumerate() {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        let content = trimmed.split_once(" ;").map_or(trimmed, |(content, _)| content.trim_end());
+        if line.starts_with([' ', '\t'])
+            && let Some(value) = last.as_ref().and_then(|key| values.get_mut(key))
+        {
+            value.push('\n');
+            value.push_str(content);
+            continue;
+        }
+        if let Some(name) = content.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = name.trim().to_owned();
+            last = None;
+            continue;
+        }
+        let Some((key, value)) = content.split_once(['=', ':']) else {
+            return Err((index + 1, format!("expected `key = value` or `[section]`, found '{content}'")));
+        };
+        if section.is_empty() {
+            return Err((index + 1, "a setting stands before the first [section]".to_owned()));
+        }
+        let key = (section.clone(), key.trim().to_lowercase());
+        values.insert(key.clone(), unquoted(value.trim()).to_owned());
+        last = Some(key);
+    }
+    Ok(values)
+}
+
+fn unquoted(value: &str) -> &str {
+    let pair =
+        ['\'', '"'].iter().find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
+    pair.unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ini_comments_and_continued_lines() {
+        let values = parse_ini("# top\n[defaults]\nforks = 9 ; many\nroles_path = a:\n  b\nname = 'x y'\n").unwrap();
+        let get = |key: &str| values.get(&("defaults".to_owned(), key.to_owned())).map(String::as_str);
+        assert_eq!((get("forks"), get("roles_path"), get("name")), (Some("9"), Some("a:\nb"), Some("x y")));
+    }
+
+    #[test]
+    fn a_line_without_meaning_is_named() {
+        assert_eq!(parse_ini("[defaults]\nforks\n").unwrap_err().0, 2);
+    }
+}
