@@ -257,6 +257,10 @@ impl TaskOnHost {
             if retries > 0 {
                 result.set("attempts", attempt);
             }
+            // The conditions of the task may ask for it.
+            if !result.is_skipped() && result.get("failed").is_none() {
+                result.set("failed", false);
+            }
             let seen = self.with_registered(context, &result);
             if !result.is_skipped() {
                 self.judge(&seen, &mut result);
