@@ -100,7 +100,7 @@ def playbooks(file):
         mode: "0644"
         access_time: preserve
         modification_time: preserve
-      loop: "{{{{ range({count}) }}}}\"""")
+      loop: "{{{{ range({count}) | list }}}}\"""")
     for name, blocks in (("mixed20", 2), ("mixed100", 10)):
         play(name, "".join(mixed(f"{folder}/app{block}", block) for block in range(blocks)), vars="{workers: 4, level: info}")
     file("playbooks/files/small", "A small file.\n" * 20)
