@@ -3,6 +3,7 @@
 mod adhoc;
 mod config;
 mod doc;
+mod galaxy;
 mod inventory;
 mod lab;
 mod options;
@@ -42,6 +43,8 @@ enum Verb {
     Doc(doc::Arguments),
     /// Show the settings in force
     Config(config::Arguments),
+    /// Install roles and make new ones
+    Galaxy(galaxy::Arguments),
     /// Throwaway systemd hosts on this machine
     Lab(lab::LabArguments),
     /// The executor on this machine
@@ -57,6 +60,7 @@ const NAMES: &[(&str, &str)] = &[
     ("ansible", "adhoc"),
     ("ansible-config", "config"),
     ("ansible-doc", "doc"),
+    ("ansible-galaxy", "galaxy"),
     ("ansible-inventory", "inventory"),
     ("ansible-playbook", "playbook"),
     ("ansible-vault", "vault"),
@@ -89,6 +93,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Vault(arguments) => vault::run(arguments),
         Verb::Doc(arguments) => doc::run(&arguments),
         Verb::Config(arguments) => config::run(&arguments),
+        Verb::Galaxy(arguments) => galaxy::run(&arguments),
         Verb::Lab(arguments) => lab::run(arguments).map(|()| 0).map_err(|error| Error::new(error.to_string())),
         Verb::Executor { word } => windlass_modules::serve(&word)
             .map(|()| 0)

@@ -1,0 +1,268 @@
+//! `windlass galaxy`: roles from git repositories, archives and Galaxy servers.
+
+mod fetch;
+mod init;
+mod install;
+mod lock;
+mod requirement;
+mod server;
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use self::install::Installer;
+use self::lock::Lock;
+use self::server::Server;
+use crate::error::{Error, Result};
+use crate::output::{Color, Printer};
+use crate::playbook::Files;
+use crate::settings::{Config, Settings, base, value_of};
+
+/// Install roles and make new ones.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Roles
+    #[command(subcommand)]
+    Role(RoleVerb),
+    /// Roles, without saying so
+    #[command(flatten)]
+    Implicit(RoleVerb),
+}
+
+#[derive(Debug, Subcommand)]
+enum RoleVerb {
+    /// Install roles
+    Install(Install),
+    /// Make a new role
+    Init(init::Init),
+    /// Show the roles that are installed
+    List(List),
+    /// Remove roles
+    Remove(Remove),
+    /// Show what is known of roles
+    Info(Info),
+}
+
+/// What every verb takes.
+#[derive(Debug, Args)]
+struct Common {
+    /// The Galaxy server
+    #[arg(short, long, value_name = "URL")]
+    server: Option<String>,
+    /// The key for the Galaxy server
+    #[arg(long, visible_alias = "api-key", value_name = "KEY")]
+    token: Option<String>,
+    /// Do not check the certificates of servers
+    #[arg(short = 'c', long)]
+    ignore_certs: bool,
+    /// Seconds to wait for an answer of a server
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// Show more
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+/// Where roles are.
+#[derive(Debug, Args)]
+struct Places {
+    /// Folders with roles, before those of the settings
+    #[arg(short = 'p', long, value_name = "DIR")]
+    roles_path: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct Install {
+    /// `SOURCE[,VERSION[,NAME]]`: a git repository (`git+URL`), an archive, an URL, a name on a Galaxy server
+    #[arg(value_name = "SOURCE")]
+    sources: Vec<String>,
+    /// A file of requirements
+    #[arg(short = 'r', long = "role-file", value_name = "FILE")]
+    requirements: Option<PathBuf>,
+    /// Replace what is installed
+    #[arg(short, long)]
+    force: bool,
+    /// Replace dependencies too
+    #[arg(long, conflicts_with = "no_deps")]
+    force_with_deps: bool,
+    /// Install no dependencies
+    #[arg(short, long)]
+    no_deps: bool,
+    /// Go on after what cannot be installed
+    #[arg(short, long)]
+    ignore_errors: bool,
+    /// Keep the folder of git
+    #[arg(short = 'g', long)]
+    keep_scm_meta: bool,
+    /// Write down what was installed, with commits and hashes, in a file beside the requirements: requirements.lock
+    #[arg(long, requires = "requirements")]
+    lock: bool,
+    /// Install exactly what the lock file says
+    #[arg(long, requires = "requirements", conflicts_with = "lock")]
+    locked: bool,
+    #[command(flatten)]
+    places: Places,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct List {
+    /// The role
+    #[arg(value_name = "ROLE")]
+    name: Option<String>,
+    #[command(flatten)]
+    places: Places,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Remove {
+    /// The roles
+    #[arg(value_name = "ROLE", required = true)]
+    names: Vec<String>,
+    #[command(flatten)]
+    places: Places,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Info {
+    /// The roles
+    #[arg(value_name = "ROLE", required = true)]
+    names: Vec<String>,
+    /// Ask no server
+    #[arg(long)]
+    offline: bool,
+    #[command(flatten)]
+    places: Places,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What the verbs work with.
+struct Galaxy {
+    config: Config,
+    settings: Settings,
+    files: Files,
+    printer: Printer,
+}
+
+/// Runs the verb.
+pub(super) fn run(arguments: &Arguments) -> Result<u8> {
+    let config = Config::find()?;
+    let settings = Settings::from_config(&config)?;
+    let printer = super::session::printer(&settings);
+    config.warnings.iter().for_each(|warning| printer.warning(warning));
+    let files = Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys);
+    let galaxy = Galaxy { config, settings, files, printer };
+    let (Verb::Role(verb) | Verb::Implicit(verb)) = &arguments.verb;
+    match verb {
+        RoleVerb::Install(install) => galaxy.install(install),
+        RoleVerb::Init(init) => init::run(init, &galaxy),
+        RoleVerb::List(list) => show::list(list.name.as_deref(), &galaxy.places(&list.places), &galaxy),
+        RoleVerb::Remove(remove) => show::remove(&remove.names, &galaxy.places(&remove.places), &galaxy),
+        RoleVerb::Info(info) => {
+            let server = galaxy.server(&info.common)?;
+            let server = Some(&server).filter(|_| !info.offline);
+            show::info(&info.names, &galaxy.places(&info.places), server, &galaxy)
+        }
+    }
+}
+
+impl Galaxy {
+    fn say(&self, text: &str) {
+        self.printer.line(text, Color::Plain);
+    }
+
+    /// A setting of the galaxy section.
+    fn setting(&self, name: &str) -> Result<Value> {
+        let setting = base().iter().find(|setting| setting.name == name);
+        setting.map_or(Ok(Value::Null), |setting| value_of(setting, &self.config).map(|(value, _)| value))
+    }
+
+    /// The folders of the option, then those of the settings.
+    fn places(&self, places: &Places) -> Vec<PathBuf> {
+        let given = places.roles_path.iter().flat_map(|text| text.split(':')).filter(|part| !part.is_empty());
+        let given = given.map(|part| crate::vars::absolute(&crate::settings::expand_home(part)));
+        given.chain(self.settings.roles_path.iter().map(|path| crate::vars::absolute(path))).collect()
+    }
+
+    fn server(&self, common: &Common) -> Result<Server> {
+        let address = match &common.server {
+            Some(address) => address.clone(),
+            None => self.setting("GALAXY_SERVER")?.as_str().unwrap_or_default().to_owned(),
+        };
+        Ok(Server {
+            address,
+            token: common.token.clone(),
+            check_certificates: !common.ignore_certs && self.setting("GALAXY_IGNORE_CERTS")? != Value::Bool(true),
+            timeout: common.timeout.or(self.setting("GALAXY_SERVER_TIMEOUT")?.as_u64()).unwrap_or(60),
+        })
+    }
+
+    fn install(&self, install: &Install) -> Result<u8> {
+        let roles = match &install.requirements {
+            Some(path) => {
+                let path = crate::vars::absolute(&crate::settings::expand_home(&path.to_string_lossy()));
+                if !path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml") {
+                    return Err(Error::new(
+                        "Invalid role requirements file, it must end with a .yml or .yaml extension",
+                    ));
+                }
+                let wanted = requirement::read(&path, &self.files)?;
+                if wanted.has_collections {
+                    self.printer.warning(&format!(
+                        "the collections that {} asks for are not installed: that takes ansible-galaxy",
+                        path.display()
+                    ));
+                }
+                // Names beside a file choose among what is in it.
+                let mut roles = wanted.roles;
+                roles.retain(|role| install.sources.is_empty() || install.sources.contains(&role.name));
+                if roles.is_empty() {
+                    self.say("Skipping install, no requirements found");
+                    return Ok(0);
+                }
+                roles
+            }
+            None if install.sources.is_empty() => {
+                return Err(Error::usage("- you must specify a user/role name or a roles file"));
+            }
+            None => {
+                install.sources.iter().map(|word| requirement::Requirement::of_word(word)).collect::<Result<_>>()?
+            }
+        };
+        let lock_path = install.requirements.as_deref().unwrap_or(Path::new("")).with_extension("lock");
+        let locked = if install.locked { Some(Lock::read(&lock_path, &self.files)?) } else { None };
+        let places = self.places(&install.places);
+        let installer = Installer {
+            galaxy: self,
+            server: self.server(&install.common)?,
+            folder: places.first().cloned().unwrap_or_else(|| PathBuf::from(".")),
+            force: install.force || install.force_with_deps,
+            force_dependencies: install.force_with_deps,
+            no_dependencies: install.no_deps,
+            ignore_errors: install.ignore_errors,
+            keep_git: install.keep_scm_meta,
+            locked,
+            whole: install.lock || install.locked,
+        };
+        let lock = installer.install(roles)?;
+        if install.lock {
+            lock.write(&lock_path)?;
+        }
+        Ok(0)
+    }
+}

@@ -1,0 +1,191 @@
+//! Getting a role into a folder of this machine.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use sha2::{Digest as _, Sha256};
+
+use super::install::INFO;
+use crate::error::{Error, Result};
+
+/// Archives larger than this are none of roles.
+const LARGEST: u64 = 1 << 30;
+
+/// A role that was fetched.
+pub(super) struct Fetched {
+    /// The folder with the role in it; it goes away with this value.
+    pub(super) folder: PathBuf,
+    /// The commit, of a repository.
+    pub(super) commit: Option<String>,
+    _temporary: tempfile::TempDir,
+}
+
+/// A folder to fetch to.
+pub(super) fn temporary() -> Result<tempfile::TempDir> {
+    tempfile::tempdir().map_err(|error| Error::new(format!("a folder for what is fetched cannot be made: {error}")))
+}
+
+/// Clones a git repository, and takes what is in this version of it.
+pub(super) fn repository(source: &str, version: Option<&str>, keep_git: bool) -> Result<Fetched> {
+    // What begins with a dash would be an option.
+    if source.starts_with('-') || version.is_some_and(|version| version.starts_with('-')) {
+        return Err(Error::new(format!("'{source}' is no git repository with that version")));
+    }
+    let temporary = temporary()?;
+    let clone = temporary.path().join("clone");
+    git(temporary.path(), &["clone", "--quiet", "--", source, "clone"])?;
+    if let Some(version) = version {
+        git(&clone, &["checkout", "--quiet", version, "--"])?;
+    }
+    let commit = Some(git(&clone, &["rev-parse", "HEAD"])?);
+    if keep_git {
+        return Ok(Fetched { folder: root(&clone)?, commit, _temporary: temporary });
+    }
+    // An archive leaves out what the repository says is not for export.
+    let archive = temporary.path().join("archive.tar");
+    git(&clone, &["archive", "--format=tar", "--output", &archive.to_string_lossy(), "HEAD"])?;
+    let folder = temporary.path().join("content");
+    unpack(&archive, &folder)?;
+    Ok(Fetched { folder: root(&folder)?, commit, _temporary: temporary })
+}
+
+/// Unpacks an archive.
+pub(super) fn archive(path: &Path, temporary: tempfile::TempDir) -> Result<Fetched> {
+    let folder = temporary.path().join("content");
+    unpack(path, &folder)?;
+    Ok(Fetched { folder: root(&folder)?, commit: None, _temporary: temporary })
+}
+
+/// Runs git and gives what it prints.
+fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(folder)
+        .args(arguments)
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .output()
+        .map_err(|error| Error::new(format!("git cannot be started: {error}")))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::new(format!("the command git {} failed: {}", arguments.join(" "), said.trim())));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Unpacks the files, folders and links of an archive, compressed or not. What would lie outside of the folder is left out.
+fn unpack(archive: &Path, folder: &Path) -> Result<()> {
+    let fail = |error: std::io::Error| Error::new(format!("{} cannot be unpacked: {error}", archive.display()));
+    let mut bytes = Vec::new();
+    File::open(archive).map_err(fail)?.take(LARGEST).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let mut unpacked = Vec::new();
+        let reader = flate2::read::MultiGzDecoder::new(bytes.as_slice());
+        reader.take(LARGEST).read_to_end(&mut unpacked).map_err(fail)?;
+        bytes = unpacked;
+    }
+    std::fs::create_dir_all(folder).map_err(fail)?;
+    let mut archive = tar::Archive::new(bytes.as_slice());
+    let broken = |_| Error::new("the downloaded file does not appear to be a valid tar archive.");
+    for entry in archive.entries().map_err(broken)? {
+        let mut entry = entry.map_err(broken)?;
+        let kind = entry.header().entry_type();
+        if kind.is_file() || kind.is_dir() || kind.is_symlink() {
+            entry.unpack_in(folder).map_err(fail)?;
+        }
+    }
+    Ok(())
+}
+
+/// The folder of the role: the one nearest to the top that has metadata.
+fn root(folder: &Path) -> Result<PathBuf> {
+    let mut level = vec![folder.to_owned()];
+    while !level.is_empty() {
+        level.sort();
+        let has_metadata =
+            |path: &&PathBuf| ["main.yml", "main.yaml"].iter().any(|name| path.join("meta").join(name).is_file());
+        if let Some(found) = level.iter().find(has_metadata) {
+            return Ok(found.clone());
+        }
+        let entries =
+            level.iter().filter_map(|path| std::fs::read_dir(path).ok()).flat_map(|entries| entries.flatten());
+        level = entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()).collect();
+    }
+    Err(Error::new("this role does not appear to have a meta/main.yml file."))
+}
+
+/// A SHA-256 of all files of a role: their names, whether they are programs, and their contents.
+pub(super) fn tree_digest(folder: &Path) -> std::io::Result<String> {
+    let mut paths = Vec::new();
+    collect(folder, folder, &mut paths)?;
+    paths.sort();
+    let mut hasher = Sha256::new();
+    for path in paths {
+        let full = folder.join(&path);
+        hasher.update(path.as_os_str().as_encoded_bytes());
+        hasher.update([0]);
+        let metadata = std::fs::symlink_metadata(&full)?;
+        if metadata.is_symlink() {
+            hasher.update([2]);
+            hasher.update(Sha256::digest(std::fs::read_link(&full)?.as_os_str().as_encoded_bytes()));
+        } else {
+            use std::os::unix::fs::PermissionsExt as _;
+            hasher.update([u8::from(metadata.permissions().mode() & 0o100 != 0)]);
+            hasher.update(Sha256::digest(std::fs::read(&full)?));
+        }
+    }
+    Ok(hex::encode(hasher.finalize()))
+}
+
+fn collect(base: &Path, folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let relative = path.strip_prefix(base).unwrap_or(&path).to_owned();
+        // What git and the installation itself keep there says nothing about the content.
+        if relative.starts_with(".git") || relative == Path::new(INFO) {
+            continue;
+        }
+        if path.is_dir() && !path.is_symlink() {
+            collect(base, &path, paths)?;
+        } else {
+            paths.push(relative);
+        }
+    }
+    Ok(())
+}
+
+/// Copies a role. A link that leads out of it is refused: what it leads to is no part of the role.
+pub(super) fn copy_tree(root: &Path, from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_symlink() {
+            let link = std::fs::read_link(&path)?;
+            if !is_inside(root, from, &link) {
+                let (name, link) = (path.strip_prefix(root).unwrap_or(&path).display(), link.display());
+                return Err(std::io::Error::other(format!("its link {name} leads out of it, to {link}")));
+            }
+            std::os::unix::fs::symlink(link, &target)?;
+        } else if path.is_dir() {
+            copy_tree(root, &path, &target)?;
+        } else {
+            std::fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_inside(root: &Path, folder: &Path, link: &Path) -> bool {
+    let mut depth = folder.strip_prefix(root).map_or(0, |below| below.components().count());
+    link.components().all(|part| match part {
+        Component::ParentDir => depth.checked_sub(1).map(|above| depth = above).is_some(),
+        Component::Normal(_) => {
+            depth += 1;
+            true
+        }
+        Component::CurDir => true,
+        Component::RootDir | Component::Prefix(_) => false,
+    })
+}

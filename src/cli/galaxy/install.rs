@@ -1,0 +1,267 @@
+//! Installing roles.
+
+use std::path::Path;
+
+use windlass_yaml::emit::{DumpOptions, Item, dump};
+
+use super::Galaxy;
+use super::fetch::{self, Fetched, copy_tree, tree_digest};
+use super::lock::{Entry, Lock};
+use super::requirement::{Requirement, dependencies};
+use super::server::Server;
+use crate::error::{Error, Result};
+
+/// The file in which a role's installation is noted, as ansible-galaxy does.
+pub(super) const INFO: &str = "meta/.galaxy_install_info";
+
+/// How to install.
+pub(super) struct Installer<'a> {
+    pub(super) galaxy: &'a Galaxy,
+    pub(super) server: Server,
+    /// Where to.
+    pub(super) folder: std::path::PathBuf,
+    /// Replace what is there.
+    pub(super) force: bool,
+    /// Replace dependencies too.
+    pub(super) force_dependencies: bool,
+    pub(super) no_dependencies: bool,
+    /// Go on after a role that cannot be installed.
+    pub(super) ignore_errors: bool,
+    /// Keep `.git`.
+    pub(super) keep_git: bool,
+    /// What was installed before, and must be installed again.
+    pub(super) locked: Option<Lock>,
+    /// Look also at what roles depend on that are there already: all of it is locked.
+    pub(super) whole: bool,
+}
+
+impl Installer<'_> {
+    /// Installs roles and what they depend on; gives what is to be locked.
+    pub(super) fn install(&self, mut roles: Vec<Requirement>) -> Result<Lock> {
+        self.galaxy.say("Starting galaxy role install process");
+        let mut lock = Lock::default();
+        let mut index = 0;
+        // What roles depend on is put after them.
+        while let Some(role) = roles.get(index).cloned() {
+            index += 1;
+            match self.role(&role) {
+                Ok((entry, is_new)) => {
+                    lock.add(entry);
+                    if (is_new || self.whole) && !self.no_dependencies {
+                        self.dependencies(&role, &mut roles)?;
+                    }
+                }
+                Err(Failure::Skipped) => {}
+                Err(Failure::Failed(error)) => {
+                    let sentence = format!("- {} was NOT installed successfully: {}", role.name, error.message());
+                    self.galaxy.printer.warning(&sentence);
+                    if !self.ignore_errors {
+                        return Err(Error::new(
+                            "- you can use --ignore-errors to skip failed roles and finish processing the list.",
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(lock)
+    }
+
+    /// Installs one role, unless it is there: what is to be locked, and whether it was installed now.
+    fn role(&self, wanted: &Requirement) -> Result<(Entry, bool), Failure> {
+        check_name(&wanted.name)?;
+        let target = self.folder.join(&wanted.name);
+        if let Some(installed) = Installed::read(&target) {
+            let is_same = installed.version == wanted.version;
+            let (is, other) = (installed.shown().to_owned(), wanted.version.as_deref().unwrap_or("unspecified"));
+            if self.force {
+                self.galaxy.say(&format!("- changing role {} from {is} to {other}", wanted.name));
+            } else if is_same {
+                self.galaxy.say(&format!("- {wanted} is already installed, skipping."));
+                let entry = Entry::of(wanted, installed.commit, digest(&target)?);
+                self.check(&entry, "--force installs it again")?;
+                return Ok((entry, false));
+            } else {
+                self.galaxy.printer.warning(&format!(
+                    "- {} ({is}) is already installed - use --force to change version to {other}",
+                    wanted.name
+                ));
+                return Err(Failure::Skipped);
+            }
+        }
+        let mut wanted = wanted.clone();
+        let fetched = self.fetch(&mut wanted)?;
+        self.galaxy.say(&format!("- extracting {} to {}", wanted.name, target.display()));
+        if target.exists() && !target.is_dir() {
+            return Err(Error::new("the specified roles path exists and is not a directory.").into());
+        }
+        if target.is_dir() && !self.force {
+            return Err(Error::new(format!(
+                "the specified role {} appears to already exist. Use --force to replace it.",
+                wanted.name
+            ))
+            .into());
+        }
+        let entry = Entry::of(&wanted, fetched.commit.clone(), digest(&fetched.folder)?);
+        self.check(&entry, "where it comes from, something else is under that name now")?;
+        replace(&fetched.folder, &target, &entry)?;
+        self.galaxy.say(&format!("- {wanted} was installed successfully"));
+        Ok((entry, true))
+    }
+
+    /// Compares with what was locked.
+    fn check(&self, entry: &Entry, hint: &str) -> Result<()> {
+        let Some(locked) = &self.locked else { return Ok(()) };
+        if locked.find(&entry.name)?.sha256 == entry.sha256 {
+            return Ok(());
+        }
+        Err(Error::new(format!("the content of {} is not what was locked; {hint}", entry.name)))
+    }
+
+    fn dependencies(&self, role: &Requirement, roles: &mut Vec<Requirement>) -> Result<()> {
+        let target = self.folder.join(&role.name);
+        let Some(wanted) = dependencies(&target, &self.galaxy.files)? else {
+            let sentence = format!("Meta file {} is empty. Skipping dependencies.", target.display());
+            self.galaxy.printer.warning(&sentence);
+            return Ok(());
+        };
+        for wanted in wanted.into_iter().filter(|wanted| !wanted.is_local()) {
+            let name = &wanted.name;
+            match Installed::read(&self.folder.join(name)) {
+                None if roles.iter().any(|role| role.name == *name) => {
+                    self.galaxy.say(&format!("- dependency {name} already pending installation."));
+                }
+                None => {
+                    self.galaxy.say(&format!("- adding dependency: {wanted}"));
+                    roles.push(wanted);
+                }
+                Some(_) if self.whole && roles.iter().any(|role| role.name == *name) => {}
+                Some(_) if self.force_dependencies || self.whole => roles.push(wanted),
+                Some(installed) if installed.version == wanted.version => {
+                    self.galaxy.say(&format!("- dependency {name} is already installed, skipping."));
+                }
+                Some(installed) => {
+                    let (is, other) = (installed.shown(), wanted.version.as_deref().unwrap_or("unspecified"));
+                    self.galaxy.printer.warning(&format!(
+                        "- dependency {wanted} ({other}) from role {} differs from already installed version ({is}), skipping",
+                        role.name
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fetches a role; of a locked repository the commit that was locked. The version is then known.
+    fn fetch(&self, wanted: &mut Requirement) -> Result<Fetched> {
+        let commit = match &self.locked {
+            Some(lock) => lock.find(&wanted.name)?.commit.clone(),
+            None => None,
+        };
+        match wanted.scm.as_deref() {
+            Some("git") => {
+                return fetch::repository(&wanted.src, commit.as_deref().or(wanted.version.as_deref()), self.keep_git);
+            }
+            Some(other) => {
+                return Err(Error::new(format!("repositories of {other} cannot be fetched, only those of git")));
+            }
+            None => {}
+        }
+        let temporary = fetch::temporary()?;
+        let local = crate::settings::expand_home(&wanted.src);
+        if local.is_file() {
+            return fetch::archive(&local, temporary);
+        }
+        let path = temporary.path().join("archive");
+        let address = if wanted.src.contains("://") {
+            wanted.src.clone()
+        } else {
+            let (owner, role) = wanted.src.rsplit_once('.').unwrap_or(("", &wanted.src));
+            self.galaxy.say(&format!("- downloading role '{role}', owned by {owner}"));
+            let found = self.server.find(wanted)?;
+            wanted.version = Some(found.version);
+            found.address
+        };
+        self.galaxy.say(&format!("- downloading role from {address}"));
+        self.server.download(&address, &path)?;
+        fetch::archive(&path, temporary)
+    }
+}
+
+/// Why a role is not installed.
+enum Failure {
+    /// Another version is there, and stays.
+    Skipped,
+    Failed(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Failed(error)
+    }
+}
+
+/// What was noted when a role was installed.
+pub(super) struct Installed {
+    pub(super) version: Option<String>,
+    pub(super) install_date: Option<String>,
+    commit: Option<String>,
+}
+
+impl Installed {
+    pub(super) fn read(role: &Path) -> Option<Installed> {
+        let text = std::fs::read_to_string(role.join(INFO)).ok()?;
+        let source = windlass_yaml::Source::new(INFO, &text);
+        let node = windlass_yaml::load_one(source, &windlass_yaml::Options::default()).ok()?;
+        let field = |name: &str| {
+            let field = node.get(name).filter(|field| !field.is_null());
+            field.and_then(|field| field.scalar_text()).filter(|text| !text.is_empty())
+        };
+        Some(Installed { version: field("version"), install_date: field("install_date"), commit: field("commit") })
+    }
+
+    fn shown(&self) -> &str {
+        self.version.as_deref().unwrap_or_default()
+    }
+}
+
+/// A name that is a folder's name and nothing else.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.starts_with(['.', '-']) || name.contains('/') {
+        return Err(Error::new(format!("'{name}' is no name of a role")));
+    }
+    Ok(())
+}
+
+fn digest(role: &Path) -> Result<String> {
+    tree_digest(role).map_err(|error| Error::new(format!("{} cannot be read: {error}", role.display())))
+}
+
+/// Puts a role in the place of what is there; the old one goes when the new one is complete.
+fn replace(from: &Path, target: &Path, entry: &Entry) -> Result<()> {
+    let fail = |error: std::io::Error| Error::new(format!("Could not update files in {}: {error}", target.display()));
+    let parent = target.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent).map_err(fail)?;
+    let new = tempfile::Builder::new().prefix(".installing-").tempdir_in(parent).map_err(fail)?;
+    let content = new.path().join("content");
+    copy_tree(from, from, &content).map_err(fail)?;
+    note(&content, entry).map_err(fail)?;
+    if target.exists() {
+        std::fs::rename(target, new.path().join("old")).map_err(fail)?;
+    }
+    std::fs::rename(&content, target).map_err(fail)
+}
+
+/// Notes when a role was installed, in which version, and of which commit.
+fn note(role: &Path, entry: &Entry) -> std::io::Result<()> {
+    let date = jiff::Timestamp::now().strftime("%a %b %e %H:%M:%S %Y").to_string();
+    let fields = [
+        ("commit", entry.commit.clone()),
+        ("install_date", Some(date)),
+        ("version", Some(entry.version.clone().unwrap_or_default())),
+    ];
+    let text = |text: &str| Item::Str(text.to_owned());
+    let fields = fields.into_iter().filter_map(|(key, value)| Some((text(key), text(&value?))));
+    let options = DumpOptions { default_flow_style: Some(false), ..DumpOptions::to_yaml() };
+    let written = dump(&Item::Map(fields.collect()), &options).map_err(std::io::Error::other)?;
+    std::fs::write(role.join(INFO), written)
+}

@@ -1,0 +1,89 @@
+//! The lock file: what was installed, exactly, so that it can be installed again.
+
+use std::path::Path;
+
+use windlass_yaml::Node;
+use windlass_yaml::emit::{DumpOptions, Item, dump};
+
+use super::requirement::Requirement;
+use crate::error::{Error, Result};
+use crate::playbook::Files;
+
+/// A role that was installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    src: String,
+    pub(super) version: Option<String>,
+    /// The commit, of a git repository.
+    pub(super) commit: Option<String>,
+    /// The SHA-256 of all files.
+    pub(super) sha256: String,
+}
+
+/// Every role that was installed.
+#[derive(Debug, Default)]
+pub(super) struct Lock {
+    entries: Vec<Entry>,
+}
+
+impl Entry {
+    pub(super) fn of(role: &Requirement, commit: Option<String>, sha256: String) -> Entry {
+        Entry { name: role.name.clone(), src: role.src.clone(), version: role.version.clone(), commit, sha256 }
+    }
+}
+
+impl Lock {
+    pub(super) fn add(&mut self, entry: Entry) {
+        self.entries.retain(|known| known.name != entry.name);
+        self.entries.push(entry);
+    }
+
+    /// The role of this name, which must have been locked.
+    pub(super) fn find(&self, name: &str) -> Result<&Entry> {
+        self.entries
+            .iter()
+            .find(|entry| entry.name == name)
+            .ok_or_else(|| Error::new(format!("{name} is not in the lock file; --lock writes it anew")))
+    }
+
+    /// Reads a lock file.
+    pub(super) fn read(path: &Path, files: &Files) -> Result<Lock> {
+        if !path.is_file() {
+            return Err(Error::new(format!("there is no lock file {}; --lock writes it", path.display())));
+        }
+        let node = files.yaml(path).map_err(Error::generic)?;
+        let mut entries = Vec::new();
+        for item in node.get("roles").and_then(Node::as_list).unwrap_or_default() {
+            let field = |key: &str| item.get(key).and_then(Node::scalar_text);
+            let (Some(name), Some(src), Some(sha256)) = (field("name"), field("src"), field("sha256")) else {
+                let message = "an entry of a lock file has `name`, `src` and `sha256`";
+                return Err(Error::parse(message, &item.span).generic());
+            };
+            entries.push(Entry { name, src, version: field("version"), commit: field("commit"), sha256 });
+        }
+        Ok(Lock { entries })
+    }
+
+    /// Writes the file.
+    pub(super) fn write(mut self, path: &Path) -> Result<()> {
+        let fail = |reason: String| Error::new(format!("the lock file {} cannot be written: {reason}", path.display()));
+        self.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let text = |text: &str| Item::Str(text.to_owned());
+        let roles = self.entries.iter().map(|entry| {
+            let fields = [
+                ("name", Some(&entry.name)),
+                ("src", Some(&entry.src)),
+                ("version", entry.version.as_ref()),
+                ("commit", entry.commit.as_ref()),
+                ("sha256", Some(&entry.sha256)),
+            ];
+            Item::Map(fields.into_iter().filter_map(|(key, value)| Some((text(key), text(value?)))).collect())
+        });
+        let document = Item::Map(vec![(text("roles"), Item::List(roles.collect()))]);
+        let options =
+            DumpOptions { default_flow_style: Some(false), sort_keys: false, width: -1, ..DumpOptions::to_yaml() };
+        let written = dump(&document, &options).map_err(|error| fail(error.to_string()))?;
+        std::fs::write(path, written).map_err(|error| fail(error.to_string()))
+    }
+}

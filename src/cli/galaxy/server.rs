@@ -1,0 +1,197 @@
+//! What a Galaxy server knows of roles, and files behind addresses.
+
+use std::cmp::Ordering;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use windlass_modules::{Host, registry};
+
+use super::requirement::Requirement;
+use crate::error::{Error, Result};
+
+/// A Galaxy server.
+pub(super) struct Server {
+    pub(super) address: String,
+    pub(super) token: Option<String>,
+    pub(super) check_certificates: bool,
+    /// Seconds to wait for an answer.
+    pub(super) timeout: u64,
+}
+
+/// A role on a server: the address of its archive, and the version that is.
+pub(super) struct Found {
+    pub(super) address: String,
+    pub(super) version: String,
+}
+
+impl Server {
+    /// What the server says of a role.
+    pub(super) fn role(&self, name: &str) -> Result<Option<Value>> {
+        let (owner, role) = name.rsplit_once('.').unwrap_or(("", name));
+        let api = self.api()?;
+        let answer = self.json(&format!("{api}roles/?owner__username={owner}&name={role}"))?;
+        Ok(answer.get("results").and_then(|results| results.get(0)).cloned())
+    }
+
+    /// Finds the archive of a role in the version that is wanted, or in the newest.
+    pub(super) fn find(&self, wanted: &Requirement) -> Result<Found> {
+        let Some(role) = self.role(&wanted.src)? else {
+            return Err(Error::new(format!("- sorry, {} was not found on {}.", wanted.src, self.address)));
+        };
+        let id = role.get("id").map(Value::to_string).unwrap_or_default();
+        let versions = self.versions(&id)?;
+        let name_of = |version: &Value| version.get("name").and_then(Value::as_str).map(str::to_owned);
+        let names: Vec<String> = versions.iter().filter_map(name_of).collect();
+        let text = |key: &str| role.get(key).and_then(Value::as_str);
+        let version = match &wanted.version {
+            Some(version) if version == "master" || names.is_empty() || names.contains(version) => version.clone(),
+            Some(version) => {
+                return Err(Error::new(format!(
+                    "- the specified version ({version}) of {} was not found in the list of available versions ({}).",
+                    wanted.name,
+                    names.join(", ")
+                )));
+            }
+            None => match names.iter().max_by(|a, b| compare(a, b)) {
+                Some(newest) => newest.clone(),
+                None => text("github_branch").unwrap_or("master").to_owned(),
+            },
+        };
+        let entry = versions.iter().find(|entry| name_of(entry).as_ref() == Some(&version));
+        let own = |key: &str| entry.and_then(|entry| entry.get(key)).and_then(Value::as_str);
+        let address = match (own("download_url").or(own("source")), text("github_user"), text("github_repo")) {
+            (Some(address), _, _) if !address.is_empty() => address.to_owned(),
+            (_, Some(user), Some(repository)) => {
+                format!("https://github.com/{user}/{repository}/archive/{version}.tar.gz")
+            }
+            _ => return Err(Error::new(format!("- {} does not say where {} is.", self.address, wanted.src))),
+        };
+        Ok(Found { address, version })
+    }
+
+    fn versions(&self, id: &str) -> Result<Vec<Value>> {
+        let api = self.api()?;
+        let mut address = Some(format!("{api}roles/{id}/versions/?page_size=50"));
+        let mut found = Vec::new();
+        // A server that never ends is not followed for ever.
+        for _ in 0..100 {
+            let Some(page) = address.take() else { break };
+            let answer = self.json(&page)?;
+            found.extend(answer.get("results").and_then(Value::as_array).cloned().unwrap_or_default());
+            let next = answer.get("next_link").and_then(Value::as_str).filter(|next| !next.is_empty());
+            address = next.map(|next| match next.starts_with('/') {
+                true => format!("{}{next}", origin(&self.address)),
+                false => next.to_owned(),
+            });
+        }
+        Ok(found)
+    }
+
+    /// The address of the part of the server that knows roles.
+    fn api(&self) -> Result<String> {
+        let base = self.address.trim_end_matches('/');
+        let candidates = match base.ends_with("/api") {
+            true => vec![base.to_owned()],
+            false => vec![format!("{base}/api"), base.to_owned()],
+        };
+        let mut reason = None;
+        for candidate in candidates {
+            match self.json(&format!("{candidate}/")) {
+                Ok(answer) => match answer.pointer("/available_versions/v1").and_then(Value::as_str) {
+                    Some(path) => return Ok(format!("{candidate}/{}/", path.trim_matches('/'))),
+                    None => reason = Some(Error::new(format!("{candidate}/ is no Galaxy server that knows roles"))),
+                },
+                Err(error) => reason = reason.or(Some(error)),
+            }
+        }
+        Err(reason.unwrap_or_else(|| Error::new(format!("{} is no Galaxy server", self.address))))
+    }
+
+    fn json(&self, address: &str) -> Result<Value> {
+        let mut headers = serde_json::Map::new();
+        if let Some(token) = &self.token {
+            headers.insert("Authorization".to_owned(), format!("Token {token}").into());
+        }
+        let arguments = json!({
+            "url": address,
+            "return_content": true,
+            "headers": headers,
+            "timeout": self.timeout,
+            "validate_certs": self.check_certificates,
+        });
+        let answer = self.module("uri", &arguments)?;
+        let content = answer.get("content").and_then(Value::as_str).unwrap_or_default();
+        serde_json::from_str(content).map_err(|_| Error::new(format!("the answer of {address} is no JSON")))
+    }
+
+    /// Fetches what is behind an address.
+    pub(super) fn download(&self, address: &str, to: &Path) -> Result<()> {
+        if let Some(path) = address.strip_prefix("file://") {
+            return match std::fs::copy(path, to) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(Error::new(format!("{address} cannot be read: {error}"))),
+            };
+        }
+        let arguments = json!({
+            "url": address,
+            "dest": to,
+            "timeout": self.timeout,
+            "validate_certs": self.check_certificates,
+        });
+        self.module("get_url", &arguments).map(|_| ())
+    }
+
+    /// The modules that speak to servers know about proxies, redirects and certificates.
+    fn module(&self, name: &str, arguments: &Value) -> Result<Value> {
+        let module = registry::find(name).ok_or_else(|| Error::new(format!("there is no module {name}")))?;
+        let answer = windlass_modules::run(module, arguments, &Host::alone(false, false));
+        match answer.get("failed").and_then(Value::as_bool) {
+            Some(true) => {
+                let sentence = answer.get("msg").and_then(Value::as_str).unwrap_or("the server cannot be asked");
+                Err(Error::new(sentence))
+            }
+            _ => Ok(answer),
+        }
+    }
+}
+
+/// Scheme and host of an address.
+fn origin(address: &str) -> &str {
+    let start = address.find("://").map_or(0, |at| at + 3);
+    let end = address.get(start..).and_then(|rest| rest.find('/')).map_or(address.len(), |at| start + at);
+    address.get(..end).unwrap_or(address)
+}
+
+/// Versions as people count them: numbers as numbers, and words before numbers.
+fn compare(a: &str, b: &str) -> Ordering {
+    let parts = |text: &str| -> Vec<(u8, u64, String)> {
+        let text = text.trim_start_matches(['v', 'V']);
+        let mut parts: Vec<(u8, u64, String)> = Vec::new();
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let is_number = first.is_ascii_digit();
+            let end = rest.find(|c: char| c.is_ascii_digit() != is_number).unwrap_or(rest.len());
+            let (part, after) = rest.split_at(end);
+            match part.parse() {
+                Ok(number) => parts.push((1, number, String::new())),
+                Err(_) if part.chars().all(|c| c == '.') => {}
+                Err(_) => parts.push((0, 0, part.to_owned())),
+            }
+            rest = after;
+        }
+        parts
+    };
+    parts(a).cmp(&parts(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert_eq!(compare("1.10.0", "1.9.3"), Ordering::Greater);
+        assert_eq!(compare("v2.0", "1.9"), Ordering::Greater);
+        assert_eq!(compare("1.0", "1.0.1"), Ordering::Less);
+    }
+}
