@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use windlass_yaml::{Node, Span};
+use windlass_yaml::{Mapping, Node, Span};
 
 use super::options::{BecomeOptions, ConnectOptions, InventoryOptions, RunOptions, VaultOptions, module_arguments};
 use super::session::{INTERRUPTED, Session, block_on};
@@ -78,13 +78,13 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         settings.playbook_dir.clone_from(dir);
     }
     let module = &arguments.module_name;
-    if matches!(crate::playbook::short_name(module), "import_tasks" | "import_role" | "import_playbook") {
-        return Err(Error::usage(format!("'{module}' is not a valid action for ad-hoc commands")));
-    }
+    is_valid(module)?;
     let needs_text = matches!(crate::playbook::short_name(module), "command" | "shell" | "script" | "raw");
     if needs_text && !arguments.list_hosts && arguments.args.trim().is_empty() {
         return Err(Error::usage(format!("No argument passed to {module} module")));
     }
+    // Who names this machine knows that there may be no other.
+    settings.localhost_warning &= !["localhost", "127.0.0.1", "::1"].contains(&arguments.pattern.as_str());
     let play = play_of(&arguments)?;
     let vault = arguments.vault.secrets(&settings)?;
     let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
@@ -113,16 +113,22 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             let error = Error::new(format!("The module {module} was not found."));
             return Err(error.maybe_hint(reason.or_else(|| modules.suggestion(module, []))));
         }
+        if arguments.flush_cache {
+            session.flush_cache();
+        }
         let mut run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(&session.world));
         let outcome = async {
             let hosts = run.hosts_of(&play)?;
+            // That the inventory is empty has been said already.
+            if hosts.is_empty() && session.world.inventory.hosts().next().is_some() {
+                session.shared.warn("No hosts matched, nothing to do");
+            }
             if arguments.list_hosts {
                 printer.line(&format!("  hosts ({}):", hosts.len()), Color::Plain);
                 hosts.iter().for_each(|host| printer.line(&format!("    {host}"), Color::Plain));
                 return Ok(0);
             }
             if hosts.is_empty() {
-                session.shared.warn("No hosts matched, nothing to do");
                 return Ok(0);
             }
             let _ = session.shared.events.send(Event::PlaybookStart { path: "__adhoc_playbook__".to_owned() });
@@ -140,23 +146,38 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
 
 /// The play that the command line stands for.
 fn play_of(arguments: &Arguments) -> Result<Play> {
-    let span = Span::synthetic("command line");
+    let args = module_arguments(&arguments.module_name, &arguments.args)?;
+    let number = |number: u64| Node::literal(number.to_string(), Span::synthetic("command line"));
     let mut keywords = Keywords::default();
+    if arguments.background > 0 {
+        keywords.set("async", number(arguments.background));
+    }
+    if let Some(seconds) = arguments.poll_interval {
+        keywords.set("poll", number(seconds));
+    }
+    let task = (arguments.module_name.as_str(), args);
+    let mut play = single_play("Ansible Ad-Hoc", &arguments.pattern, task, Keywords::default(), keywords);
+    play.dir = arguments.playbook_dir.clone().unwrap_or_default();
+    Ok(play)
+}
+
+/// A play of one task, without facts.
+pub(super) fn single_play(
+    name: &str,
+    pattern: &str,
+    (action, args): (&str, Mapping),
+    mut keywords: Keywords,
+    of_task: Keywords,
+) -> Play {
+    let span = Span::synthetic("command line");
     keywords.set("gather_facts", Node::literal("no", span.clone()));
     let frame =
         Arc::new(Frame { parent: None, keywords, vars: Arc::default(), kind: FrameKind::Play, tags: Arc::default() });
-    let args = module_arguments(&arguments.module_name, &arguments.args)?;
-    let mut task = Task::internal(&arguments.module_name, args, &frame, &[]);
-    let number = |number: u64| Node::literal(number.to_string(), span.clone());
-    if arguments.background > 0 {
-        task.keywords.set("async", number(arguments.background));
-    }
-    if let Some(seconds) = arguments.poll_interval {
-        task.keywords.set("poll", number(seconds));
-    }
-    Ok(Play {
-        name: "Ansible Ad-Hoc".to_owned(),
-        hosts: Node::literal(arguments.pattern.as_str(), span.clone()),
+    let mut task = Task::internal(action, args, &frame, &[]);
+    task.keywords = of_task;
+    Play {
+        name: name.to_owned(),
+        hosts: Node::literal(pattern, span.clone()),
         frame,
         vars_files: Vec::new(),
         pre_tasks: Vec::new(),
@@ -164,7 +185,15 @@ fn play_of(arguments: &Arguments) -> Result<Play> {
         post_tasks: Vec::new(),
         handlers: Vec::new(),
         roles: Vec::new(),
-        dir: arguments.playbook_dir.clone().unwrap_or_default(),
+        dir: PathBuf::new(),
         span,
-    })
+    }
+}
+
+/// Whether an action can be run alone.
+pub(super) fn is_valid(action: &str) -> Result<()> {
+    if matches!(crate::playbook::short_name(action), "import_tasks" | "import_role" | "import_playbook") {
+        return Err(Error::usage(format!("'{action}' is not a valid action for ad-hoc commands")));
+    }
+    Ok(())
 }

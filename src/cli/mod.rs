@@ -2,12 +2,14 @@
 
 mod adhoc;
 mod config;
+mod console;
 mod doc;
 mod galaxy;
 mod inventory;
 mod lab;
 mod options;
 mod playbook;
+mod pull;
 mod secrets;
 mod session;
 mod vault;
@@ -35,6 +37,10 @@ enum Verb {
     Playbook(Box<playbook::Arguments>),
     /// Run one module on hosts
     Adhoc(Box<adhoc::Arguments>),
+    /// Run modules on hosts, one line after the other
+    Console(Box<console::Arguments>),
+    /// Fetch a repository and run a playbook of it on this machine
+    Pull(Box<pull::Arguments>),
     /// Show an inventory
     Inventory(inventory::Arguments),
     /// Encrypt and decrypt files and values
@@ -59,10 +65,12 @@ enum Verb {
 const NAMES: &[(&str, &str)] = &[
     ("ansible", "adhoc"),
     ("ansible-config", "config"),
+    ("ansible-console", "console"),
     ("ansible-doc", "doc"),
     ("ansible-galaxy", "galaxy"),
     ("ansible-inventory", "inventory"),
     ("ansible-playbook", "playbook"),
+    ("ansible-pull", "pull"),
     ("ansible-vault", "vault"),
 ];
 
@@ -89,6 +97,8 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     let outcome = match cli.verb {
         Verb::Playbook(arguments) => playbook::run(*arguments),
         Verb::Adhoc(arguments) => adhoc::run(*arguments),
+        Verb::Console(arguments) => console::run(*arguments),
+        Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Inventory(arguments) => inventory::run_verb(arguments),
         Verb::Vault(arguments) => vault::run(arguments),
         Verb::Doc(arguments) => doc::run(&arguments),

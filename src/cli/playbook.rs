@@ -13,7 +13,6 @@ use crate::plan::TagFilter;
 use crate::playbook::{Files, Item, Play};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
-use crate::vars::FactCache;
 
 /// Run playbooks against an inventory.
 #[derive(Debug, Args)]
@@ -137,9 +136,8 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
             shared.warn(sentence);
         }
     }
-    if let (true, Some(cache)) = (arguments.flush_cache, FactCache::of(&shared.run.settings)) {
-        session.world.inventory.hosts().for_each(|host| cache.forget(host.name()));
-        cache.forget("localhost");
+    if arguments.flush_cache {
+        session.flush_cache();
     }
     let mut run = PlaybookRun::new(Arc::clone(shared), Arc::clone(&session.world));
     if arguments.list_hosts || arguments.list_tasks || arguments.list_tags || arguments.syntax_check {

@@ -15,7 +15,7 @@ use crate::output::{Event, Output, Printer, Secrets};
 use crate::playbook::{Files, Loader};
 use crate::settings::Settings;
 use crate::strategy::Shared;
-use crate::vars::{InventoryExpressions, Run, World};
+use crate::vars::{FactCache, InventoryExpressions, Run, World};
 
 /// Everything a run starts from.
 pub(super) struct Session {
@@ -140,11 +140,13 @@ impl Session {
             let _ = events.send(Event::Warning(sentence));
         })?;
         // That no source was read at all has been said already.
-        if inventory.hosts().next().is_none() && inventory.has_sources() {
+        if settings.localhost_warning && inventory.hosts().next().is_none() && inventory.has_sources() {
             let sentence = "provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'";
             let _ = events.send(Event::Warning(sentence.to_owned()));
         }
-        if let Some(limit) = settings.limit.as_deref().filter(|_| !inventory.excludes_all()) {
+        // Of an empty inventory there is the implicit localhost.
+        let is_limited = inventory.hosts().next().is_some() && !inventory.excludes_all();
+        if let Some(limit) = settings.limit.as_deref().filter(|_| is_limited) {
             let local = ["localhost", "127.0.0.1", "::1"].contains(&limit);
             if !local && inventory.matching("all")?.hosts.is_empty() {
                 return Err(Error::new("No host of the inventory is within --limit."));
@@ -182,6 +184,14 @@ impl Session {
             start_at: Mutex::new(start_at),
         });
         Ok(Session { shared, world, plugins, printer: events_task })
+    }
+
+    /// Forgets the facts that earlier runs have kept (`--flush-cache`).
+    pub(super) fn flush_cache(&self) {
+        if let Some(cache) = FactCache::of(&self.shared.run.settings) {
+            self.world.inventory.hosts().for_each(|host| cache.forget(host.name()));
+            cache.forget("localhost");
+        }
     }
 
     /// Ends: closes every connection and prints what is left.

@@ -24,7 +24,7 @@ impl MinimalOutput {
         if event.diff {
             let text = super::diff::shown(result.get("diff").unwrap_or(&Value::Null), &self.format);
             if !text.is_empty() {
-                self.printer.line(text.trim_end_matches('\n'), Color::Plain);
+                self.printer.line(text.strip_suffix('\n').unwrap_or(&text), Color::Plain);
             }
         }
         self.printer.result_warnings(&result);

@@ -8,12 +8,17 @@ use super::execute::Shared;
 use crate::error::{Error, Result};
 use crate::output::Event;
 
-/// Shows a prompt behind everything that was told before, and reads a line. Nothing if the input has ended.
-pub(super) async fn ask(prompt: &str, private: bool, shared: &Shared) -> Result<Option<String>> {
+/// Shows a text behind everything that was told before, and comes back when it is there.
+pub(crate) async fn tell(text: &str, shared: &Shared) {
     let (sender, mut shown) = mpsc::unbounded_channel();
-    let _ = shared.events.send(Event::Prompt { text: prompt.to_owned(), shown: sender });
+    let _ = shared.events.send(Event::Prompt { text: text.to_owned(), shown: sender });
     // Without anybody who prints there is nothing to wait for.
     let _ = shown.recv().await;
+}
+
+/// Shows a prompt behind everything that was told before, and reads a line. Nothing if the input has ended.
+pub(crate) async fn ask(prompt: &str, private: bool, shared: &Shared) -> Result<Option<String>> {
+    tell(prompt, shared).await;
     let read = tokio::task::spawn_blocking(move || {
         if private {
             return rpassword::read_password().map(Some);

@@ -83,6 +83,11 @@ impl PlaybookRun {
         Ok(())
     }
 
+    /// Takes hosts again that have failed.
+    pub fn forgive(&mut self) {
+        self.removed.clear();
+    }
+
     /// What the run came to so far. Hosts whose errors were forgiven do not count.
     pub fn summary(&self) -> Summary {
         let any = |gone: Gone| self.removed.values().any(|why| *why == gone);

@@ -1,0 +1,295 @@
+//! `windlass console`: tasks on hosts, one line after the other.
+
+mod command;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use windlass_vault::Secrets as VaultSecrets;
+use windlass_yaml::{Mapping, Node, Span, Value};
+
+use self::command::Command;
+use super::adhoc::{self, is_valid};
+use super::options::{BecomeOptions, ConnectOptions, InventoryOptions, RunOptions, VaultOptions, module_arguments};
+use super::session::{INTERRUPTED, Session, block_on};
+use crate::error::{Error, Result};
+use crate::foreign::Resolution;
+use crate::output::{Color, Event, Outputs, Printer};
+use crate::playbook::{Files, Keywords};
+use crate::settings::{Config, Settings};
+use crate::strategy::{PlaybookRun, ask, tell};
+
+/// Run modules on hosts, one line after the other.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The hosts to begin with, as a pattern
+    #[arg(value_name = "PATTERN", default_value = "all")]
+    pattern: String,
+    /// Ask before every task
+    #[arg(long)]
+    step: bool,
+    /// Seconds a task may take
+    #[arg(long, value_name = "SECONDS")]
+    task_timeout: Option<u64>,
+    /// Take group_vars and files from this folder
+    #[arg(long, value_name = "DIR")]
+    playbook_dir: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunOptions,
+    #[command(flatten)]
+    inventory: InventoryOptions,
+    #[command(flatten)]
+    connect: ConnectOptions,
+    #[command(flatten)]
+    r#become: BecomeOptions,
+    #[command(flatten)]
+    vault: VaultOptions,
+}
+
+/// What a session of the console starts from.
+struct Start {
+    config: Config,
+    settings: Settings,
+    vault: VaultSecrets,
+    files: Arc<Files>,
+    extra_vars: Arc<Mapping>,
+    printer: Printer,
+    live: bool,
+}
+
+/// What the lines have set so far. What they have not is as the settings say.
+struct Console {
+    start: Start,
+    session: Session,
+    run: PlaybookRun,
+    /// The hosts, as a pattern, and how many they are.
+    pattern: String,
+    selected: usize,
+    collections: Vec<String>,
+}
+
+/// Runs the verb.
+pub(super) fn run(arguments: Arguments) -> Result<u8> {
+    let config = Config::find()?;
+    let mut settings = Settings::from_config(&config)?;
+    arguments.run.apply(&mut settings)?;
+    arguments.inventory.apply(&mut settings);
+    arguments.connect.apply(&mut settings, &config)?;
+    arguments.r#become.apply(&mut settings, &config)?;
+    settings.step = arguments.step;
+    settings.task_timeout = arguments.task_timeout.unwrap_or(settings.task_timeout);
+    if let Some(dir) = arguments.playbook_dir {
+        settings.playbook_dir = dir;
+    }
+    let vault = arguments.vault.secrets(&settings)?;
+    let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
+    let extra_vars = arguments.run.extra_vars(&files)?;
+    let printer = super::session::printer(&settings);
+    config.warnings.iter().for_each(|warning| printer.warning(warning));
+    let live = arguments.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let start = Start { config, settings, vault, files, extra_vars, printer, live };
+    let pattern = arguments.pattern;
+    let code = block_on(async { Console::open(start, pattern)?.talk().await })?;
+    Ok(code.unwrap_or(INTERRUPTED))
+}
+
+impl Start {
+    fn session(&self) -> Result<Session> {
+        let stdout = if self.settings.adhoc_callbacks { self.settings.stdout_callback.as_str() } else { "minimal" };
+        let enabled = if self.settings.adhoc_callbacks { self.settings.callbacks_enabled.as_slice() } else { &[] };
+        let output = Outputs::new(stdout, enabled, &self.printer, &self.settings, &self.config, self.live)?;
+        let (files, extra_vars) = (Arc::clone(&self.files), Arc::clone(&self.extra_vars));
+        Session::start(self.settings.clone(), &self.vault, extra_vars, files, Box::new(output), &self.printer)
+    }
+}
+
+impl Console {
+    fn open(start: Start, pattern: String) -> Result<Console> {
+        let session = start.session()?;
+        let run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(&session.world));
+        let mut console = Console { start, session, run, pattern, selected: 0, collections: Vec::new() };
+        console.selected = console.hosts(&console.pattern)?.len();
+        if console.selected == 0 {
+            return Err(Error::new(
+                "Specified inventory, host pattern and/or --limit leaves us with no hosts to target.",
+            ));
+        }
+        Ok(console)
+    }
+
+    /// Line after line, to the end.
+    async fn talk(mut self) -> Result<u8> {
+        self.say("Welcome to the ansible console. Type help or ? to list commands.\n");
+        while let Some(line) = ask(&self.prompt(), false, &self.session.shared).await? {
+            let line = line.trim();
+            match Command::of(line) {
+                Command::Nothing => {}
+                Command::Exit => break,
+                Command::Task { module, args } => self.task(&module, &args, line).await,
+                Command::Shell(text) => self.task("shell", text, text).await,
+                command => match self.command(command).await {
+                    Ok(()) => {}
+                    Err(error) => self.error(error.message()).await,
+                },
+            }
+        }
+        self.say("\nAnsible-console was exited.");
+        self.session.end().await;
+        Ok(0)
+    }
+
+    fn say(&self, text: &str) {
+        let _ = self.session.shared.events.send(Event::Notice(text.to_owned()));
+    }
+
+    /// Says something with -v.
+    fn note(&self, text: String) {
+        let _ = self.session.shared.events.send(Event::Verbose { level: 1, text });
+    }
+
+    /// Says what is wrong, after all that was said before.
+    async fn error(&self, text: &str) {
+        tell("", &self.session.shared).await;
+        self.start.printer.error_line(&format!("[ERROR]: {text}"), Color::Red);
+    }
+
+    fn prompt(&self) -> String {
+        let settings = &self.start.settings;
+        let user = settings.remote_user.clone().unwrap_or_else(login_name);
+        let sign = if settings.r#become && settings.become_user == "root" { '#' } else { '$' };
+        format!("{user}@{} ({})[f:{}]{sign} ", self.pattern, self.selected, settings.forks)
+    }
+
+    fn hosts(&self, pattern: &str) -> Result<Vec<Arc<str>>> {
+        let play = adhoc::single_play("", pattern, ("ping", Mapping::new()), Keywords::default(), Keywords::default());
+        self.run.hosts_of(&play)
+    }
+
+    /// Everything but tasks.
+    async fn command(&mut self, command: Command<'_>) -> Result<()> {
+        let settings = &mut self.start.settings;
+        match command {
+            Command::Nothing | Command::Exit | Command::Task { .. } | Command::Shell(_) => {}
+            Command::Help(topic) => {
+                let text = command::help(topic);
+                self.say(&text);
+            }
+            Command::Say(text) => self.say(text),
+            Command::Hosts(pattern) => {
+                let hosts = self.hosts(pattern)?;
+                if hosts.is_empty() {
+                    self.say("no host matched");
+                } else {
+                    self.selected = hosts.len();
+                    self.pattern = pattern.to_owned();
+                }
+            }
+            Command::ListHosts => self.hosts(&self.pattern)?.iter().for_each(|host| self.say(host)),
+            Command::ListGroups => {
+                let mut names: Vec<&str> =
+                    self.session.world.inventory.groups().map(|group| group.name().as_ref()).collect();
+                names.sort_unstable();
+                names.into_iter().for_each(|name| self.say(name));
+            }
+            Command::Become(value) => {
+                settings.r#become = value;
+                self.note(format!("become changed to {}", python(value)));
+            }
+            Command::BecomeUser(user) => user.clone_into(&mut settings.become_user),
+            Command::BecomeMethod(method) => {
+                method.clone_into(&mut settings.become_method);
+                self.note(format!("become_method changed to {method}"));
+            }
+            Command::RemoteUser(user) => settings.remote_user = Some(user.to_owned()),
+            Command::Check(value) => {
+                settings.check = value;
+                self.say(&format!("check mode changed to {}", python(value)));
+            }
+            Command::Diff(value) => {
+                settings.diff = value;
+                self.say(&format!("diff mode changed to {}", python(value)));
+            }
+            Command::Timeout(seconds) => settings.task_timeout = seconds,
+            Command::Forks(count) => {
+                let forks = &self.session.shared.forks;
+                forks.forget_permits(settings.forks.saturating_sub(count));
+                forks.add_permits(count.saturating_sub(settings.forks));
+                settings.forks = count;
+            }
+            Command::Verbosity(level) => {
+                // Who prints has been told at the start how much: there is a new one.
+                settings.verbosity = level;
+                let session = std::mem::replace(&mut self.session, self.start.session()?);
+                session.end().await;
+                self.run = PlaybookRun::new(Arc::clone(&self.session.shared), Arc::clone(&self.session.world));
+                self.note(format!("verbosity level set to {level}"));
+            }
+            Command::Collections(names) => {
+                self.collections = names.into_iter().map(str::to_owned).collect();
+                self.note(match self.collections.is_empty() {
+                    true => "Collections name search is using defaults".to_owned(),
+                    false => format!("Collections name search is set to: {}", self.collections.join(", ")),
+                });
+            }
+            Command::Wrong(text) => return Err(Error::usage(text)),
+        }
+        Ok(())
+    }
+
+    /// A task: of that module, or of the shell, if there is none of that name.
+    async fn task(&mut self, module: &str, args: &str, line: &str) {
+        let resolved = self.session.shared.loader.modules.resolve(module, &self.collections);
+        let (module, args) = match resolved {
+            Resolution::Unknown(_) => ("shell", line),
+            _ => (module, args),
+        };
+        match self.run_task(module, args).await {
+            Ok(()) => {}
+            Err(error) => self.error(&error.to_string()).await,
+        }
+    }
+
+    async fn run_task(&mut self, module: &str, args: &str) -> Result<()> {
+        is_valid(module)?;
+        let args = module_arguments(module, args)?;
+        let play =
+            adhoc::single_play("Ansible Shell", &self.pattern, (module, args), self.keywords(), Keywords::default());
+        self.run.run(vec![play]).await?;
+        // What failed in this line is no reason to leave hosts out of the next.
+        self.run.forgive();
+        Ok(())
+    }
+
+    /// What was said so far, as keywords of a play.
+    fn keywords(&self) -> Keywords {
+        let settings = &self.start.settings;
+        let span = Span::synthetic("command line");
+        let text = |text: &str| Node::literal(text, span.clone());
+        let flag = |value: bool| Node::new(Value::Bool(value), span.clone());
+        let mut keywords = Keywords::default();
+        if let Some(user) = &settings.remote_user {
+            keywords.set("remote_user", text(user));
+        }
+        keywords.set("become", flag(settings.r#become));
+        keywords.set("become_user", text(&settings.become_user));
+        keywords.set("become_method", text(&settings.become_method));
+        keywords.set("check_mode", flag(settings.check));
+        keywords.set("diff", flag(settings.diff));
+        keywords.set("timeout", text(&settings.task_timeout.to_string()));
+        if !self.collections.is_empty() {
+            let names = self.collections.iter().map(|name| text(name)).collect();
+            keywords.set("collections", Node::list(names, span.clone()));
+        }
+        keywords
+    }
+}
+
+fn python(value: bool) -> &'static str {
+    if value { "True" } else { "False" }
+}
+
+fn login_name() -> String {
+    let named = ["LOGNAME", "USER", "LNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+    named.unwrap_or_else(|| "root".to_owned())
+}

@@ -1,0 +1,179 @@
+//! What a line of the console says.
+
+use crate::settings::is_true;
+
+/// What a line says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Command<'a> {
+    Nothing,
+    Exit,
+    /// A module with its arguments, if there is one of that name.
+    Task {
+        module: String,
+        args: String,
+    },
+    /// A command of the shell.
+    Shell(&'a str),
+    Help(&'a str),
+    /// How a command is used that was not.
+    Say(&'static str),
+    /// The hosts from now on.
+    Hosts(&'a str),
+    ListHosts,
+    ListGroups,
+    Become(bool),
+    BecomeUser(&'a str),
+    BecomeMethod(&'a str),
+    RemoteUser(&'a str),
+    Check(bool),
+    Diff(bool),
+    Timeout(u64),
+    Forks(usize),
+    Verbosity(u8),
+    Collections(Vec<&'a str>),
+    Wrong(String),
+}
+
+/// Names, how they are used, and what they do.
+const COMMANDS: &[(&str, &str, &str)] = &[
+    ("become", "become yes|no", "Whether tasks become another user."),
+    ("become_method", "become_method METHOD", "How they do."),
+    ("become_user", "become_user USER", "Whom they become."),
+    ("cd", "cd PATTERN", "Go on with these hosts; `cd /` is all of them."),
+    ("check", "check yes|no", "Predict, and change nothing."),
+    ("collections", "collections NAME,...|none", "Where short names of modules are looked for first."),
+    ("diff", "diff yes|no", "Show what changes in files."),
+    ("exit", "exit", "End."),
+    ("forks", "forks NUMBER", "How many hosts work at the same time."),
+    ("help", "help [COMMAND|MODULE]", "What can be said."),
+    ("list", "list [groups]", "Show the hosts, or the groups."),
+    ("remote_user", "remote_user USER", "Log in as this user."),
+    ("shell", "shell COMMAND", "Run a command of the shell on the hosts; `!COMMAND` is the same."),
+    ("timeout", "timeout SECONDS", "How long a task may take; 0 is as long as it wants."),
+    ("verbosity", "verbosity NUMBER", "How much is shown. Facts that were set are forgotten."),
+];
+
+impl Command<'_> {
+    /// Reads a line without blanks around it.
+    pub(super) fn of(line: &str) -> Command<'_> {
+        if line.is_empty() || line.starts_with('#') {
+            return Command::Nothing;
+        }
+        if let Some(text) = line.strip_prefix('!') {
+            return shell(text.trim());
+        }
+        if let Some(topic) = line.strip_prefix('?') {
+            return Command::Help(topic.trim());
+        }
+        let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(line.len());
+        let (word, rest) = line.split_at(end);
+        named(word, rest.trim()).unwrap_or_else(|| {
+            let (module, args) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            Command::Task { module: module.to_owned(), args: args.trim().to_owned() }
+        })
+    }
+}
+
+/// A command by its name.
+fn named<'a>(word: &str, rest: &'a str) -> Option<Command<'a>> {
+    let given = |command: Command<'a>, usage: &'static str| if rest.is_empty() { Command::Say(usage) } else { command };
+    Some(match word {
+        "exit" | "EOF" => Command::Exit,
+        "help" => Command::Help(rest),
+        "shell" => shell(rest),
+        "cd" => Command::Hosts(match rest {
+            "" => "*",
+            "/" | "*" | "/*" => "all",
+            pattern => pattern,
+        }),
+        "list" => match rest {
+            "" => Command::ListHosts,
+            "groups" => Command::ListGroups,
+            _ => Command::Wrong("Invalid option passed to \"list\"".to_owned()),
+        },
+        "become" => given(Command::Become(is_true(rest)), "Please specify become value, e.g. `become yes`"),
+        "become_user" => given(Command::BecomeUser(rest), "Please specify a user, e.g. `become_user jenkins`"),
+        "become_method" => {
+            given(Command::BecomeMethod(rest), "Please specify a become_method, e.g. `become_method su`")
+        }
+        "remote_user" => given(Command::RemoteUser(rest), "Please specify a remote user, e.g. `remote_user root`"),
+        "check" => given(Command::Check(is_true(rest)), "Please specify check mode value, e.g. `check yes`"),
+        "diff" => given(Command::Diff(is_true(rest)), "Please specify a diff value , e.g. `diff yes`"),
+        "timeout" => {
+            let command = match rest.parse::<i64>() {
+                Ok(seconds) => match u64::try_from(seconds) {
+                    Ok(seconds) => Command::Timeout(seconds),
+                    Err(_) => {
+                        Command::Wrong("The timeout must be greater than or equal to 1, use 0 to disable".to_owned())
+                    }
+                },
+                Err(_) => {
+                    Command::Wrong(format!("The timeout must be a valid positive integer, or 0 to disable: {rest}"))
+                }
+            };
+            given(command, "Usage: timeout <seconds>")
+        }
+        "forks" | "serial" => {
+            let command = match rest.parse::<i64>().map(usize::try_from) {
+                Ok(Ok(count)) if count > 0 => Command::Forks(count),
+                Ok(_) => Command::Say("forks must be greater than or equal to 1"),
+                Err(_) => Command::Wrong(format!("Invalid argument for \"forks\": {rest}")),
+            };
+            given(command, "Usage: forks <number>")
+        }
+        "verbosity" => {
+            let command = match rest.parse() {
+                Ok(level) => Command::Verbosity(level),
+                Err(_) => Command::Wrong(format!("The verbosity must be a valid integer: {rest}")),
+            };
+            given(command, "Usage: verbosity <number>")
+        }
+        "collections" => match rest {
+            "" | "none" => Command::Collections(Vec::new()),
+            names => Command::Collections(names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()),
+        },
+        _ => return None,
+    })
+}
+
+fn shell(text: &str) -> Command<'_> {
+    if text.is_empty() { Command::Say("Usage: shell <command>") } else { Command::Shell(text) }
+}
+
+/// What can be said, or what is known of a command or a module.
+pub(super) fn help(topic: &str) -> String {
+    let line = |(_, usage, what): &(&str, &str, &str)| format!("{usage:<26} {what}");
+    if topic.is_empty() {
+        let mut lines: Vec<String> = COMMANDS.iter().map(line).collect();
+        lines.push(format!("{:<26} {}", "MODULE ARGUMENTS", "Run a module on the hosts."));
+        lines.push(format!("{:<26} {}", "anything else", "Run it as a command of the shell on the hosts."));
+        return lines.join("\n");
+    }
+    if let Some(command) = COMMANDS.iter().find(|(name, ..)| *name == topic) {
+        return line(command);
+    }
+    let Some(spec) = crate::action::spec(topic) else { return format!("*** No help on {topic}") };
+    let options = spec.options.iter().map(|option| format!("  {} {}", option.name, option.doc));
+    let head = [spec.summary.to_owned(), "Parameters:".to_owned()];
+    head.into_iter().chain(options).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(module: &str, args: &str) -> Command<'static> {
+        Command::Task { module: module.to_owned(), args: args.to_owned() }
+    }
+
+    #[test]
+    fn a_line_is_a_command_a_module_or_one_of_the_shell() {
+        assert_eq!(Command::of("cd web:!db"), Command::Hosts("web:!db"));
+        assert_eq!(Command::of("!ls -l"), Command::Shell("ls -l"));
+        assert_eq!(Command::of("? copy"), Command::Help("copy"));
+        assert_eq!(Command::of("copy src=a  dest=b"), task("copy", "src=a  dest=b"));
+        assert_eq!(Command::of("ansible.builtin.ping"), task("ansible.builtin.ping", ""));
+        assert_eq!(Command::of("# no"), Command::Nothing);
+        assert!(help("copy").contains("  dest "));
+    }
+}
