@@ -239,12 +239,13 @@ impl ActionContext {
     ) -> Result<(TaskResult, Option<Received>), Failure> {
         let (descriptions, sources): (Vec<_>, Vec<_>) =
             contents.into_iter().map(|content| (content.description, content.source)).unzip();
-        let ahead = self.ahead.as_ref().filter(|ahead| !ahead.has_left());
-        let turn = match ahead {
-            None => None,
-            Some(ahead) => match ahead.admit(&self.connection, &self.pool) {
+        // A second request of the same task goes like any other.
+        let ahead = self.ahead.as_ref().filter(|ahead| ahead.is_undecided());
+        let (turn, follows) = match ahead {
+            None => (None, false),
+            Some(ahead) => match ahead.admit(self, name, &args) {
                 None => return Err("it has to wait for what is under way".into()),
-                turn => turn,
+                Some((turn, follows)) => (Some(turn), follows),
             },
         };
         let request = Request {
@@ -273,8 +274,8 @@ impl ActionContext {
                 };
             }
         });
-        let sent = ahead.map(|ahead| ahead.sent());
-        let call = Call { request, sources, receive_into: folder, events: Some(sender), sent };
+        let departure = ahead.map(|ahead| ahead.departure());
+        let call = Call { request, sources, receive_into: folder, events: Some(sender), departure, follows };
         let answer = self.pool.run(&target, call).await;
         // All events of a task come before its result.
         let _ = forward.await;
@@ -290,8 +291,14 @@ impl ActionContext {
         let path = Path::new(name);
         if path.is_absolute() || name.starts_with('~') {
             let path = crate::settings::expand_home(name);
+            // A file that is not the project's may be one that a task before this one makes.
+            match self.context.search_paths().iter().any(|folder| path.starts_with(folder)) {
+                true => windlass_template::reads_project(),
+                false => windlass_template::reads_outside(),
+            }
             return if path.exists() { Ok(path) } else { Err(Failure::Failed(not_found(name, &[path]))) };
         }
+        windlass_template::reads_project();
         let mut tried = Vec::new();
         for folder in self.context.search_paths() {
             for candidate in [folder.join(kind).join(name), folder.join(name)] {

@@ -116,6 +116,11 @@ pub fn is_one_request(action: &str) -> bool {
         || (!is_engine(action) && self::action(action).is_none())
 }
 
+/// Whether what it answers may have facts, which are variables of what follows.
+pub fn sets_facts(action: &str) -> bool {
+    spec(action).is_some_and(|spec| spec.returns.iter().any(|value| value.name == "ansible_facts"))
+}
+
 /// Runs the action of a task for one item on one host.
 pub fn run(context: &ActionContext) -> ActionFuture<'_> {
     let action = action(&context.action);

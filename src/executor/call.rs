@@ -33,14 +33,27 @@ pub struct Call<V> {
     pub receive_into: Option<PathBuf>,
     /// Takes what happens meanwhile. If it is slow, the host is slowed down.
     pub events: Option<mpsc::Sender<TaskEvent>>,
-    /// Becomes true once the request is on its way, for requests with a turn: the next one may follow.
-    pub sent: Option<watch::Sender<bool>>,
+    /// Hears that the request is on its way, if it has a turn: the next one may follow.
+    pub departure: Option<watch::Sender<Departure>>,
+    /// Its answer is not waited for alone: others left before it whose answers are not there yet.
+    pub follows: bool,
+}
+
+/// What has become of something that was to go ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Departure {
+    /// It is being prepared.
+    Undecided,
+    /// It is on its way, or needs none.
+    Left,
+    /// It has to be done again in its turn: it waits for what is under way, or was not run because something before it had failed.
+    Refused,
 }
 
 impl<V> Call<V> {
     /// A request with nothing else.
     pub fn new(request: Request<V>) -> Self {
-        Self { request, sources: Vec::new(), receive_into: None, events: None, sent: None }
+        Self { request, sources: Vec::new(), receive_into: None, events: None, departure: None, follows: false }
     }
 }
 
@@ -106,14 +119,14 @@ where
     let mut running = Running { live: live.clone(), id, done: false };
     let departed = Arc::new(AtomicBool::new(false));
     add(&live.counters.requests, 1);
-    if call.request.turn.is_none() {
+    if !call.follows {
         add(&live.counters.round_trips, 1);
     }
     let message = ToExecutor::Run(call.request);
     live.send(&message, &blob, Some(departed.clone())).await?;
     drop(blob);
-    if let Some(sent) = &call.sent {
-        sent.send_replace(true);
+    if let Some(departure) = &call.departure {
+        departure.send_replace(Departure::Left);
     }
     let ToExecutor::Run(request) = message else { return Err(Broken::Lost(live.closed_reason())) };
     call.request = request;

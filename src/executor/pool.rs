@@ -122,10 +122,11 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
     }
 
-    /// Whether a request to this target, as this user, goes its way without anything having to be started for it.
-    pub fn is_ready(&self, target: &Arc<Target>, user: Option<&Become>) -> bool {
+    /// Who answers on this target, if a request as this user goes its way without anything having to be started for it.
+    pub fn ready(&self, target: &Arc<Target>, user: Option<&Become>) -> Option<Hello> {
         let slot = self.slot(target);
-        slot.state.try_lock().is_ok_and(|state| state.live.as_ref().is_some_and(|live| live.is_ready(user)))
+        let state = slot.state.try_lock().ok()?;
+        state.live.as_ref().filter(|live| live.is_ready(user)).map(|live| live.hello.clone())
     }
 
     /// Runs a bare command on a target, without an executor.

@@ -27,6 +27,8 @@ pub struct Cursor {
     completed_roles: HashSet<String>,
     failed: bool,
     rescued: u32,
+    /// Of a forecast: roles that will have been left, of which it is not known whether they will have completed.
+    left_roles: Option<HashSet<String>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,9 +74,15 @@ pub struct Selection<'a> {
 impl Cursor {
     /// A host at the start of a play.
     pub fn new(play: &Arc<Block>) -> Cursor {
-        let mut cursor = Cursor { stack: Vec::new(), completed_roles: HashSet::new(), failed: false, rescued: 0 };
+        let mut cursor =
+            Cursor { stack: Vec::new(), completed_roles: HashSet::new(), failed: false, rescued: 0, left_roles: None };
         cursor.push(Arc::clone(play), false);
         cursor
+    }
+
+    /// The way the host will go if nothing fails, as far as that is certain.
+    pub fn forecast(&self) -> Cursor {
+        Cursor { left_roles: Some(HashSet::new()), ..self.clone() }
     }
 
     /// Whether the host has failed for good.
@@ -128,6 +136,11 @@ impl Cursor {
             };
             match item {
                 Item::Block(block) => {
+                    let identity = block.role.as_ref().filter(|role| !role.allow_duplicates).map(|role| &role.identity);
+                    let left = self.left_roles.as_ref();
+                    if identity.is_some_and(|identity| left.is_some_and(|left| left.contains(identity))) {
+                        return None;
+                    }
                     level.index += 1;
                     let again = block
                         .role
@@ -252,6 +265,9 @@ impl Cursor {
             }
             Part::Always => {
                 let Some(level) = self.stack.pop() else { return };
+                if let (Some(left), Some(role)) = (&mut self.left_roles, &level.block.role) {
+                    left.insert(role.identity.clone());
+                }
                 if let Some(role) = level.block.role.as_ref().filter(|_| level.ran) {
                     self.completed_roles.insert(role.identity.clone());
                 }

@@ -8,7 +8,7 @@ use windlass_inventory::Inventory;
 use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::Node;
 
-use super::item::censored;
+use super::item::{ItemOutcome, censored};
 use super::items::Items;
 use super::label;
 use super::result::TaskResult;
@@ -61,6 +61,8 @@ pub struct HostOutcome {
     pub delegate_facts: bool,
     /// The action's short name, which may come from a template.
     pub action: String,
+    /// What was sent ahead behind it was not run.
+    pub stopped: bool,
 }
 
 /// A task on its way on one host.
@@ -120,12 +122,10 @@ impl TaskOnHost {
     /// Runs the task with all its items.
     pub(super) async fn run(self) -> HostOutcome {
         let context = self.scope();
-        let mut parts = Vec::new();
-        let mut notify = Vec::new();
-        let (result, delegate, looped) = match self.open_loop(&context) {
+        match self.open_loop(&context) {
             Err(failure) => match self.condition(&context) {
                 // A loop over something undefined is no error when the task is not to be run anyway.
-                Ok(Some(skipped)) => (skipped, None, false),
+                Ok(Some(skipped)) => self.finished(&context, skipped, None, false, Vec::new(), Vec::new()),
                 // What is no list says nothing about change, and before 2.19 neither did what is undefined.
                 _ => {
                     let is_evaluation = matches!(failure, Failure::Evaluation(_));
@@ -133,38 +133,66 @@ impl TaskOnHost {
                     if !is_evaluation || self.shared.run.settings.compat == Compat::V2_18 {
                         result.remove("changed");
                     }
-                    (result, None, false)
+                    self.finished(&context, result, None, false, Vec::new(), Vec::new())
                 }
             },
             Ok(None) => {
                 let outcome = self.item(&context, None).await;
-                parts.push((outcome.result.clone(), outcome.delegate.clone()));
-                if outcome.result.changed() {
-                    self.notified(&outcome.context, &mut notify);
-                }
-                (outcome.result, outcome.delegate, false)
+                self.alone(&context, outcome)
             }
             Ok(Some(opened)) => {
                 let mut items = Items::new(&self, &context, &opened);
                 let result = items.run().await;
-                (parts, notify) = items.into_parts();
+                let (parts, notify) = items.into_parts();
                 let delegate = parts.first().and_then(|(_, delegate)| delegate.clone());
-                (result, delegate, true)
+                self.finished(&context, result, delegate.as_deref(), true, parts, notify)
             }
-        };
+        }
+    }
+
+    /// What a task without a loop came to.
+    pub(super) fn alone(&self, context: &Context, outcome: ItemOutcome) -> HostOutcome {
+        let ItemOutcome { result, delegate, context: own } = outcome;
+        let mut notify = Vec::new();
+        if result.changed() {
+            self.notified(&own, &mut notify);
+        }
+        let parts = vec![(result.clone(), delegate.clone())];
+        self.finished(context, result, delegate.as_deref(), false, parts, notify)
+    }
+
+    /// Shows what the task came to.
+    fn finished(
+        &self,
+        context: &Context,
+        result: TaskResult,
+        delegate: Option<&str>,
+        looped: bool,
+        parts: Vec<(TaskResult, Option<String>)>,
+        mut notify: Vec<String>,
+    ) -> HostOutcome {
         let ignore = |name: &str| {
-            self.task.keyword(name).and_then(|node| given(&context, node).ok()?).is_some_and(|value| truth(&value))
+            self.task.keyword(name).and_then(|node| given(context, node).ok()?).is_some_and(|value| truth(&value))
         };
         let ignored =
             (result.failed() && ignore("ignore_errors")) || (result.is_unreachable() && ignore("ignore_unreachable"));
-        let no_log = self.no_log(&context).unwrap_or(true);
+        let no_log = self.no_log(context).unwrap_or(true);
         if !result.changed() {
             notify.clear();
         }
-        self.send_result(&result, delegate.as_deref(), None, looped, ignored, no_log);
+        self.send_result(&result, delegate, None, looped, ignored, no_log);
         let delegate_facts = ignore("delegate_facts");
         let action = self.task.short_action().to_owned();
-        HostOutcome { host: Arc::clone(&self.host), result, ignored, parts, notify, delegate_facts, action }
+        HostOutcome {
+            host: Arc::clone(&self.host),
+            result,
+            ignored,
+            parts,
+            notify,
+            delegate_facts,
+            action,
+            stopped: false,
+        }
     }
 
     /// Whether `break_when` of the loop holds now.
@@ -176,7 +204,7 @@ impl TaskOnHost {
         opened.break_when.iter().all(|condition| match seen.condition(condition) {
             Ok(holds) => holds,
             Err(error) => {
-                self.shared.warn(format!("break_when of the task at {} cannot be evaluated: {error}", self.task.span));
+                self.warn(format!("break_when of the task at {} cannot be evaluated: {error}", self.task.span));
                 false
             }
         })
@@ -264,9 +292,9 @@ impl TaskOnHost {
                         names.extend(value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)));
                     }
                     Ok(Some(value)) => names.push(windlass_template::text(&value)),
-                    Err(error) => self
-                        .shared
-                        .warn(format!("notify of the task at {} cannot be evaluated: {error}", self.task.span)),
+                    Err(error) => {
+                        self.warn(format!("notify of the task at {} cannot be evaluated: {error}", self.task.span));
+                    }
                 }
             }
         }

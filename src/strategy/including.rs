@@ -150,6 +150,7 @@ impl Batch {
             notify: Vec::new(),
             delegate_facts: false,
             action: on_host.task.short_action().to_owned(),
+            stopped: false,
             result,
         };
         self.count(&outcome);

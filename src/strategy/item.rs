@@ -24,6 +24,30 @@ fn is_expression(action: &str, argument: &str) -> bool {
     matches!((action, argument), ("debug", "var") | ("assert", "that") | ("validate_argument_spec", "argument_spec"))
 }
 
+/// A task or item that is ready to be done, or not to be done at all.
+enum Prepared {
+    Skipped(TaskResult),
+    Ready { action: Box<ActionContext>, retries: Option<u64>, poll: u64 },
+}
+
+/// What the action of a task came to that was done ahead.
+pub(super) enum Acted {
+    Skipped(TaskResult),
+    Failed(Failure),
+    Done { result: TaskResult, check: bool },
+}
+
+impl Acted {
+    /// Whether the executor does nothing that was sent behind it.
+    pub(super) fn is_failure(&self) -> bool {
+        match self {
+            Acted::Skipped(_) => false,
+            Acted::Failed(_) => true,
+            Acted::Done { result, .. } => result.is("failed") || result.exits_badly(),
+        }
+    }
+}
+
 /// A result with the host the task was delegated to.
 pub(super) struct ItemOutcome {
     pub(super) result: TaskResult,
@@ -36,7 +60,18 @@ impl TaskOnHost {
     /// Runs one item (or the whole task, if it does not loop).
     pub(super) async fn item(&self, context: &Context, ahead: Option<&Arc<Ahead>>) -> ItemOutcome {
         let mut delegate = None;
-        let mut result = match self.prepare_and_run(context, &mut delegate, ahead).await {
+        let outcome = self.prepare_and_run(context, &mut delegate, ahead).await;
+        self.outcome(context, delegate, outcome)
+    }
+
+    /// What an item came to, with what every result has.
+    fn outcome(
+        &self,
+        context: &Context,
+        delegate: Option<String>,
+        outcome: Result<TaskResult, Failure>,
+    ) -> ItemOutcome {
+        let mut result = match outcome {
             Ok(result) => result,
             Err(failure) => {
                 let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
@@ -116,10 +151,51 @@ impl TaskOnHost {
         delegate: &mut Option<String>,
         ahead: Option<&Arc<Ahead>>,
     ) -> Result<TaskResult, Failure> {
+        match self.prepare(context, delegate, ahead)? {
+            Prepared::Skipped(result) => Ok(result),
+            Prepared::Ready { action, retries, poll } => self.attempts(&action, retries, poll).await,
+        }
+    }
+
+    /// The first half of a task that goes ahead: what its action came to, not yet judged.
+    pub(super) async fn act(&self, ahead: &Arc<Ahead>) -> Acted {
+        let mut nobody = None;
+        match self.prepare(&self.scope(), &mut nobody, Some(ahead)) {
+            Err(failure) => Acted::Failed(failure),
+            Ok(Prepared::Skipped(result)) => Acted::Skipped(result),
+            Ok(Prepared::Ready { action, .. }) => match action::run(&action).await {
+                Err(failure) => Acted::Failed(failure),
+                Ok(result) => Acted::Done { result, check: action.check },
+            },
+        }
+    }
+
+    /// The second half, with the variables that are known when its turn has come.
+    pub(super) fn judged(&self, context: &Context, acted: Acted) -> ItemOutcome {
+        let outcome = match acted {
+            Acted::Failed(failure) => Err(failure),
+            Acted::Skipped(result) => Ok(result),
+            Acted::Done { mut result, check } => {
+                let context =
+                    if self.has_verdict() { self.with_connection(context, &self.host) } else { context.clone() };
+                self.weigh(&context, check, None, &mut result);
+                Ok(result)
+            }
+        };
+        self.outcome(context, None, outcome)
+    }
+
+    /// Evaluates everything the action needs.
+    fn prepare(
+        &self,
+        context: &Context,
+        delegate: &mut Option<String>,
+        ahead: Option<&Arc<Ahead>>,
+    ) -> Result<Prepared, Failure> {
         let plain = context;
         let context = &self.with_connection(plain, &self.host);
         if let Some(skipped) = self.condition(context)? {
-            return Ok(skipped);
+            return Ok(Prepared::Skipped(skipped));
         }
         *delegate = self.delegate(context)?;
         let context = &match delegate {
@@ -133,7 +209,7 @@ impl TaskOnHost {
         };
         let args = match self.arguments(context) {
             Ok(args) => args,
-            Err(Failure::Evaluation(error)) => return self.unknown_or(*error, "an argument"),
+            Err(Failure::Evaluation(error)) => return self.unknown_or(*error, "an argument").map(Prepared::Skipped),
             Err(failure) => return Err(failure),
         };
         let args = action::checked(self.task.short_action(), args)?;
@@ -194,7 +270,7 @@ impl TaskOnHost {
             ahead: ahead.cloned(),
         };
         let poll = own("poll")?.unwrap_or(settings.poll_interval);
-        self.attempts(context, &action, own("retries")?, poll).await
+        Ok(Prepared::Ready { action: Box::new(action), retries: own("retries")?, poll })
     }
 
     /// Runs the action once, and waits for its job if it has one.
@@ -221,14 +297,8 @@ impl TaskOnHost {
     }
 
     /// Runs the action, again while `until` is not met.
-    async fn attempts(
-        &self,
-        context: &Context,
-        action: &ActionContext,
-        retries: Option<u64>,
-        poll: u64,
-    ) -> Result<TaskResult, Failure> {
-        let task = &self.task;
+    async fn attempts(&self, action: &ActionContext, retries: Option<u64>, poll: u64) -> Result<TaskResult, Failure> {
+        let (task, context) = (&self.task, &action.context);
         let until = task.keywords.list("until");
         let retries = match (until.is_empty(), retries) {
             (true, None) => 0,
@@ -243,28 +313,7 @@ impl TaskOnHost {
         loop {
             attempt += 1;
             let mut result = self.attempt(action, poll).await?;
-            if result.get("failed").is_none()
-                && result.get("rc").is_some_and(|rc| i64::try_from(rc.clone()).is_ok_and(|rc| rc != 0))
-            {
-                result.set("failed", true);
-                if result.get("msg").is_none() {
-                    result.set("msg", "non-zero return code");
-                }
-            }
-            if action.check && result.is_skipped() {
-                result.set("_windlass_not_run", true);
-            }
-            if retries > 0 {
-                result.set("attempts", attempt);
-            }
-            // The conditions of the task may ask for it.
-            if !result.is_skipped() && result.get("failed").is_none() {
-                result.set("failed", false);
-            }
-            let seen = self.with_registered(context, &result);
-            if !result.is_skipped() {
-                self.judge(&seen, &mut result);
-            }
+            self.weigh(context, action.check, (retries > 0).then_some(attempt), &mut result);
             if retries == 0 {
                 return Ok(result);
             }
@@ -298,6 +347,34 @@ impl TaskOnHost {
             });
             tokio::time::sleep(Duration::from_secs_f64(delay.max(0.0))).await;
         }
+    }
+
+    /// What the answer of an action means for the task.
+    fn weigh(&self, context: &Context, check: bool, attempt: Option<u64>, result: &mut TaskResult) {
+        if result.exits_badly() {
+            result.set("failed", true);
+            if result.get("msg").is_none() {
+                result.set("msg", "non-zero return code");
+            }
+        }
+        if check && result.is_skipped() {
+            result.set("_windlass_not_run", true);
+        }
+        if let Some(attempt) = attempt {
+            result.set("attempts", attempt);
+        }
+        // The conditions of the task may ask for it.
+        if !result.is_skipped() && result.get("failed").is_none() {
+            result.set("failed", false);
+        }
+        if !result.is_skipped() && self.has_verdict() {
+            self.judge(&self.with_registered(context, result), result);
+        }
+    }
+
+    /// Whether the task says itself what its result means.
+    fn has_verdict(&self) -> bool {
+        ["changed_when", "failed_when"].iter().any(|name| self.task.keywords.get(name).is_some())
     }
 
     /// Applies `changed_when` and `failed_when`.
@@ -560,6 +637,13 @@ fn is_boolean(text: &str) -> bool {
 pub(super) fn censored(result: &TaskResult) -> TaskResult {
     let reason = "the output has been hidden due to the fact that 'no_log: true' was specified for this result";
     result.only(&["changed", "attempts", "retries", "unreachable"]).with("censored", reason)
+}
+
+impl TaskOnHost {
+    /// Tells the user something, in its turn.
+    pub(super) fn warn(&self, sentence: impl Into<String>) {
+        let _ = self.events.send(Event::Warning(sentence.into()));
+    }
 }
 
 impl Shared {

@@ -9,12 +9,10 @@ use futures_util::stream::FuturesOrdered;
 use indexmap::IndexMap;
 use windlass_template::{Context, Value, Variable};
 
-use super::ahead::{Ahead, Lane};
+use super::ahead::{Ahead, Lane, departed};
 use super::execute::{Loop, TaskOnHost};
 use super::item::ItemOutcome;
 use super::result::TaskResult;
-use crate::action;
-use crate::foreign::Resolution;
 use crate::vars::{given, truth};
 
 /// How many items may be under way at once.
@@ -60,7 +58,7 @@ impl<'a> Items<'a> {
                 .with("results", Value::from(Vec::<Value>::new()));
         }
         if !matches!(self.context.variable(&opened.loop_var), Ok(None)) {
-            self.task.shared.warn(format!(
+            self.task.warn(format!(
                 "The loop variable '{}' is already in use ({}). Give the loop another one with `loop_control: {{loop_var: ...}}`.",
                 opened.loop_var, self.task.task.span
             ));
@@ -102,8 +100,7 @@ impl<'a> Items<'a> {
             && settings.task_timeout == 0
             && self.opened.pause == 0.0
             && self.opened.break_when.is_empty()
-            && action::is_one_request(task.short_action())
-            && matches!(self.task.shared.loader.modules.resolve(&task.action, &task.collections()), Resolution::Native)
+            && self.task.shared.is_one_request(task)
             && !waits.iter().any(|name| task.keyword(name).is_some())
     }
 
@@ -118,7 +115,7 @@ impl<'a> Items<'a> {
         loop {
             if departing.is_none() && !refused && next < self.opened.items.len() && under_way.len() < WINDOW {
                 let pending = if under_way.is_empty() { HashSet::new() } else { register.clone() };
-                let ahead = lane.ahead(pending, false);
+                let ahead = lane.ahead(pending, 0);
                 let context = self.context_of(next);
                 departing = Some(Arc::clone(&ahead));
                 under_way.push_back(async move { ahead.watch(task.item(&context, Some(&ahead))).await });
@@ -193,17 +190,6 @@ impl<'a> Items<'a> {
         self.results.push(result.to_value());
         self.parts.push((result, delegate));
         !lost
-    }
-}
-
-/// Waits until a request has left; false if it has to wait.
-async fn departed(ahead: Option<&Ahead>) -> bool {
-    match ahead {
-        None => true,
-        Some(ahead) => {
-            ahead.departed().await;
-            !ahead.is_refused()
-        }
     }
 }
 

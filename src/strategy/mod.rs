@@ -23,6 +23,7 @@ mod result;
 mod run;
 mod step;
 mod store;
+mod stream;
 mod task;
 mod unknown;
 

@@ -9,6 +9,7 @@ use windlass_yaml::Node;
 use super::execute::Shared;
 use super::handlers::Handlers;
 use super::run::vars_files;
+use super::stream::Window;
 use crate::error::{Error, Result, did_you_mean};
 use crate::output::Stats;
 use crate::plan::{Cursor, Selection, Step, TagFilter};
@@ -130,6 +131,8 @@ pub(super) struct Batch {
     pub(super) step: bool,
     /// Something failed in the step that runs, and it was not ignored.
     pub(super) step_failed: bool,
+    /// What was sent ahead to each host.
+    pub(super) windows: HashMap<Arc<str>, Window>,
 }
 
 impl Batch {

@@ -110,6 +110,12 @@ impl TaskResult {
         if verdicts.peek().is_some() { verdicts.any(|value| holds(&value)) } else { self.is("failed") }
     }
 
+    /// Its command ended with another code than 0, and nothing says whether that is a failure.
+    pub fn exits_badly(&self) -> bool {
+        self.get("failed").is_none()
+            && self.get("rc").is_some_and(|rc| i64::try_from(rc.clone()).is_ok_and(|rc| rc != 0))
+    }
+
     /// Its condition was false.
     pub fn is_skipped(&self) -> bool {
         self.is("skipped")

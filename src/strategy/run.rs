@@ -258,6 +258,7 @@ impl PlaybookRun {
             removed: std::mem::take(&mut self.removed),
             step: settings.step,
             step_failed: false,
+            windows: HashMap::new(),
         };
         let ended = match batch.find_vars_files().and_then(|()| batch.start_at()) {
             Ok(()) => batch.run().await,

@@ -34,7 +34,7 @@ impl Started {
 impl Batch {
     /// Starts a task on hosts, as many at a time as `forks` and `throttle` allow.
     pub(super) async fn start(
-        &self,
+        &mut self,
         task: &Arc<Task>,
         hosts: &[Arc<str>],
         running: &mut JoinSet<HostOutcome>,
@@ -62,9 +62,13 @@ impl Batch {
             };
             let fork = Arc::clone(&self.shared.forks).acquire_owned().await.ok();
             let started = host_start(task, host, context.as_ref());
+            let entry = if once { None } else { self.sent_ahead(task, host).await };
             running.spawn(async move {
                 let _ = work.events.send(started);
-                let outcome = work.run().await;
+                let outcome = match entry {
+                    Some(entry) => work.conclude(entry).await,
+                    None => work.run().await,
+                };
                 drop((throttled, fork));
                 outcome
             });
@@ -95,6 +99,9 @@ impl Batch {
         let outcomes = self.debugged(task, outcomes).await?;
         let mut world = self.world.successor();
         for outcome in &outcomes {
+            if outcome.stopped {
+                self.windows.remove(&outcome.host);
+            }
             self.count(outcome);
             let receivers = if started.is_once() { self.reachable() } else { vec![Arc::clone(&outcome.host)] };
             for host in &receivers {

@@ -85,8 +85,9 @@ pub struct Detached {
 pub struct Turn {
     /// Which requests belong together.
     pub sequence: u64,
-    /// Not to be run once one of the same sequence has failed; the answer is [`Event::NotRun`].
-    pub after_success: bool,
+    /// Its place there: it is not run once one of an earlier step has failed; the answer is then [`Event::NotRun`]. Items of a loop share
+    /// one step.
+    pub step: u32,
 }
 
 /// How another user's executor is started. The password is only ever written to the prompt, never into argv or the environment.
@@ -187,7 +188,7 @@ pub enum Event {
         /// A whole sentence.
         message: String,
     },
-    /// A request before this one in its sequence has failed, so it was not run.
+    /// A request of an earlier step of its sequence has failed, so it was not run.
     NotRun,
     /// The user's executor could not be started (`become`): nothing was run.
     BecomeFailed {

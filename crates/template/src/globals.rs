@@ -14,7 +14,7 @@ use crate::operators;
 use crate::plain::{plain, settled};
 use crate::plugins::PluginKind;
 use crate::python::time;
-use crate::registry;
+use crate::{lookups, registry, tracker};
 
 type Outcome = Result<Value, minijinja::Error>;
 
@@ -297,7 +297,11 @@ impl Context {
         if let Some(plugins) = &self.engine().options().plugins
             && plugins.provides(PluginKind::Lookup, name, lookup.is_ok())?
         {
+            tracker::reads_outside();
             return plugins.lookup(self, name, terms, options);
+        }
+        if lookups::reads_outside(name) {
+            tracker::reads_outside();
         }
         let lookup = lookup?;
         lookup.run(self, terms, options).map_err(|error| match error.kind() {

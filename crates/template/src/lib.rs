@@ -56,4 +56,4 @@ pub use crate::plugins::{PluginKind, Plugins};
 pub use crate::python::{repr, text, truth, type_name};
 pub use crate::registry::{Function, Lookup, LookupOptions, call_filter, call_test};
 pub use crate::scope::{Scope, Variable};
-pub use crate::tracker::{has_read, reading};
+pub use crate::tracker::{OUTSIDE, PROJECT, has_read, reading, reads_outside, reads_project};

@@ -9,6 +9,7 @@ use minijinja::value::{Rest, ValueOrKwargs};
 use crate::context::Context;
 use crate::error::Error;
 use crate::registry::LookupOptions;
+use crate::tracker;
 
 /// What a plugin is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +55,7 @@ pub trait Plugins: Debug + Send + Sync {
 pub(crate) fn function(plugins: &Arc<dyn Plugins>, kind: PluginKind, name: &str) -> Value {
     let (plugins, name) = (Arc::clone(plugins), name.to_owned());
     Value::from_function(move |arguments: Rest<ValueOrKwargs>| -> Result<Value, minijinja::Error> {
+        tracker::reads_outside();
         Ok(plugins.call(kind, &name, &arguments.into_values())?)
     })
 }

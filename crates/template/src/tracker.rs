@@ -51,9 +51,26 @@ pub fn reading<T>(work: impl FnOnce() -> T) -> (T, Arc<HashSet<Arc<str>>>) {
     collect(work)
 }
 
-/// Whether what is being done within [`reading`] has read one of these variables so far.
-pub fn has_read(names: &HashSet<Arc<str>>) -> bool {
-    FRAMES.with_borrow(|frames| frames.last().is_some_and(|frame| !frame.dependencies.is_disjoint(names)))
+/// Whether one of the names that were read so far, of what is being done within [`reading`], is one of these.
+pub fn has_read(is_one: impl Fn(&str) -> bool) -> bool {
+    FRAMES.with_borrow(|frames| frames.last().is_some_and(|frame| frame.dependencies.iter().any(|name| is_one(name))))
+}
+
+/// Stands among what was read for everything that is not a variable: files of this machine, output of programs, answers of the network. What is
+/// read there may be another the next time.
+pub const OUTSIDE: &str = "(outside)";
+
+/// Stands for the project's own files, except those that are loaded before it runs.
+pub const PROJECT: &str = "(project)";
+
+/// Notes that something was read that is not a variable.
+pub fn reads_outside() {
+    touch(OUTSIDE);
+}
+
+/// Notes that a file of the project was read.
+pub fn reads_project() {
+    touch(PROJECT);
 }
 
 /// Does something and collects what it depends on.

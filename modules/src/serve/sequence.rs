@@ -48,21 +48,22 @@ impl Sequence {
 }
 
 fn run(session: &Arc<Session>, line: &Receiver<Waiting>) {
-    let mut broken = None;
+    let mut broken: Option<Turn> = None;
     while let Ok(Waiting { job, signals, request, turn }) = line.recv() {
         let id = request.id;
-        if turn.after_success && broken == Some(turn.sequence) {
+        let in_vain = broken.filter(|broken| broken.sequence == turn.sequence);
+        if in_vain.is_some_and(|broken| broken.step < turn.step) {
             session.event(id, Event::NotRun, &[]);
             session.done(id, failed("A task before this one has failed."), &[]);
             continue;
         }
-        if let Ok(Signal::Cancel) = signals.try_recv() {
-            session.done(id, failed(format!("The {} action was cancelled.", request.module)), &[]);
-            continue;
-        }
-        let result = job::outcome(session, &job, &signals, request);
-        if is_failure(&result) {
-            broken = Some(turn.sequence);
+        let result = match signals.try_recv() {
+            Ok(Signal::Cancel) => failed(format!("The {} action was cancelled.", request.module)),
+            _ => job::outcome(session, &job, &signals, request),
+        };
+        // The step that failed first counts.
+        if is_failure(&result) && in_vain.is_none() {
+            broken = Some(turn);
         }
         session.done(id, result, &[]);
     }

@@ -24,7 +24,10 @@ static SPEC: Spec = Spec {
         ]),
     ],
     examples: "- name: Name the host as the inventory does\n  ansible.builtin.hostname:\n    name: \"{{ inventory_hostname }}\"\n",
-    returns: &[Return { name: "name", kind: "str", when: "always", doc: "The name." }],
+    returns: &[
+        Return { name: "name", kind: "str", when: "always", doc: "The name." },
+        Return { name: "ansible_facts", kind: "dict", when: "success", doc: "The facts that follow from the name." },
+    ],
     ..Spec::EMPTY
 };
 

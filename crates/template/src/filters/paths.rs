@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome, is_list, list, tuple};
+use crate::tracker;
 
 pub(super) fn basename(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let path = args.string()?;
@@ -68,6 +69,7 @@ pub(super) fn normpath(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 }
 
 pub(super) fn realpath(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    tracker::reads_outside();
     let mut rest: Vec<std::ffi::OsString> = Vec::new();
     let mut existing = PathBuf::from(absolute(args.string()?));
     // What does not exist cannot be a link: the part that does is resolved, the remainder appended.
@@ -220,6 +222,7 @@ pub(crate) fn variables_expanded(path: &str) -> String {
 }
 
 pub(super) fn fileglob(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    tracker::reads_outside();
     let found = super::glob::files(args.string()?);
     Ok(list(found.into_iter().map(Value::from).collect()))
 }

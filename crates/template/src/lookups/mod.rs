@@ -14,6 +14,28 @@ mod variables;
 use crate::registry::Lookup;
 use call::Entry;
 
+/// Lookups that are made of nothing but their arguments and variables. All others read something that may be different the next time.
+const COMPUTED: &[&str] = &[
+    "cartesian",
+    "dict",
+    "flattened",
+    "indexed_items",
+    "inventory_hostnames",
+    "items",
+    "list",
+    "nested",
+    "random_choice",
+    "sequence",
+    "subelements",
+    "together",
+    "vars",
+];
+
+/// Whether a lookup, by its full or plain name, reads something other than variables.
+pub(crate) fn reads_outside(name: &str) -> bool {
+    !COMPUTED.contains(&name.strip_prefix("ansible.builtin.").unwrap_or(name))
+}
+
 /// All lookups. A name without a dot is also reachable as `ansible.builtin.name`.
 pub const LOOKUPS: &[&dyn Lookup] = &[
     // Ansible's.

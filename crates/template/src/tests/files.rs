@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use minijinja::State;
 
 use crate::filters::call::{Arguments, Verdict};
+use crate::tracker;
 
 fn path(args: &Arguments) -> Result<PathBuf, minijinja::Error> {
+    tracker::reads_outside();
     args.string().map(PathBuf::from)
 }
 

@@ -1,0 +1,270 @@
+//! Tasks that are sent ahead: a host gets the next ones before it has answered the first, where nothing they need depends on its answers.
+//!
+//! A task that goes ahead is done in two halves. Its first one, everything up to the answer of the host, is done with the variables that are
+//! known when the window opens; a task that reads what one before it will set is not sent (see [`Ahead`]). The second one, what the answer
+//! means, is done in its turn, as if it had been sent then. What may fail by the second half alone is the last of its window.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use windlass_yaml::Node;
+
+use super::ahead::{Ahead, Lane, departed};
+use super::execute::{HostOutcome, Shared, TaskOnHost};
+use super::item::Acted;
+use super::play::{Batch, Strategy};
+use super::result::TaskResult;
+use crate::action;
+use crate::executor::Departure;
+use crate::foreign::Resolution;
+use crate::output::Event;
+use crate::plan::Selection;
+use crate::playbook::Task;
+
+/// How many tasks of a host may be under way at once.
+const WINDOW: usize = 32;
+
+/// Keywords of tasks that wait for each answer.
+const WAITS: &[&str] = &[
+    "async",
+    "debugger",
+    "delegate_to",
+    "ignore_unreachable",
+    "loop",
+    "retries",
+    "run_once",
+    "throttle",
+    "timeout",
+    "until",
+];
+
+/// What other hosts may change at any time, and what contains all variables.
+const ALWAYS_PENDING: &[&str] =
+    &[windlass_template::OUTSIDE, "ansible_play_batch", "ansible_play_hosts", "hostvars", "play_hosts", "vars"];
+
+/// The tasks of a host that are under way before their turn, in order.
+pub(super) struct Window {
+    entries: VecDeque<Entry>,
+    driver: AbortHandle,
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// A task that went ahead.
+pub(super) struct Entry {
+    task: u64,
+    ahead: Arc<Ahead>,
+    outcome: oneshot::Receiver<Option<Acted>>,
+    /// What happened meanwhile, to be told in its turn.
+    events: mpsc::UnboundedReceiver<Event>,
+}
+
+/// The other end of an [`Entry`].
+struct Flight {
+    work: TaskOnHost,
+    ahead: Arc<Ahead>,
+    outcome: oneshot::Sender<Option<Acted>>,
+}
+
+impl Flight {
+    async fn run(self) {
+        let Flight { work, ahead, outcome } = self;
+        let acted = ahead.watch(async {
+            let acted = work.act(&ahead).await;
+            // What fails before it is sent fails in its turn again, and nothing goes ahead of that.
+            if acted.is_failure() {
+                ahead.settle(Departure::Refused);
+            }
+            acted
+        });
+        let acted = acted.await;
+        // Ends the events.
+        drop(work);
+        let _ = outcome.send(acted);
+    }
+}
+
+/// Sends tasks as long as they need not wait.
+async fn drive(flights: Vec<Flight>) {
+    let mut waiting = flights.into_iter();
+    let mut under_way = FuturesUnordered::new();
+    let mut departing: Option<Arc<Ahead>> = None;
+    loop {
+        if departing.is_none()
+            && let Some(flight) = waiting.next()
+        {
+            departing = Some(Arc::clone(&flight.ahead));
+            under_way.push(flight.run());
+        }
+        tokio::select! {
+            biased;
+            left = departed(departing.as_deref()), if departing.is_some() => {
+                departing = None;
+                if !left {
+                    waiting.by_ref().for_each(|flight| flight.ahead.refuse());
+                }
+            }
+            done = under_way.next() => if done.is_none() { return },
+        }
+    }
+}
+
+impl Batch {
+    /// What became of a task that was sent ahead to a host; or, if others can be sent behind it, of the task sent with them now.
+    pub(super) async fn sent_ahead(&mut self, task: &Arc<Task>, host: &Arc<str>) -> Option<Entry> {
+        if let Some(window) = self.windows.get_mut(host) {
+            if let Some(entry) = window.entries.pop_front().filter(|entry| entry.task == task.id)
+                && entry.ahead.has_left().await
+            {
+                return Some(entry);
+            }
+            self.windows.remove(host);
+        }
+        let mut window = self.open(task, host)?;
+        let first = window.entries.pop_front()?;
+        if !first.ahead.has_left().await {
+            return None;
+        }
+        self.windows.insert(Arc::clone(host), window);
+        Some(first)
+    }
+
+    /// Starts to send a task and what follows it; nothing if nothing can follow it.
+    fn open(&self, task: &Arc<Task>, host: &Arc<str>) -> Option<Window> {
+        let settings = &self.shared.run.settings;
+        let wanted = settings.stream
+            && settings.task_timeout == 0
+            && !settings.task_debugger
+            && !self.step
+            && self.strategy != Strategy::Debug
+            && !self.play.has_templated_files();
+        if !wanted || !self.is_by_itself(host) || !self.shared.is_one_request(task) || !self.may_go_ahead(task) {
+            return None;
+        }
+        let tasks = self.following(task, host);
+        if tasks.len() < 2 {
+            return None;
+        }
+        let lane = Lane::new();
+        // The first one has nothing before it.
+        let mut pending = HashSet::new();
+        let (mut entries, mut flights) = (VecDeque::new(), Vec::new());
+        for (step, task) in (0..).zip(&tasks) {
+            let ahead = lane.ahead(pending.clone(), step);
+            let (sender, events) = mpsc::unbounded_channel();
+            let (answer, outcome) = oneshot::channel();
+            let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
+            work.events = sender;
+            entries.push_back(Entry { task: task.id, ahead: Arc::clone(&ahead), outcome, events });
+            flights.push(Flight { work, ahead, outcome: answer });
+            if step == 0 {
+                pending.extend(ALWAYS_PENDING.iter().map(|name| Arc::from(*name)));
+            }
+            pending.extend(task.register.iter().cloned());
+            if task.short_action() == "set_fact" {
+                pending.extend(task.args.string_entries().map(|(name, _)| Arc::from(name)));
+                pending.insert(Arc::from("ansible_facts"));
+            }
+        }
+        Some(Window { entries, driver: tokio::spawn(drive(flights)).abort_handle() })
+    }
+
+    /// The task and those after it that may be sent before it has answered.
+    fn following(&self, task: &Arc<Task>, host: &Arc<str>) -> Vec<Arc<Task>> {
+        let mut tasks = vec![Arc::clone(task)];
+        let Some(run) = self.hosts.get(host).filter(|run| !run.cursor.is_in_handlers()) else { return tasks };
+        let mut cursor = run.cursor.forecast();
+        let mut never = |_: &Arc<Task>| false;
+        let mut last = self.ends_window(task);
+        while !last && tasks.len() < WINDOW {
+            let selection = &mut Selection { tags: &self.filter, take_notified: &mut never };
+            let Some(step) = cursor.peek(selection) else { break };
+            if !self.may_go_ahead(&step.task) {
+                break;
+            }
+            cursor.advance();
+            last = self.ends_window(&step.task);
+            tasks.push(step.task);
+        }
+        tasks
+    }
+
+    /// Whether no other host can see when this one does its tasks.
+    fn is_by_itself(&self, host: &Arc<str>) -> bool {
+        if self.strategy.is_free() {
+            return self.shared.run.settings.forks >= self.hosts.len();
+        }
+        self.hosts.iter().all(|(name, run)| name == host || run.out || run.ended)
+    }
+
+    /// Whether only what a task reads can keep it from being sent ahead.
+    fn may_go_ahead(&self, task: &Arc<Task>) -> bool {
+        let action = task.short_action();
+        let is_literal = |node: &Node| node.as_str().is_none_or(|text| !text.contains("{{"));
+        let does_nothing_else = match action {
+            "assert" | "debug" | "fail" => true,
+            "set_fact" => task.args_template.is_none() && task.args.iter().all(|(key, _)| is_literal(&key.as_node())),
+            _ => self.shared.is_one_request(task),
+        };
+        does_nothing_else
+            && !task.handler
+            && task.with_lookup.is_none()
+            && !task.action.contains("{{")
+            && !WAITS.iter().any(|name| task.keyword(name).is_some())
+    }
+
+    /// Whether a task can fail, or end the run, although its action went well.
+    fn ends_window(&self, task: &Arc<Task>) -> bool {
+        let is_fixed = |name: &str| task.keywords.list(name).iter().all(|node| node.as_bool().is_some());
+        let failed_when = task.keywords.list("failed_when");
+        let never_fails = failed_when.is_empty() || failed_when.iter().any(|node| node.as_bool() == Some(false));
+        let is_known = |node: &Node| {
+            node.as_str().is_some_and(|name| !name.contains("{{") && !self.handlers.find(name).is_empty())
+        };
+        let around = task.frame.chain().map(|frame| &frame.keywords);
+        let mut notified = std::iter::once(&task.keywords).chain(around).flat_map(|keywords| keywords.list("notify"));
+        !is_fixed("changed_when") || !is_fixed("failed_when") || !never_fails || !notified.all(|node| is_known(&node))
+    }
+}
+
+impl TaskOnHost {
+    /// The second half of a task that went ahead.
+    pub(super) async fn conclude(self, entry: Entry) -> HostOutcome {
+        let Entry { outcome, mut events, .. } = entry;
+        while let Some(event) = events.recv().await {
+            let _ = self.events.send(event);
+        }
+        let acted = match outcome.await {
+            // Something before it had failed, and that was ignored.
+            Ok(None) => return HostOutcome { stopped: true, ..self.run().await },
+            Ok(Some(acted)) => acted,
+            Err(_) => Acted::Done {
+                result: TaskResult::failure(
+                    "The task was sent ahead, and its answer was lost by a defect in Windlass.",
+                ),
+                check: false,
+            },
+        };
+        let stopped = acted.is_failure();
+        let context = self.scope();
+        let outcome = self.judged(&context, acted);
+        HostOutcome { stopped, ..self.alone(&context, outcome) }
+    }
+}
+
+impl Shared {
+    /// Whether a task is one request to a module of ours, so that others may be sent behind it.
+    pub(super) fn is_one_request(&self, task: &Task) -> bool {
+        action::is_one_request(task.short_action())
+            && !action::sets_facts(task.short_action())
+            && matches!(self.loader.modules.resolve(&task.action, &task.collections()), Resolution::Native)
+    }
+}
