@@ -36,6 +36,7 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::files::find::Find,
     &crate::files::slurp::Slurp,
     &crate::files::stat::Stat,
+    &crate::files::synchronize::Synchronize,
     &crate::files::temporary::TempFile,
     // Facts.
     &crate::facts::getent::Getent,
@@ -68,6 +69,7 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::system::cron::Cron,
     &crate::system::debconf::Debconf,
     &crate::system::dpkg_selections::DpkgSelections,
+    &crate::system::firewalld::Firewalld,
     &crate::system::group::Group,
     &crate::system::hostname::Hostname,
     &crate::system::iptables::Iptables,

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use windlass_protocol::{Delivery, Detached, Request};
 use windlass_template::{Context, Value};
 
+use crate::connection::{Kind, Target};
 use crate::executor::{Call, Pool, Received, Source, TaskEvent};
 use crate::foreign::Modules;
 use crate::output::{Event, Secrets};
@@ -206,7 +207,34 @@ impl ActionContext {
         folder: Option<PathBuf>,
     ) -> Result<(TaskResult, Option<Received>), Failure> {
         let detached = if self.detach == 0 { None } else { Some(self.detached()?) };
-        self.send(name, args, contents, folder, detached).await
+        self.send(&self.connection, name, args, contents, folder, detached).await
+    }
+
+    /// Sends a module to the host without becoming another user.
+    pub(crate) async fn module_as_login_user(&self, name: &str, args: Value) -> Result<TaskResult, Failure> {
+        let connection = ConnectionVariables { become_user: None, ..self.connection.clone() };
+        self.module_on(&connection, name, args, Vec::new()).await
+    }
+
+    /// Sends a module where this connection leads.
+    pub(crate) async fn module_on(
+        &self,
+        connection: &ConnectionVariables,
+        name: &str,
+        args: Value,
+        contents: Vec<Content>,
+    ) -> Result<TaskResult, Failure> {
+        Ok(self.send(connection, name, args, contents, None, None).await?.0)
+    }
+
+    /// Runs a module on this machine, as the user who runs this program.
+    pub(crate) async fn module_here(&self, name: &str, args: Value) -> Result<TaskResult, Failure> {
+        let here = ConnectionVariables {
+            target: Target::new("localhost", Kind::Local),
+            become_user: None,
+            async_dir: self.connection.async_dir.clone(),
+        };
+        self.module_on(&here, name, args, Vec::new()).await
     }
 
     /// Asks for a job of this task, or removes its file.
@@ -214,7 +242,8 @@ impl ActionContext {
         let directory = self.connection.async_dir.as_str();
         let args = [("jid", job), ("mode", mode), ("_async_dir", directory)];
         let args = Value::from_pairs(args.map(|(name, value)| (name, Value::from(value))));
-        let (answer, _) = self.send("ansible.builtin.async_status", args, Vec::new(), None, None).await?;
+        let (answer, _) =
+            self.send(&self.connection, "ansible.builtin.async_status", args, Vec::new(), None, None).await?;
         Ok(super::async_status::shaped(answer, self.world.run.settings.compat))
     }
 
@@ -231,6 +260,7 @@ impl ActionContext {
 
     async fn send(
         &self,
+        connection: &ConnectionVariables,
         name: &str,
         args: Value,
         contents: Vec<Content>,
@@ -239,8 +269,9 @@ impl ActionContext {
     ) -> Result<(TaskResult, Option<Received>), Failure> {
         let (descriptions, sources): (Vec<_>, Vec<_>) =
             contents.into_iter().map(|content| (content.description, content.source)).unzip();
-        // A second request of the same task goes like any other.
-        let ahead = self.ahead.as_ref().filter(|ahead| ahead.is_undecided());
+        // A second request of the same task goes like any other, and so does one that goes elsewhere.
+        let is_own = std::ptr::eq(connection, &self.connection);
+        let ahead = self.ahead.as_ref().filter(|ahead| is_own && ahead.is_undecided());
         let (turn, follows) = match ahead {
             None => (None, false),
             Some(ahead) => match ahead.admit(self, name, &args) {
@@ -257,13 +288,13 @@ impl ActionContext {
             max_diff: Some(self.world.run.settings.max_diff_size).filter(|_| self.diff),
             environment: self.environment.clone(),
             timeout: self.timeout,
-            become_user: self.connection.become_user.clone(),
+            become_user: connection.become_user.clone(),
             contents: descriptions,
             stream: !self.no_log,
             detached,
             turn,
         };
-        let target = Arc::new(self.connection.target.clone());
+        let target = Arc::new(connection.target.clone());
         let (sender, mut receiver) = mpsc::channel::<TaskEvent>(64);
         let (events, host) = (self.events.clone(), self.host.to_string());
         let forward = tokio::spawn(async move {

@@ -84,17 +84,28 @@ async fn tree(
     let mut entries = Vec::new();
     let mut contents = Vec::new();
     let prefix = if inside { PathBuf::new() } else { PathBuf::from(file_name(folder)) };
-    walk(context, folder, &prefix, decrypt, &mut Vec::new(), &mut entries, &mut contents)?;
+    let follow = context.flag("local_follow").unwrap_or(true);
+    walk(context, folder, &prefix, Reading { decrypt, follow }, &mut Vec::new(), &mut entries, &mut contents)?;
     args.shift_remove("decrypt");
     args.insert("_entries".into(), entries.into_iter().collect());
     context.module("ansible.builtin.copy", value_of(args), contents).await
 }
 
-fn walk(
+/// How a tree is read.
+#[derive(Clone, Copy)]
+pub(super) struct Reading {
+    /// Files in a vault are decrypted.
+    pub(super) decrypt: bool,
+    /// What links point to stands for them.
+    pub(super) follow: bool,
+}
+
+/// The entries of a folder, as the module `copy` takes them, and the contents of its files.
+pub(super) fn walk(
     context: &ActionContext,
     folder: &Path,
     prefix: &Path,
-    decrypt: bool,
+    reading: Reading,
     above: &mut Vec<PathBuf>,
     entries: &mut Vec<Value>,
     contents: &mut Vec<Content>,
@@ -118,20 +129,19 @@ fn walk(
     let mut children: Vec<PathBuf> =
         std::fs::read_dir(folder).map_err(|error| fail(folder, error))?.flatten().map(|entry| entry.path()).collect();
     children.sort();
-    let follow = context.flag("local_follow").unwrap_or(true);
     above.push(folder.canonicalize().map_err(|error| fail(folder, error))?);
     for child in children {
         let relative = prefix.join(file_name(&child));
         // A link to a folder that it is in itself would lead round for ever: it stays a link.
         let leads_back = |real: PathBuf| above.iter().any(|folder| folder.starts_with(&real));
-        let is_link = child.is_symlink() && (!follow || child.canonicalize().is_ok_and(leads_back));
+        let is_link = child.is_symlink() && (!reading.follow || child.canonicalize().is_ok_and(leads_back));
         if is_link {
             let target = std::fs::read_link(&child).map_err(|error| fail(&child, error))?;
             entries.push(entry(&relative, "link", vec![("target", Value::from(target.display().to_string()))]));
         } else if child.is_dir() {
-            walk(context, &child, &relative, decrypt, above, entries, contents)?;
+            walk(context, &child, &relative, reading, above, entries, contents)?;
         } else {
-            let content = Content::of_file(&child, &context.files, decrypt)?;
+            let content = Content::of_file(&child, &context.files, reading.decrypt)?;
             let details = vec![
                 ("content", Value::from(contents.len())),
                 ("mode", Value::from(format!("{:04o}", content.description.mode))),

@@ -18,6 +18,7 @@ mod raw;
 mod reboot;
 mod set_fact;
 mod set_stats;
+mod synchronize;
 mod template;
 mod uri;
 mod validate;
@@ -61,6 +62,7 @@ const ACTIONS: &[Action] = &[
     Action { spec: &commands::script::SPEC, run: |context| Box::pin(files::script(context)) },
     Action { spec: &set_fact::SPEC, run: |context| Box::pin(set_fact::run(context)) },
     Action { spec: &set_stats::SPEC, run: |context| Box::pin(set_stats::run(context)) },
+    Action { spec: &file_modules::synchronize::SPEC, run: |context| Box::pin(synchronize::run(context)) },
     Action { spec: &template::SPEC, run: |context| Box::pin(template::run(context)) },
     Action { spec: &archive::unarchive::SPEC, run: |context| Box::pin(files::unarchive(context)) },
     Action { spec: &net::uri::SPEC, run: |context| Box::pin(uri::run(context)) },

@@ -59,6 +59,13 @@ enum Verb {
         /// The word that follows the begin marker
         word: String,
     },
+    /// A program's way to a host over a connection of a running `windlass`
+    #[command(name = "__relay", hide = true)]
+    Relay {
+        /// The socket, and what the program says as to `ssh`: options, host, command
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
 }
 
 /// The verbs behind Ansible's command names.
@@ -105,6 +112,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Config(arguments) => config::run(&arguments),
         Verb::Galaxy(arguments) => galaxy::run(&arguments),
         Verb::Lab(arguments) => lab::run(arguments).map(|()| 0).map_err(|error| Error::new(error.to_string())),
+        Verb::Relay { words } => crate::connection::relay::run(&words),
         Verb::Executor { word } => windlass_modules::serve(&word)
             .map(|()| 0)
             .map_err(|error| Error::new(format!("the executor cannot answer: {error}"))),

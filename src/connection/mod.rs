@@ -2,6 +2,7 @@
 
 mod duplex;
 mod local;
+pub mod relay;
 mod ssh;
 mod target;
 

@@ -19,5 +19,5 @@ pub use counters::Statistics;
 pub use error::Error;
 pub use image::Image;
 pub use pool::{Limits, Pool};
-pub use raw::{RawCommand, RawOutput};
+pub use raw::{Opened, RawCommand, RawOutput};
 pub use received::Received;

@@ -16,7 +16,7 @@ use super::counters::{Counters, add};
 use super::live::Live;
 use super::raw::{self, RawFailure};
 use super::start::Starter;
-use super::{Call, Completed, Error, Image, RawCommand, RawOutput, Statistics, TaskEvent, image};
+use super::{Call, Completed, Error, Image, Opened, RawCommand, RawOutput, Statistics, TaskEvent, image};
 use crate::connection::{self, Connection, Target};
 
 /// A refused login is not repeated sooner: servers lock accounts and addresses that fail quickly.
@@ -71,6 +71,14 @@ struct State<V> {
     /// The boot the last connection saw.
     boot_id: Option<String>,
     refused: Option<(Instant, Error)>,
+}
+
+impl<V: Serialize + DeserializeOwned + Send + 'static> Slot<V> {
+    /// The connection of the executor, if there is one.
+    async fn shared(&self) -> Option<Arc<dyn Connection>> {
+        let state = self.state.lock().await;
+        state.live.as_ref().filter(|live| !live.is_closed()).map(|live| live.connection.clone())
+    }
 }
 
 impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
@@ -137,11 +145,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         events: Option<&mpsc::Sender<TaskEvent>>,
     ) -> Result<RawOutput, Error> {
         let slot = self.slot(target);
-        let shared = {
-            let state = slot.state.lock().await;
-            state.live.as_ref().filter(|live| !live.is_closed()).map(|live| live.connection.clone())
-        };
-        if let Some(connection) = shared {
+        if let Some(connection) = slot.shared().await {
             match raw::run(connection.as_ref(), target, command, events).await {
                 Ok(output) => return Ok(output),
                 // The executor has the only session this server allows, so the command gets a connection of its own.
@@ -154,6 +158,20 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         connection.close().await;
         self.count(connection.as_ref());
         outcome.map_err(RawFailure::into_error)
+    }
+
+    /// Starts a bare command on a target; its streams are the caller's.
+    pub async fn open(&self, target: &Arc<Target>, command: &RawCommand) -> Result<Opened, Error> {
+        let slot = self.slot(target);
+        if let Some(connection) = slot.shared().await {
+            match raw::open(connection, target, command).await {
+                Ok(opened) => return Ok(opened),
+                Err(RawFailure::Connection(error)) if error.is_channel_refused() => {}
+                Err(failure) => return Err(failure.into_error()),
+            }
+        }
+        let connection = self.connect(target, &slot).await?;
+        raw::open(connection, target, command).await.map_err(RawFailure::into_error)
     }
 
     /// Connects if there is no connection yet, and says who answers.

@@ -1,5 +1,6 @@
 //! Bare commands, for hosts or moments where no executor is wanted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -45,6 +46,23 @@ pub(super) async fn run(
     raw: &RawCommand,
     events: Option<&mpsc::Sender<TaskEvent>>,
 ) -> Result<RawOutput, RawFailure> {
+    let running = start(connection, target, raw).await?;
+    let work = running.finish(raw.input.clone(), events);
+    match raw.timeout {
+        Some(limit) => match timeout(limit, work).await {
+            Ok(output) => Ok(output?),
+            Err(_) => Err(Error::TimedOut { host: target.name.clone(), seconds: limit.as_secs() }.into()),
+        },
+        None => Ok(work.await?),
+    }
+}
+
+/// Starts the command, as another user if it says so.
+async fn start<'a>(
+    connection: &dyn Connection,
+    target: &'a Target,
+    raw: &RawCommand,
+) -> Result<Running<'a>, RawFailure> {
     let word = random_word()?;
     let command = match &raw.executable {
         Some(executable) => format!("{executable} -c {}", quote(&raw.command)),
@@ -60,14 +78,27 @@ pub(super) async fn run(
     if let Some(other) = &raw.become_user {
         running.become_user(other, &word).await?;
     }
-    let work = running.finish(raw.input.clone(), events);
-    match raw.timeout {
-        Some(limit) => match timeout(limit, work).await {
-            Ok(output) => Ok(output?),
-            Err(_) => Err(Error::TimedOut { host: target.name.clone(), seconds: limit.as_secs() }.into()),
-        },
-        None => Ok(work.await?),
-    }
+    Ok(running)
+}
+
+/// A command that runs, with its streams.
+pub struct Opened {
+    /// Its streams.
+    pub duplex: Duplex,
+    /// What it has written already.
+    pub early: Vec<u8>,
+    /// What it runs on.
+    pub(super) _connection: Arc<dyn Connection>,
+}
+
+/// Starts the command on a connection and leaves its streams to the caller.
+pub(super) async fn open(
+    connection: Arc<dyn Connection>,
+    target: &Target,
+    raw: &RawCommand,
+) -> Result<Opened, RawFailure> {
+    let Running { duplex, stdout, .. } = start(connection.as_ref(), target, raw).await?;
+    Ok(Opened { duplex, early: stdout, _connection: connection })
 }
 
 /// Why a bare command was not run. The first kind may be overcome with a connection of its own.

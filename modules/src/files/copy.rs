@@ -53,6 +53,7 @@ pub static SPEC: Spec = Spec {
         Opt::new("_content", Kind::Int, "Which content of the controller the file is."),
         Opt::new("_original_basename", Kind::Str, "The file name of the source."),
         Opt::new("_entries", Kind::List(&Kind::Dict), "The tree that the controller sends."),
+        Opt::new("_delete", Kind::Bool, "Remove what the tree has not."),
     ],
     mutually_exclusive: &[&["src", "content"]],
     examples: "- name: The configuration\n  ansible.builtin.copy:\n    src: app.conf\n    dest: /etc/app.conf\n    owner: root\n    mode: '0644'\n    \
@@ -97,6 +98,7 @@ struct Task {
     follow: bool,
     validate: Option<String>,
     checksum: Option<String>,
+    delete: bool,
 }
 
 enum Origin {
@@ -156,6 +158,7 @@ impl Task {
             follow: args.bool("follow"),
             validate: args.str("validate").map(str::to_owned),
             checksum: args.str("checksum").map(str::to_owned),
+            delete: args.bool("_delete"),
         })
     }
 

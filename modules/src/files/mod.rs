@@ -18,6 +18,7 @@ pub mod scratch;
 pub mod slurp;
 pub mod staged;
 pub mod stat;
+pub mod synchronize;
 pub mod temporary;
 mod times;
 pub mod write;

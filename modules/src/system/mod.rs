@@ -10,6 +10,7 @@ pub mod capabilities;
 pub mod cron;
 pub mod debconf;
 pub mod dpkg_selections;
+pub mod firewalld;
 pub mod group;
 pub mod hostname;
 pub mod iptables;

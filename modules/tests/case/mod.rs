@@ -34,11 +34,30 @@ pub(crate) struct Bench {
     pub(crate) directory: tempfile::TempDir,
     controller: Arc<Controller>,
     descriptions: Vec<Content>,
+    environment: BTreeMap<String, String>,
 }
 
 impl Bench {
     pub(crate) fn new() -> Bench {
-        Bench { directory: tempfile::tempdir().unwrap(), controller: Arc::default(), descriptions: Vec::new() }
+        Bench {
+            directory: tempfile::tempdir().unwrap(),
+            controller: Arc::default(),
+            descriptions: Vec::new(),
+            environment: BTreeMap::new(),
+        }
+    }
+
+    /// With a program that stands in for one of the system: a script of `sh`, in which `$ROOT` is the directory.
+    pub(crate) fn program(mut self, name: &str, script: &str) -> Bench {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = self.path("programs");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(name), format!("#!/bin/sh\n{script}")).unwrap();
+        std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let usual = std::env::var("PATH").unwrap();
+        self.environment.insert("PATH".into(), format!("{}:{usual}", folder.display()));
+        self.environment.insert("ROOT".into(), self.directory.path().display().to_string());
+        self
     }
 
     /// With files of the controller.
@@ -90,7 +109,8 @@ impl Bench {
     /// Runs a module with diff on. `@` in a text argument is the directory.
     pub(crate) fn run(&self, module: &str, args: Value, check: bool) -> Value {
         let host = Host::new(Arc::clone(&self.controller) as Arc<dyn Sink>, check, true)
-            .with_contents(self.descriptions.clone());
+            .with_contents(self.descriptions.clone())
+            .with_environment(self.environment.clone());
         let found = registry::find(module).unwrap_or_else(|| panic!("no module {module}"));
         run(found, &self.resolve(args), &host)
     }

@@ -1,6 +1,7 @@
 //! Whole trees.
 
 use std::{
+    collections::BTreeSet,
     os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf},
 };
@@ -130,8 +131,42 @@ pub(super) fn plan(task: &Task, entries: &[Entry], host: &Host) -> Result<Plan, 
             EntryKind::Link => plans.extend(plan_link(task, entry, &path)?),
         }
     }
+    if task.delete {
+        let kept: BTreeSet<&Path> = entries.iter().map(|entry| entry.path.as_path()).collect();
+        plans.extend(others(&top, Path::new(""), &kept)?.into_iter().map(removal));
+    }
     let plan = Plan::sequence(plans).with("dest", task.dest.clone());
     Ok(if let Some(src) = &task.src { plan.with("src", src.as_str()) } else { plan })
+}
+
+/// What is below `top` and not in the tree. Of a folder that goes as a whole only the folder.
+fn others(top: &Path, relative: &Path, kept: &BTreeSet<&Path>) -> Result<Vec<PathBuf>, Failure> {
+    let folder = top.join(relative);
+    if folder.symlink_metadata().is_err() {
+        return Ok(Vec::new());
+    }
+    let refuse =
+        |error: std::io::Error| Failure::new(format!("{} could not be read: {}.", folder.display(), reason(&error)));
+    let mut found = Vec::new();
+    for child in std::fs::read_dir(&folder).map_err(refuse)? {
+        let child = child.map_err(refuse)?;
+        let path = relative.join(child.file_name());
+        if !kept.contains(path.as_path()) {
+            found.push(child.path());
+        } else if child.path().is_dir() && !child.path().is_symlink() {
+            found.extend(others(top, &path, kept)?);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn removal(path: PathBuf) -> Plan {
+    Plan::change(move |_host, _outcome| {
+        let folder = path.is_dir() && !path.is_symlink();
+        let removed = if folder { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        removed.map_err(|error| Failure::new(format!("{} cannot be removed: {}.", path.display(), reason(&error))))
+    })
 }
 
 fn plan_directory(task: &Task, entry: &Entry, path: &Path) -> Result<Plan, Failure> {

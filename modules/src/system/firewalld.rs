@@ -1,0 +1,353 @@
+//! `firewalld`: zones of firewalld and what they let through.
+
+use serde_json::Value;
+
+use crate::{
+    Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    process::{Command, Output},
+};
+
+/// The `firewalld` module.
+pub struct Firewalld;
+
+const FORWARD: &[Opt] = &[
+    Opt::required("port", Kind::Str, "The port packets come to."),
+    Opt::required("proto", Kind::Str, "Their protocol.").choices(&["udp", "tcp"]),
+    Opt::required("toport", Kind::Str, "The port they go to."),
+    Opt::new("toaddr", Kind::Str, "The address they go to; this host if not given."),
+];
+
+static SPEC: Spec = Spec {
+    name: "firewalld",
+    collection: "ansible.posix",
+    summary: "Manage the firewall with firewalld",
+    description: &[
+        "Lets services, ports and other traffic through a zone, or takes that back; makes and removes zones. `permanent` changes the configuration, \
+         `immediate` the running firewall; without `permanent` only the running one is changed.",
+        "Where firewalld does not run, `permanent` changes are made with firewall-offline-cmd.",
+    ],
+    options: &[
+        Opt::required("state", Kind::Str, "Whether the setting, or with `present` and `absent` the zone, is there.")
+            .choices(&["absent", "disabled", "enabled", "present"]),
+        Opt::new("zone", Kind::Str, "The zone; firewalld's default zone if not given."),
+        Opt::new("permanent", Kind::Bool, "Change the configuration.").default("false"),
+        Opt::new("immediate", Kind::Bool, "Change the running firewall.").default("false"),
+        Opt::new("offline", Kind::Bool, "Leave `immediate` out where firewalld does not run.").default("false"),
+        Opt::new("timeout", Kind::Int, "Seconds after which a change of the running firewall is undone; 0 is never.")
+            .default("0"),
+        Opt::new("service", Kind::Str, "A service."),
+        Opt::new("protocol", Kind::Str, "A protocol."),
+        Opt::new("port", Kind::Str, "A port or a range of ports, with `/` and the protocol."),
+        Opt::new("port_forward", Kind::List(&Kind::Dict), "A port that is forwarded.").options(FORWARD),
+        Opt::new("rich_rule", Kind::Str, "A rule in firewalld's rich language."),
+        Opt::new("source", Kind::Str, "An address or a network that belongs to the zone."),
+        Opt::new("interface", Kind::Str, "An interface that belongs to the zone."),
+        Opt::new("icmp_block", Kind::Str, "A kind of ICMP message that is blocked."),
+        Opt::new("icmp_block_inversion", Kind::Bool, "Block all kinds but those named."),
+        Opt::new("forward", Kind::Bool, "Forward between the zone's interfaces."),
+        Opt::new("masquerade", Kind::Bool, "Masquerade."),
+        Opt::new("target", Kind::Str, "What becomes of packets that nothing in the zone takes.").choices(&[
+            "default",
+            "ACCEPT",
+            "DROP",
+            "%%REJECT%%",
+        ]),
+    ],
+    mutually_exclusive: &[&[
+        "icmp_block",
+        "icmp_block_inversion",
+        "service",
+        "protocol",
+        "port",
+        "port_forward",
+        "rich_rule",
+        "interface",
+        "forward",
+        "masquerade",
+        "source",
+        "target",
+    ]],
+    required_by: &[("interface", &["zone"]), ("target", &["zone"])],
+    examples: "- name: Let HTTPS in, now and after the next boot\n  ansible.posix.firewalld:\n    service: https\n    state: enabled\n    \
+               permanent: true\n    immediate: true\n\n- name: A zone of its own for the cluster\n  ansible.posix.firewalld:\n    zone: cluster\n    \
+               state: present\n    permanent: true\n",
+    returns: &[Return { name: "msg", kind: "str", when: "always", doc: "What was done." }],
+    ..Spec::EMPTY
+};
+
+impl Module for Firewalld {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let state = args.required("state")?;
+        let Some(setting) = Setting::of(args)? else {
+            return Ok(Plan::unchanged().with("msg", ""));
+        };
+        let zone_level = matches!(setting, Setting::Zone | Setting::Target(_));
+        if matches!(state, "present" | "absent") && !zone_level {
+            return Err(Failure::new("absent and present state can only be used in zone level operations"));
+        }
+        let running = Command::new("firewall-cmd").plain_locale().arg("--state").run(host)?.success();
+        let (permanent, mut immediate) = (args.bool("permanent"), args.bool("immediate"));
+        if args.bool("offline") {
+            if !permanent {
+                return Err(Failure::new("offline cannot be enabled unless permanent changes are allowed"));
+            }
+            immediate &= running;
+        }
+        immediate |= !permanent;
+        if immediate && !running {
+            return Err(Failure::new(
+                "firewall is not currently running, unable to perform immediate actions without a running firewall daemon",
+            ));
+        }
+        if immediate && zone_level {
+            return Err(Failure::new(
+                "Zone operations must be permanent. Make sure you didn't set the 'permanent' flag to 'false' or the 'immediate' flag to 'true'.",
+            ));
+        }
+        let firewall = Firewall { running, timeout: args.int("timeout").unwrap_or(0) };
+        let zone = match args.str("zone").filter(|zone| !zone.is_empty()) {
+            Some(zone) => zone.to_owned(),
+            None => firewall.must(false, &["--get-default-zone".to_owned()], host)?.stdout_text().trim().to_owned(),
+        };
+        let wanted = setting.wanted(matches!(state, "enabled" | "present"));
+        let mut places = Vec::new();
+        for place in [permanent.then_some(true), immediate.then_some(false)].into_iter().flatten() {
+            if setting.is_set(&firewall, place, &zone, host)? != wanted {
+                places.push(place);
+            }
+        }
+        let mut said = vec![
+            match (permanent, immediate) {
+                (true, true) => "Permanent and Non-Permanent(immediate) operation",
+                (true, false) => "Permanent operation",
+                _ => "Non-permanent operation",
+            }
+            .to_owned(),
+        ];
+        if !places.is_empty() {
+            said.extend(setting.said(wanted, state, &zone));
+        }
+        if !running {
+            said.push("(offline operation: only on-disk configs were altered)".to_owned());
+        }
+        let plan = if places.is_empty() {
+            Plan::unchanged()
+        } else {
+            Plan::change(move |host, _| {
+                for permanent in places {
+                    setting.set(&firewall, permanent, &zone, wanted, host)?;
+                }
+                Ok(())
+            })
+        };
+        Ok(plan.with("msg", said.join(", ")))
+    }
+}
+
+/// The one thing that a task is about.
+enum Setting {
+    /// An element of a list of the zone: the option's name here, as firewalld's programs call it, and the element.
+    Element {
+        name: &'static str,
+        option: &'static str,
+        element: String,
+    },
+    /// Something that is on or off, and whether `enabled` means on.
+    Switch {
+        name: &'static str,
+        option: &'static str,
+        on: bool,
+    },
+    Target(String),
+    Zone,
+}
+
+const ELEMENTS: [(&str, &str); 7] = [
+    ("icmp_block", "icmp-block"),
+    ("service", "service"),
+    ("protocol", "protocol"),
+    ("source", "source"),
+    ("rich_rule", "rich-rule"),
+    ("interface", "interface"),
+    ("port", "port"),
+];
+const SWITCHES: [(&str, &str); 3] =
+    [("icmp_block_inversion", "icmp-block-inversion"), ("forward", "forward"), ("masquerade", "masquerade")];
+
+impl Setting {
+    /// What the arguments are about; nothing if only a zone is named that shall be neither present nor absent.
+    fn of(args: &Args) -> Result<Option<Setting>, Failure> {
+        if args.str("port").is_some_and(|port| {
+            !matches!(port.trim().split_once('/'), Some((number, protocol)) if !number.is_empty() && !protocol.is_empty())
+        }) {
+            return Err(Failure::new("improper port format (missing protocol?)"));
+        }
+        for (name, option) in ELEMENTS {
+            if let Some(element) = args.str(name) {
+                return Ok(Some(Setting::Element { name, option, element: element.trim().to_owned() }));
+            }
+        }
+        for (name, option) in SWITCHES {
+            if let Some(on) = args.maybe_bool(name) {
+                return Ok(Some(Setting::Switch { name, option, on }));
+            }
+        }
+        if let Some(Value::Array(forwards)) = args.value("port_forward") {
+            let [forward] = forwards.as_slice() else {
+                return Err(Failure::new("Only one port forward supported at a time"));
+            };
+            let part = |name: &str| forward.get(name).and_then(Value::as_str).unwrap_or_default();
+            let parts = ["port", "proto", "toport", "toaddr"].map(|name| format!("{name}={}", part(name)));
+            return Ok(Some(Setting::Element {
+                name: "port_forward",
+                option: "forward-port",
+                element: parts.join(":"),
+            }));
+        }
+        if let Some(target) = args.str("target") {
+            return Ok(Some(Setting::Target(target.to_owned())));
+        }
+        Ok(matches!(args.str("state"), Some("present" | "absent")).then_some(Setting::Zone))
+    }
+
+    /// Whether it shall be set, of a state that is `enabled` or not.
+    fn wanted(&self, enabled: bool) -> bool {
+        match self {
+            Setting::Switch { on, .. } => enabled == *on,
+            _ => enabled,
+        }
+    }
+
+    fn is_set(&self, firewall: &Firewall, permanent: bool, zone: &str, host: &Host) -> Result<bool, Failure> {
+        let zoned = format!("--zone={zone}");
+        match self {
+            Setting::Element { option, element, .. } => {
+                firewall.query(permanent, &[zoned, format!("--query-{option}={}", shown(option, element))], host)
+            }
+            Setting::Switch { option, .. } => firewall.query(permanent, &[zoned, format!("--query-{option}")], host),
+            Setting::Target(target) => {
+                let found = firewall.must(permanent, &[zoned, "--get-target".to_owned()], host)?;
+                Ok(found.stdout_text().trim() == target)
+            }
+            Setting::Zone => {
+                let zones = firewall.must(permanent, &["--get-zones".to_owned()], host)?.stdout_text();
+                Ok(zones.split_whitespace().any(|known| known == zone))
+            }
+        }
+    }
+
+    fn set(&self, firewall: &Firewall, permanent: bool, zone: &str, on: bool, host: &Host) -> Result<(), Failure> {
+        let zoned = format!("--zone={zone}");
+        let verb = if on { "add" } else { "remove" };
+        let words = match self {
+            // An interface is in one zone only, so that it leaves another.
+            Setting::Element { option: "interface", element, .. } if on => {
+                vec![zoned, format!("--change-interface={element}")]
+            }
+            // To firewall-offline-cmd the plain option is one of an older program.
+            Setting::Element { option: "service", element, .. } if !on && !firewall.running => {
+                vec![zoned, format!("--remove-service-from-zone={element}")]
+            }
+            Setting::Element { option, element, .. } => {
+                let mut words = vec![zoned, format!("--{verb}-{option}={}", shown(option, element))];
+                if on && !permanent && firewall.timeout > 0 && !matches!(*option, "source" | "interface") {
+                    words.push(format!("--timeout={}", firewall.timeout));
+                }
+                words
+            }
+            Setting::Switch { option, .. } => vec![zoned, format!("--{verb}-{option}")],
+            Setting::Target(target) => {
+                vec![zoned, format!("--set-target={}", if on { target.as_str() } else { "default" })]
+            }
+            Setting::Zone if on => vec![format!("--new-zone={zone}")],
+            Setting::Zone => vec![format!("--delete-zone={zone}")],
+        };
+        firewall.must(permanent, &words, host).map(drop)
+    }
+
+    /// The sentence about a change.
+    fn said(&self, on: bool, state: &str, zone: &str) -> Vec<String> {
+        match self {
+            Setting::Element { name: "source", element, .. } => {
+                vec![format!("{} {element} {} zone {zone}", done(on), if on { "to" } else { "from" })]
+            }
+            Setting::Element { name: "interface", element, .. } if on => {
+                vec![format!("Changed {element} to zone {zone}")]
+            }
+            Setting::Element { name: "interface", element, .. } => vec![format!("Removed {element} from zone {zone}")],
+            Setting::Element { name: "icmp_block", element, .. } => {
+                vec![format!("Changed icmp-block {element} to {state}")]
+            }
+            Setting::Element { name, element, .. } => vec![format!("Changed {name} {element} to {state}")],
+            Setting::Switch { name: "icmp_block_inversion", on: given, .. } => {
+                let given = if *given { "True" } else { "False" };
+                vec![format!("Changed icmp-block-inversion {given} to {state}")]
+            }
+            Setting::Switch { name, .. } => {
+                vec![format!("{} {name} {} zone {zone}", done(on), if on { "to" } else { "from" })]
+            }
+            Setting::Target(target) if on => vec![format!("Set zone {zone} target to {target}")],
+            Setting::Target(_) => vec![format!("Reset zone {zone} target to default")],
+            Setting::Zone => {
+                vec![format!("{} zone {zone}", done(on)), format!("Changed zone {zone} to {state}")]
+            }
+        }
+    }
+}
+
+fn done(on: bool) -> &'static str {
+    if on { "Added" } else { "Removed" }
+}
+
+/// An element as the programs take it: a forwarded port has no empty address.
+fn shown<'a>(option: &str, element: &'a str) -> &'a str {
+    if option == "forward-port" { element.strip_suffix(":toaddr=").unwrap_or(element) } else { element }
+}
+
+/// The programs of firewalld.
+struct Firewall {
+    running: bool,
+    timeout: i64,
+}
+
+impl Firewall {
+    fn run(&self, permanent: bool, words: &[String], host: &Host) -> Result<Output, Failure> {
+        let command = match (self.running, permanent) {
+            (true, true) => Command::new("firewall-cmd").arg("--permanent"),
+            (true, false) => Command::new("firewall-cmd"),
+            (false, _) => Command::new("firewall-offline-cmd"),
+        };
+        command.plain_locale().args(words.iter().map(String::as_str)).run(host)
+    }
+
+    fn must(&self, permanent: bool, words: &[String], host: &Host) -> Result<Output, Failure> {
+        let output = self.run(permanent, words, host)?;
+        if output.success() { Ok(output) } else { Err(refused(&output)) }
+    }
+
+    /// A question that is answered by the exit status.
+    fn query(&self, permanent: bool, words: &[String], host: &Host) -> Result<bool, Failure> {
+        let output = self.run(permanent, words, host)?;
+        match output.rc {
+            0 => Ok(true),
+            1 => Ok(false),
+            _ => Err(refused(&output)),
+        }
+    }
+}
+
+fn refused(output: &Output) -> Failure {
+    let said = output.stderr_text();
+    let said = if said.trim().is_empty() { output.stdout_text() } else { said };
+    let said = said.trim().trim_start_matches("Error: ").to_owned();
+    let hint = if said.contains("INVALID_SERVICE") {
+        " Services are defined by port/tcp relationship and named as they are in /etc/services (on most systems)"
+    } else {
+        ""
+    };
+    Failure::new(format!("ERROR: Exception caught: {said}{hint}")).with("rc", output.rc)
+}

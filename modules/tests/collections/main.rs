@@ -1,0 +1,22 @@
+//! Modules of collections: predicted, run, run again; with the host's own programs, or with ones that stand in for them.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "../case/mod.rs"]
+mod case;
+mod firewalld;
+mod synchronize;
+
+use serde_json::Value;
+
+/// Arguments with more arguments.
+fn with(args: &Value, more: Value) -> Value {
+    let mut args = args.clone();
+    args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    args
+}
+
+/// The host has a program.
+fn has(program: &str) -> bool {
+    windlass_modules::process::find(&windlass_modules::Host::alone(false, false), program).is_some()
+}

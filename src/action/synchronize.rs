@@ -1,0 +1,224 @@
+//! `synchronize`: rsync between this machine, or the one the task is delegated to, and the host.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::net::UnixListener;
+use windlass_template::Value;
+
+use super::files::{Args, Reading, file_name, value_of, walk};
+use super::{ActionContext, Content, Failure};
+use crate::connection::{Kind, Target, relay};
+use crate::executor::RawCommand;
+use crate::strategy::TaskResult;
+use crate::vars::ConnectionVariables;
+
+const MODULE: &str = "ansible.posix.synchronize";
+
+/// Decides where rsync runs, and how it reaches the other side.
+pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
+    let (Some(src), Some(dest)) = (context.text("src"), context.text("dest")) else {
+        return Err("synchronize requires both src and dest parameters are set".into());
+    };
+    let own = own_connection(context)?;
+    let delegate = context.context.variable("ansible_delegated_vars")?.map(|_| &context.connection.target);
+    let mut args = context.args.clone();
+    match delegate {
+        Some(there) if there.name == own.target.name || there.name == own.target.host => {
+            context.module(MODULE, value_of(args), Vec::new()).await
+        }
+        None if own.target.kind == Kind::Local => {
+            args.insert("src".into(), Value::from(local_path(context, &src)));
+            args.insert("dest".into(), Value::from(local_path(context, &dest)));
+            context.module(MODULE, value_of(args), Vec::new()).await
+        }
+        Some(there) if there.kind != Kind::Local => {
+            let ssh = ssh_command(context, &own.target);
+            args.insert("_rsh".into(), Value::from(ssh));
+            paths(context, &mut args, &own.target, (src, dest));
+            if let Some(other) = context.connection.become_user.as_ref().filter(|_| !args.contains_key("rsync_path")) {
+                args.insert("rsync_path".into(), Value::from(format!("{} -u {} rsync", other.method, other.user)));
+            }
+            context.module_as_login_user(MODULE, value_of(args)).await
+        }
+        _ => {
+            let pulls = context.text("mode").is_some_and(|mode| mode == "pull");
+            let (src, dest) = match pulls {
+                true => (src, local_path(context, &dest)),
+                false => (local_path(context, &src), dest),
+            };
+            let here = windlass_modules::Host::alone(false, false);
+            if windlass_modules::process::find(&here, "rsync").is_none() {
+                return natively(context, &own, &src, &dest, "this machine").await;
+            }
+            paths(context, &mut args, &own.target, (src.clone(), dest.clone()));
+            match through_connection(context, &own, args).await? {
+                Some(result) => Ok(result),
+                None => natively(context, &own, &src, &dest, &own.target.name).await,
+            }
+        }
+    }
+}
+
+/// How the host of the play is reached, whatever the task is delegated to.
+fn own_connection(context: &ActionContext) -> Result<ConnectionVariables, Failure> {
+    if context.context.variable("ansible_delegated_vars")?.is_none() {
+        return Ok(context.connection.clone());
+    }
+    let theirs = context.world.host_context(&context.host);
+    let keyword = |name: &str| context.task.keyword(name).cloned();
+    let settings = &context.world.run.settings;
+    Ok(crate::vars::connection_variables(&context.host, &theirs, &keyword, settings)?)
+}
+
+/// A path of this machine: of the project, unless it is absolute.
+fn local_path(context: &ActionContext, path: &str) -> String {
+    if path.starts_with('/') || path.starts_with('~') || path.starts_with("rsync://") {
+        return crate::settings::expand_home(path).display().to_string() + trailing_slash(path);
+    }
+    let found = context.find("files", path.trim_end_matches('/'));
+    let found = found.unwrap_or_else(|_| context.world.playbook_dir().join(path.trim_end_matches('/')));
+    found.display().to_string() + if path.ends_with('/') { "/" } else { "" }
+}
+
+/// The slash that a path loses when it is read as one.
+fn trailing_slash(path: &str) -> &'static str {
+    let kept = crate::settings::expand_home(path).display().to_string().ends_with('/');
+    if path.ends_with('/') && !kept { "/" } else { "" }
+}
+
+/// Makes the path of the other side one of another host.
+fn paths(context: &ActionContext, args: &mut Args, target: &Target, (src, dest): (String, String)) {
+    let host = if target.host.contains(':') { format!("[{}]", target.host) } else { target.host.clone() };
+    let user = target.user.as_ref().filter(|_| context.flag("set_remote_user").unwrap_or(true));
+    let host = user.map_or_else(|| host.clone(), |user| format!("{user}@{host}"));
+    let there = |path: String| if path.starts_with("rsync://") { path } else { format!("{host}:{path}") };
+    let (src, dest) = match context.text("mode").as_deref() {
+        Some("pull") => (there(src), dest),
+        _ => (src, there(dest)),
+    };
+    args.insert("src".into(), Value::from(src));
+    args.insert("dest".into(), Value::from(dest));
+}
+
+/// The `ssh` of a host from which rsync reaches another.
+fn ssh_command(context: &ActionContext, target: &Target) -> String {
+    let mut words = vec!["ssh".to_owned()];
+    if !context.flag("ssh_connection_multiplexing").unwrap_or(false) {
+        words.extend(["-S".to_owned(), "none".to_owned()]);
+    }
+    if let Some(key) = context.text("private_key") {
+        words.extend(["-i".to_owned(), key]);
+    }
+    if let Some(port) = context.text("dest_port").or_else(|| target.port.map(|port| port.to_string())) {
+        words.extend(["-o".to_owned(), format!("Port={port}")]);
+    }
+    if !context.flag("verify_host").unwrap_or(false) {
+        let unverified = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"];
+        words.extend(unverified.map(str::to_owned));
+    }
+    if context.flag("use_ssh_args").unwrap_or(false) {
+        words.extend(target.ssh_arguments.iter().cloned());
+    }
+    shell_words::join(words)
+}
+
+/// rsync on this machine over the host's connection; `None` if the host has no rsync.
+async fn through_connection(
+    context: &ActionContext,
+    own: &ConnectionVariables,
+    mut args: Args,
+) -> Result<Option<TaskResult>, Failure> {
+    let failed = |error: std::io::Error| Failure::Failed(format!("rsync cannot be given the connection: {error}"));
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let socket = folder.path().join("socket");
+    let listener = UnixListener::bind(&socket).map_err(failed)?;
+    args.insert("_rsh".into(), Value::from(relay::program(&socket).map_err(failed)?));
+    let target = Arc::new(own.target.clone());
+    let become_user = own.become_user.clone().filter(|_| !args.contains_key("rsync_path"));
+    let missing = AtomicBool::new(false);
+    let serving = async {
+        loop {
+            let Ok((stream, command)) = relay::accept(&listener).await else { continue };
+            let command = RawCommand { command, become_user: become_user.clone(), ..RawCommand::default() };
+            // An error means that rsync has gone; its own result says why.
+            match context.pool.open(&target, &command).await {
+                Ok(opened) => {
+                    let status = relay::pass(stream, opened.duplex, &opened.early).await;
+                    missing.fetch_or(matches!(status, Ok(127)), Ordering::Relaxed);
+                }
+                Err(error) => drop(relay::refuse(stream, &error.to_string()).await),
+            }
+        }
+    };
+    let result = tokio::select! {
+        result = context.module_here(MODULE, value_of(args)) => result?,
+        () = serving => return Ok(None),
+    };
+    Ok(Some(result).filter(|_| !missing.load(Ordering::Relaxed)))
+}
+
+/// Pushes a tree without rsync.
+async fn natively(
+    context: &ActionContext,
+    own: &ConnectionVariables,
+    src: &str,
+    dest: &str,
+    without: &str,
+) -> Result<TaskResult, Failure> {
+    let unable = |what: &str| {
+        Failure::Failed(format!("There is no rsync on {without}, and {what} needs it: install rsync there."))
+    };
+    if context.text("mode").is_some_and(|mode| mode == "pull") {
+        return Err(unable("mode: pull"));
+    }
+    if src.starts_with("rsync://") || dest.starts_with("rsync://") {
+        return Err(unable("an rsync:// address"));
+    }
+    for name in ["existing_only", "dirs"] {
+        if context.flag(name).unwrap_or(false) {
+            return Err(unable(name));
+        }
+    }
+    for name in ["rsync_opts", "link_dest"] {
+        if context.arg(name).is_some_and(|list| list.len().unwrap_or(1) > 0) {
+            return Err(unable(name));
+        }
+    }
+    let path = Path::new(src);
+    let is_archive = context.flag("archive").unwrap_or(true);
+    let like_archive = |name: &str| context.flag(name).unwrap_or(is_archive);
+    let mut contents = Vec::new();
+    let mut args = vec![("_delete", Value::from(context.flag("delete").unwrap_or(false)))];
+    if path.is_dir() {
+        if !like_archive("recursive") {
+            return Err(unable("a directory without recursive"));
+        }
+        // What is removed is removed from the copied directory only, so that one is the destination.
+        let inside = src.ends_with('/');
+        let dest = if inside { dest.to_owned() } else { Path::new(dest).join(file_name(path)).display().to_string() };
+        let reading = Reading { decrypt: false, follow: context.flag("copy_links").unwrap_or(false) };
+        let mut entries = Vec::new();
+        walk(context, path, Path::new(""), reading, &mut Vec::new(), &mut entries, &mut contents)?;
+        args.extend([("dest", Value::from(dest)), ("_entries", entries.into_iter().collect())]);
+    } else {
+        contents.push(Content::of_file(path, &context.files, false)?);
+        args.extend([("dest", Value::from(dest)), ("_content", Value::from(0))]);
+        args.push(("_original_basename", Value::from(file_name(path))));
+    }
+    if like_archive("perms") {
+        args.extend(["mode", "directory_mode"].map(|name| (name, Value::from("preserve"))));
+    }
+    let result = context.module_on(own, "ansible.builtin.copy", Value::from_pairs(args), contents).await?;
+    if result.failed() {
+        return Ok(result);
+    }
+    let mut answer = TaskResult::ok(result.changed()).with("rc", 0).with("cmd", "");
+    answer.set("msg", format!("There is no rsync on {without}: the tree was copied without it."));
+    answer.set("stdout_lines", Vec::<Value>::new());
+    if let Some(diff) = result.get("diff") {
+        answer.set("diff", diff.clone());
+    }
+    Ok(answer)
+}
