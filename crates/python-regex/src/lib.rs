@@ -11,6 +11,12 @@ mod template;
 
 pub use template::Template;
 
+/// The longest text that [`Pattern::replace`] makes, in bytes.
+const LONGEST_RESULT: usize = 100_000_000;
+
+/// How many matches are looked for at most.
+const MOST_MATCHES: usize = 5_000_000;
+
 /// How a pattern is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags {
@@ -159,6 +165,9 @@ impl Pattern {
             if matched.start() == matched.end() {
                 position += text[position..].chars().next().map_or(1, char::len_utf8);
             }
+            if found.len() >= MOST_MATCHES {
+                return Err(format!("there are more than {MOST_MATCHES} matches"));
+            }
             found.push(matched);
         }
         Ok(found)
@@ -196,6 +205,9 @@ impl Pattern {
         for matched in &matches {
             out.push_str(&text[done..matched.start()]);
             template.expand(matched, &mut out);
+            if out.len() > LONGEST_RESULT {
+                return Err(format!("the result is longer than {LONGEST_RESULT} bytes"));
+            }
             done = matched.end();
         }
         out.push_str(&text[done..]);

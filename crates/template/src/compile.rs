@@ -4,6 +4,8 @@
 //! them, all of that comes in with the [`Root`](crate::root::Root) of each evaluation.
 
 use std::collections::HashMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -12,6 +14,7 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 use crate::emission::{self, Printed};
 use crate::engine::TemplateOptions;
 use crate::error::Error;
+use crate::limits;
 use crate::syntax::{self, Dialect, Parsed, Part};
 use crate::{methods, operators};
 
@@ -43,7 +46,7 @@ impl Expression {
 
     /// Evaluates it over the variables of a root.
     pub(crate) fn evaluate(&self, root: Value) -> Result<Value, Error> {
-        self.compiled.eval(root).map_err(|error| self.locate(error.into()))
+        guarded(|| self.compiled.eval(root).map_err(|error| self.locate(error.into())))
     }
 
     /// Adds to an error which expression failed.
@@ -83,16 +86,50 @@ pub(crate) struct Template {
 
 impl Template {
     /// Renders it to text, to the only value it printed, or to nothing if it printed nothing at all.
-    pub(crate) fn render(&self, root: Value) -> Result<Value, minijinja::Error> {
+    pub(crate) fn render(&self, root: Value) -> Result<Value, Error> {
+        guarded(|| Ok(self.rendered(root)?))
+    }
+
+    fn rendered(&self, root: Value) -> Result<Value, minijinja::Error> {
         let template = environment().get_template(&self.name)?;
-        let (rendered, printed) = emission::watch(|| template.render(root));
-        let rendered = rendered?;
+        let (rendered, printed) = emission::watch(|| {
+            let mut output = Output::default();
+            template.render_captured_to(root, &mut output)?;
+            Ok::<_, minijinja::Error>(output.0)
+        });
+        let rendered =
+            String::from_utf8(rendered?).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         Ok(match printed {
             Printed::One(value, text) if self.transparent && text == rendered => value,
             Printed::Nothing if rendered.is_empty() => Value::from(()),
             _ => Value::from(rendered),
         })
     }
+}
+
+/// What a template writes, up to the longest text.
+#[derive(Default)]
+struct Output(Vec<u8>);
+
+impl io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        limits::text(self.0.len() + bytes.len()).map_err(io::Error::other)?;
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A mistake in the engine must not end the run of all hosts.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Error::filter(
+            "The template engine failed on this text in a way it cannot describe, which is a mistake in it.",
+        ))
+    })
 }
 
 /// The environment.
@@ -106,6 +143,7 @@ fn environment() -> &'static Environment<'static> {
         environment.set_unknown_method_callback(methods::call);
         environment.set_formatter(emission::format);
         environment.set_debug(false);
+        environment.set_fuel(Some(limits::STEPS));
         environment.set_recursion_limit(2000);
         environment.set_loader(|name| Ok(sources().read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()));
         operators::register(&mut environment);
@@ -135,7 +173,7 @@ fn cached<T>(cache: &'static Cache<T>, text: &str, make: impl FnOnce() -> Result
     if let Some(found) = cache.read().unwrap_or_else(PoisonError::into_inner).get(text) {
         return found.clone();
     }
-    let made = make().map(Arc::new).map_err(|error| error.with_expression(text));
+    let made = guarded(make).map(Arc::new).map_err(|error| error.with_expression(text));
     cache.write().unwrap_or_else(PoisonError::into_inner).entry(text.into()).or_insert(made).clone()
 }
 

@@ -13,6 +13,7 @@ use crate::compile::{self, Compiled, CompiledPart, Expression};
 use crate::engine::{Compat, Engine, TemplateOptions};
 use crate::error::{Error, ErrorKind};
 use crate::lazy::{LazyDict, LazyList, scalar};
+use crate::limits;
 use crate::mark;
 use crate::operators::shown;
 use crate::plain::{finish, is_bound, plain, settled};
@@ -254,6 +255,7 @@ impl Inner {
         let mut text = String::new();
         for value in &values {
             text.push_str(&shown(value)?);
+            limits::text(text.len())?;
         }
         Ok(Value::from(text))
     }

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 
 use minijinja::{Error, Output, State, Value};
 
+use crate::limits;
 use crate::mark::is_omit;
 use crate::operators::shown;
 
 thread_local! {
-    static PRINTED: RefCell<Vec<Printed>> = const { RefCell::new(Vec::new()) };
+    static PRINTED: RefCell<Vec<(Printed, usize)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Prints a value: nothing for None and what is omitted, Python's text for the rest.
@@ -17,14 +18,17 @@ pub(crate) fn format(out: &mut Output<'_>, _state: &mut State<'_, '_>, value: &V
         return Ok(());
     }
     let text = shown(value)?;
-    PRINTED.with_borrow_mut(|stack| {
-        if let Some(printed) = stack.last_mut() {
-            *printed = match printed {
-                Printed::Nothing => Printed::One(value.clone(), text.clone()),
-                Printed::One(..) | Printed::Several => Printed::Several,
-            };
-        }
+    let total = PRINTED.with_borrow_mut(|stack| {
+        let Some((printed, total)) = stack.last_mut() else { return text.len() };
+        *printed = match printed {
+            Printed::Nothing => Printed::One(value.clone(), text.clone()),
+            Printed::One(..) | Printed::Several => Printed::Several,
+        };
+        *total = total.saturating_add(text.len());
+        *total
     });
+    // What macros and blocks print goes into texts of their own, which nobody else counts.
+    limits::text(total)?;
     out.write_str(&text).map_err(Error::from)
 }
 
@@ -48,11 +52,11 @@ pub(crate) enum Printed {
 
 /// Renders and watches what is printed.
 pub(crate) fn watch<T>(render: impl FnOnce() -> T) -> (T, Printed) {
-    PRINTED.with_borrow_mut(|stack| stack.push(Printed::Nothing));
+    PRINTED.with_borrow_mut(|stack| stack.push((Printed::Nothing, 0)));
     let guard = Guard;
     let result = render();
     let printed =
-        PRINTED.with_borrow_mut(|stack| stack.last_mut().map(|last| std::mem::replace(last, Printed::Nothing)));
+        PRINTED.with_borrow_mut(|stack| stack.last_mut().map(|(last, _)| std::mem::replace(last, Printed::Nothing)));
     drop(guard);
     (result, printed.unwrap_or(Printed::Nothing))
 }

@@ -236,13 +236,22 @@ impl From<minijinja::Error> for Error {
             if let Some(ours) = current.downcast_ref::<Error>() {
                 return ours.clone().with_line(error.line());
             }
-            cause = current.source();
+            // The source of an error of `std::io` is that of the error in it.
+            let inner = current.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+            cause = inner.map(|inner| inner as &(dyn std::error::Error + 'static)).or_else(|| current.source());
         }
         let sentence = |text: String| {
             let mut characters = text.trim_end_matches('.').chars();
             let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
             format!("{first}{}.", characters.as_str())
         };
+        if error.kind() == minijinja::ErrorKind::OutOfFuel {
+            let message = format!(
+                "The template did not end within {} steps: it has a loop, or loops in loops, over too much.",
+                crate::limits::STEPS
+            );
+            return Error::filter(message).with_line(error.line());
+        }
         let message = match error.detail() {
             Some(detail) => detail.to_owned(),
             None => error.kind().to_string(),

@@ -31,6 +31,7 @@ mod file;
 mod globals;
 mod json;
 mod lazy;
+mod limits;
 mod mark;
 mod methods;
 mod mutable;

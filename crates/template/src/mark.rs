@@ -112,6 +112,16 @@ pub(crate) fn check(value: &Value) -> Result<(), Error> {
     }
 }
 
+/// Whether it is what `x if condition` gives without an else: false as a condition, an empty text as an argument.
+pub(crate) fn is_nothing(value: &Value) -> bool {
+    matches!(mark(value), Some(Mark::Nothing))
+}
+
+/// Fails if the value is a mark that is neither true nor false.
+pub(crate) fn check_condition(value: &Value) -> Result<(), Error> {
+    if is_nothing(value) { Ok(()) } else { check(value) }
+}
+
 fn nameless() -> Error {
     Error::new(ErrorKind::Undefined { name: String::new() }, "A parameter of the macro has no value.")
 }

@@ -25,6 +25,37 @@ impl MutableList {
     }
 }
 
+/// Takes nested lists and dictionaries apart one after the other: each inside the other would need a stack as deep.
+impl Drop for MutableList {
+    fn drop(&mut self) {
+        take_apart(std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner)));
+    }
+}
+
+impl Drop for MutableDict {
+    fn drop(&mut self) {
+        let entries = std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+        take_apart(entries.into_values().collect());
+    }
+}
+
+fn take_apart(mut pending: Vec<Value>) {
+    while let Some(value) = pending.pop() {
+        if let Some(list) = value.downcast_object::<MutableList>() {
+            drop(value);
+            if let Some(mut list) = Arc::into_inner(list) {
+                pending.append(list.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+            }
+        } else if let Some(dict) = value.downcast_object::<MutableDict>() {
+            drop(value);
+            if let Some(mut dict) = Arc::into_inner(dict) {
+                let entries = std::mem::take(dict.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+                pending.extend(entries.into_values());
+            }
+        }
+    }
+}
+
 impl Object for MutableList {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Seq

@@ -153,6 +153,9 @@ fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, 
     if depth > DEPTH {
         return Err(Error::filter("The data nests too deeply, or contains itself."));
     }
+    if mark::is_nothing(value) && keeps_marks(purpose) {
+        return Ok(Some(Value::from("")));
+    }
     if let Some(mark) = mark(value) {
         return if keeps_marks(purpose) { Ok(None) } else { Err(mark.error()) };
     }

@@ -12,6 +12,7 @@ use crate::engine::Compat;
 use crate::error::{Error, ErrorKind};
 use crate::filters::FILTERS;
 use crate::lazy::is_lazy;
+use crate::limits;
 use crate::lookups::LOOKUPS;
 use crate::mark::{self, mark};
 use crate::plain::{settled, settled_subject, undefined_within};
@@ -163,6 +164,10 @@ impl Callable {
         }
         let mut settled_arguments = Vec::with_capacity(arguments.len());
         for (index, argument) in arguments.iter().enumerate() {
+            if mark::is_nothing(argument) {
+                settled_arguments.push(Value::from(""));
+                continue;
+            }
             if mark(argument).is_some() {
                 return Ok(argument.clone());
             }
@@ -230,7 +235,8 @@ fn keyword_arguments(argument: &Value) -> Result<Result<Value, Value>, minijinja
 /// A function that fails answers with a value that is the error where it is used: if it ran into something undefined,
 /// `default` can follow it, and a result nobody uses does no harm.
 fn answer(outcome: Result<Value, minijinja::Error>) -> Value {
-    outcome.unwrap_or_else(|error| mark::failed(error.into()))
+    let bounded = outcome.map_err(Error::from).and_then(limits::value);
+    bounded.unwrap_or_else(mark::failed)
 }
 
 fn table(functions: &[Function]) -> Table {

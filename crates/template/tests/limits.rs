@@ -8,6 +8,137 @@ use indexmap::IndexMap;
 use windlass_template::{Engine, Options, Variable};
 use windlass_yaml::{Node, Span};
 
+/// Renders on a stack as large as those a run renders on.
+fn rendered_deep(template: String) -> Result<String, String> {
+    let render = move || rendered(&template);
+    std::thread::Builder::new().stack_size(16 << 20).spawn(render).unwrap().join().unwrap()
+}
+
+fn refused(template: String, reason: &str) {
+    match rendered_deep(template.clone()) {
+        Err(error) => assert!(error.contains(reason), "{template:.100}: {error:.300}"),
+        Ok(text) => panic!("{template:.100} gives {} bytes", text.len()),
+    }
+}
+
+#[test]
+fn what_nests_too_deeply_is_refused() {
+    let around =
+        |open: &str, inner: &str, close: &str| format!("{}{inner}{}", open.repeat(10_000), close.repeat(10_000));
+    for expression in [
+        around("(", "1", ")"),
+        around("[", "", "]"),
+        around("{1: ", "1", "}"),
+        around("f(", "1", ")"),
+        around("not ", "1", ""),
+        around("-", "1", ""),
+        around("x[", "1", "]"),
+        around("1 if 1 else ", "1", ""),
+    ] {
+        refused(format!("{{{{ {expression} }}}}"), "nests deeper");
+    }
+    for (open, close) in [("{% if 1 %}", "{% endif %}"), ("{% for a in [] %}", "{% endfor %}")] {
+        refused(around(open, "", close), "nest deeper than 200");
+    }
+    assert_eq!(rendered_deep(format!("{{% if 0 %}}{}{{% endif %}}x", "{% elif 0 %}".repeat(10_000))).unwrap(), "x");
+    for chain in [".a", "[0]", "()"] {
+        refused(format!("{{{{ x{} }}}}", chain.repeat(10_000)), "in a row");
+    }
+}
+
+#[test]
+fn data_that_nests_too_deeply_is_refused() {
+    let wrapped = |value: &str| {
+        format!(
+            "{{% set ns = namespace(x=[]) %}}{{% for i in range(9999) %}}{value}{{% endfor %}}{{{{ ns.x | length }}}}"
+        )
+    };
+    refused(wrapped("{% set ns.x = [ns.x] %}"), "nests deeper than");
+    refused(wrapped("{% set ns.x = {'a': 1, 'b': ns.x} %}"), "nests deeper than");
+    // Each is changed in place, and taken apart at the end.
+    assert_eq!(rendered_deep(wrapped("{% set y = [] %}{% set _ = y.append(ns.x) %}{% set ns.x = y %}")).unwrap(), "1");
+    for cycle in
+        ["{% set x = [] %}{% set _ = x.append(x) %}{{ x }}", "{% set x = {} %}{% set _ = x.update({'x': x}) %}{{ x }}"]
+    {
+        refused(cycle.to_owned(), "contains itself");
+    }
+    refused("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}".to_owned(), "Recursion limit exceeded");
+}
+
+#[test]
+fn results_that_are_too_large_are_refused() {
+    for expression in [
+        "'x' * 10**10",
+        "[1] * 10**10",
+        "[1] | batch(10**9, 0)",
+        "[1] | slice(10**9)",
+        "'x' | center(10**10)",
+        "'x' | indent(10**10, true)",
+        "'x' | comment(prefix_count=10**8)",
+        "'x' | comment(postfix_count=10**8)",
+        "'x'.ljust(10**10)",
+        "'x'.zfill(10**10)",
+        "'\t'.expandtabs(10**10)",
+        "'%010000000000d' % 1",
+        "'%.10000000000f' % 1.5",
+        "'%(a)10000000000s' % {'a': 1}",
+        "'%10000000000s' | format('x')",
+        "'{:>10000000000}'.format(1)",
+        "'{0:010000000000d}'.format(1)",
+        "('x' * 10000) | replace('x', 'y' * 100000)",
+        "('x' * 10000).replace('x', 'y' * 100000)",
+        "('x' * 10000) | regex_replace('x', 'y' * 100000)",
+        "range(10000) | join('x' * 100000)",
+        "('x' * 100000).join(range(10000) | map('string'))",
+        "[1] | to_nice_json(indent=10**8)",
+        "range(100000) | product(range(100000))",
+        "range(60) | combinations(30)",
+        "[1] | product(repeat=10**8)",
+        "query('sequence', 'start=1 end=3 format=%010000000000d')",
+        "query('nested', range(100000), range(100000))",
+        "query('pipe', 'yes')",
+        "query('file', '/dev/zero')",
+        "10**10**10",
+        "9999999999999999999999999999999999999999999",
+    ] {
+        let error = rendered_deep(format!("{{{{ ({expression}) | length }}}}")).unwrap_err();
+        let said = ["too ", "at most", "more than", "longer than", "will not make"];
+        assert!(said.iter().any(|said| error.contains(said)), "{expression}: {error:.300}");
+    }
+}
+
+#[test]
+fn what_grows_in_a_loop_is_refused() {
+    for doubled in ["ns.x ~ ns.x", "ns.x + ns.x", "[ns.x, ns.x] | join", "ns.x.join(['', '', ''])"] {
+        let template = format!(
+            "{{% set ns = namespace(x='x') %}}{{% for i in range(60) %}}{{% set ns.x = {doubled} %}}{{% endfor %}}{{{{ ns.x | length }}}}"
+        );
+        refused(template, "too large");
+    }
+    let long = "{% for i in range(1000) %}{{ 'x' * 1000000 }}{% endfor %}";
+    refused(long.to_owned(), "too large");
+    refused(format!("{{% macro m() %}}{long}{{% endmacro %}}{{{{ m() | length }}}}"), "too large");
+    let text = "x".repeat(100_000);
+    let raw = format!("{{% for i in range(2000) %}}{text}{{% endfor %}}");
+    refused(raw.clone(), "too large");
+    refused(format!("{{% set x %}}{raw}{{% endset %}}{{{{ x | length }}}}"), "too large");
+}
+
+#[test]
+fn large_but_possible_results_are_made() {
+    for (template, wanted) in [
+        ("{{ ('x' * 10000000) | length }}", "10000000"),
+        ("{{ ('%300.200f' % 1.5) | length }}", "300"),
+        ("{{ 'id 12345678901 %s' % 'x' }}", "id 12345678901 x"),
+        ("{{ '{} 12345678901'.format(1) }}", "1 12345678901"),
+        ("{{ 'x' | center(1000) | length }}", "1000"),
+        ("{% set x %}a\n{{ 'b' }}\n\"c\\{% endset %}{{ x }}", "a\nb\n\"c\\"),
+        ("{% macro m(a) %}\n{%- if a %}<{{ a }}>{% endif %}\n{% endmacro %}{{ m(1) }}", "<1>"),
+    ] {
+        assert_eq!(rendered_deep(template.to_owned()).as_deref(), Ok(wanted), "{template}");
+    }
+}
+
 #[test]
 fn ranges_are_as_long_as_the_sandbox_allows() {
     assert_eq!(rendered("{{ range(100000) | length }}").unwrap(), "100000");

@@ -3,6 +3,7 @@
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{State, Value};
 
+use crate::limits::LONGEST_TEXT;
 use crate::python::{self, number, repr, text, type_name};
 use crate::{Error, is_undefined};
 
@@ -211,7 +212,11 @@ impl Arguments {
 
     /// An argument that must be an integer and is at least 0.
     pub(crate) fn size(&self, name: &str, default: usize) -> Result<usize, minijinja::Error> {
-        Ok(self.integer(name)?.map_or(default, |number| usize::try_from(number.max(0)).unwrap_or(usize::MAX)))
+        let size = self.integer(name)?.map_or(default, |number| usize::try_from(number.max(0)).unwrap_or(usize::MAX));
+        if size > LONGEST_TEXT {
+            return Err(self.error(format!("was given {size} as '{name}', where at most {LONGEST_TEXT} is possible")));
+        }
+        Ok(size)
     }
 
     /// The positional arguments beyond the named ones.

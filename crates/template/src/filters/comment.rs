@@ -3,6 +3,7 @@
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome};
+use crate::limits;
 
 pub(super) fn comment(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let style = args.text_of("style").unwrap_or_else(|| "plain".to_owned());
@@ -22,6 +23,9 @@ pub(super) fn comment(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let edge = decoration.trim_end();
     let (prefix, postfix) = (option("prefix", edge), option("postfix", edge));
     let (prefix_count, postfix_count) = (args.size("prefix_count", 1)?, args.size("postfix_count", 1)?);
+    let lines = (prefix.len() + newline.len()).saturating_mul(prefix_count)
+        + (postfix.len() + newline.len()).saturating_mul(postfix_count);
+    limits::text(lines)?;
     let mut out = String::new();
     if !beginning.is_empty() {
         out.push_str(&format!("{beginning}{newline}"));

@@ -9,6 +9,7 @@ use minijinja::{State, Value};
 use super::attribute;
 use super::call::{Arguments, Outcome, list, tuple};
 use super::group::Group;
+use crate::limits;
 use crate::python::{number, order, time};
 use crate::undefined;
 
@@ -46,6 +47,7 @@ pub(super) fn batch(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let items = args.items()?;
     let mut batches: Vec<Vec<Value>> = items.chunks(size).map(<[Value]>::to_vec).collect();
     if let (Some(fill), Some(last)) = (args.some("fill_with"), batches.last_mut()) {
+        limits::list(size)?;
         last.resize(size, fill.clone());
     }
     Ok(list(batches.into_iter().map(list).collect()))
@@ -57,6 +59,7 @@ pub(super) fn slice(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     if count == 0 {
         return Err(args.error("cannot make 0 slices"));
     }
+    limits::list(count)?;
     let items = args.items()?;
     let (size, longer) = (items.len() / count, items.len() % count);
     let mut rest = items.into_iter();

@@ -81,7 +81,9 @@ fn pick(state: &mut State<'_, '_>, args: &Arguments, by_attribute: bool, wanted:
                 arguments[0] = subject;
                 call_test(state, test, &arguments)?
             }
-            None if crate::is_undefined(&subject) => return Err(attribute::missing(&subject)),
+            None if crate::is_undefined(&subject) && !crate::mark::is_nothing(&subject) => {
+                return Err(attribute::missing(&subject));
+            }
             None => truth(&subject),
         };
         if passed == wanted {

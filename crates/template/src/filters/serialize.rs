@@ -25,7 +25,7 @@ fn json(args: &Arguments, indent: Option<usize>, sort_keys: bool) -> Outcome {
         Some(value) if value.is_none() => None,
         Some(value) => match value.as_str() {
             Some(prefix) => Some(prefix.to_owned()),
-            None => Some(" ".repeat(args.size("indent", 4)?)),
+            None => Some(indentation(args, 4)?),
         },
     };
     let mut options = DumpOptions {
@@ -48,9 +48,18 @@ fn json(args: &Arguments, indent: Option<usize>, sort_keys: bool) -> Outcome {
     dump(args.value(), &options).map(Value::from).map_err(|reason| args.failed(reason))
 }
 
+/// The spaces that `indent` asks for.
+fn indentation(args: &Arguments, default: usize) -> Result<String, minijinja::Error> {
+    const MOST: usize = 1_000;
+    match args.size("indent", default)? {
+        width @ ..=MOST => Ok(" ".repeat(width)),
+        width => Err(args.error(format!("indents by at most {MOST} spaces, not {width}"))),
+    }
+}
+
 /// Jinja's own: sorted, and safe inside HTML.
 pub(super) fn tojson(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let indent = args.some("indent").map(|_| args.size("indent", 0)).transpose()?.map(|width| " ".repeat(width));
+    let indent = args.some("indent").map(|_| indentation(args, 0)).transpose()?;
     let options = DumpOptions {
         item_separator: if indent.is_some() { "," } else { ", " }.to_owned(),
         indent,

@@ -99,11 +99,17 @@ fn columns(args: &Arguments) -> Result<Vec<Vec<Value>>, minijinja::Error> {
 }
 
 /// More results than this are a mistake rather than a wish.
-const MOST_RESULTS: usize = 5_000_000;
+pub(crate) const MOST_RESULTS: usize = 5_000_000;
+
+/// And more lists to combine.
+const MOST_LISTS: usize = 1_000;
 
 pub(super) fn product(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let columns = columns(args)?;
     let repeat = args.size("repeat", 1)?;
+    if columns.len().saturating_mul(repeat) > MOST_LISTS {
+        return Err(args.failed("there are too many lists"));
+    }
     let columns: Vec<&Vec<Value>> = (0..repeat).flat_map(|_| columns.iter()).collect();
     let mut rows: Vec<Vec<Value>> = vec![Vec::new()];
     for column in columns {
@@ -129,7 +135,7 @@ pub(super) fn combinations(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     }
     loop {
         results.push(tuple(chosen.iter().map(|&index| items[index].clone()).collect()));
-        if results.len() > MOST_RESULTS {
+        if too_many(&results, size) {
             return Err(args.failed("the list has too many combinations"));
         }
         let Some(position) = (0..size).rev().find(|&position| chosen[position] != position + items.len() - size) else {
@@ -149,14 +155,19 @@ pub(super) fn permutations(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     if size <= items.len() {
         permute(&items, size, &mut Vec::new(), &mut results);
     }
-    match results.len() > MOST_RESULTS {
+    match too_many(&results, size) {
         true => Err(args.failed("the list has too many permutations")),
         false => Ok(list(results)),
     }
 }
 
+/// Long results count for several.
+fn too_many(results: &[Value], size: usize) -> bool {
+    results.len().saturating_mul(size.max(4) / 4) > MOST_RESULTS
+}
+
 fn permute(items: &[Value], size: usize, chosen: &mut Vec<usize>, results: &mut Vec<Value>) {
-    if results.len() > MOST_RESULTS {
+    if too_many(results, size) {
         return;
     }
     if chosen.len() == size {

@@ -4,6 +4,7 @@ use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome, dict, is_list};
+use crate::limits;
 use crate::python::{number, percent, repr, text, truth};
 use crate::{Compat, Context};
 
@@ -69,6 +70,7 @@ pub(super) fn center(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 
 pub(super) fn replace(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let (value, old, new) = (args.text(), args.need_text("old")?, args.need_text("new")?);
+    limits::text(value.matches(&old).count().saturating_mul(new.len()))?;
     Ok(Value::from(match args.integer("count")? {
         Some(count) if count >= 0 => replace_first(&value, &old, &new, usize::try_from(count).unwrap_or(usize::MAX)),
         _ => value.replace(&old, &new),
@@ -90,6 +92,7 @@ pub(super) fn indent(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let (first, blank) = (args.flag("first", false), args.flag("blank", false));
     let value = format!("{}\n", args.string()?);
     let lines = split_lines(&value);
+    limits::text(prefix.len().saturating_mul(lines.len()))?;
     let mut out = String::new();
     for (index, line) in lines.iter().enumerate() {
         if index > 0 {
@@ -184,6 +187,7 @@ pub(super) fn join(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     }
     let separator = args.text_of("d").unwrap_or_default();
     let texts: Vec<String> = items.iter().map(text).collect();
+    limits::text(separator.len().saturating_mul(texts.len()) + texts.iter().map(String::len).sum::<usize>())?;
     Ok(Value::from(texts.join(&separator)))
 }
 

@@ -1,10 +1,12 @@
 //! What every lookup needs: its options, its terms as text, and where files are.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use minijinja::Value;
 
 use crate::filters::paths::{home_expanded, normalized};
+use crate::limits::{self, LONGEST_TEXT};
 use crate::python::{text, truth};
 use crate::registry::LookupOptions;
 use crate::{Context, Error, Lookup};
@@ -125,8 +127,13 @@ impl Call<'_> {
 
     /// The text of a file in this encoding, by one of Python's names for it.
     pub(super) fn read_as(&self, path: &Path, encoding: &str) -> Result<String, Error> {
-        let bytes =
-            std::fs::read(path).map_err(|error| self.error(format!("cannot read '{}': {error}", path.display())))?;
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)
+            .and_then(|file| file.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes))
+            .map_err(|error| self.error(format!("cannot read '{}': {error}", path.display())))?;
+        limits::text(bytes.len()).map_err(|_| {
+            self.error(format!("cannot use '{}', which is longer than {LONGEST_TEXT} bytes", path.display()))
+        })?;
         let encrypted = windlass_vault::is_encrypted(&bytes);
         let bytes = match encrypted {
             true => windlass_vault::decrypt(&bytes, &self.context.engine().options().secrets)

@@ -6,7 +6,7 @@ use super::call::{Answer, Call};
 use super::key_value;
 use crate::filters::attribute::step;
 use crate::filters::call::{dict as dict_value, is_dict, is_list, list as list_value, pairs, tuple};
-use crate::filters::sets::{Missing, flatten_into, subelement_pairs};
+use crate::filters::sets::{MOST_RESULTS, Missing, flatten_into, subelement_pairs};
 use crate::python::number;
 use crate::python::random::Random;
 use crate::python::{text, truth};
@@ -70,23 +70,26 @@ pub(super) fn dict(call: &Call<'_>) -> Answer {
 }
 
 /// Every combination of one item of each list, the last list running fastest.
-fn combinations(lists: &[Vec<Value>]) -> Vec<Vec<Value>> {
+fn combinations(call: &Call<'_>) -> Result<Vec<Vec<Value>>, crate::Error> {
     let mut rows: Vec<Vec<Value>> = vec![Vec::new()];
-    for list in lists {
+    for list in &lists(call)? {
+        if rows.len().saturating_mul(list.len()) > MOST_RESULTS {
+            return Err(call.error(format!("will not make more than {MOST_RESULTS} items")));
+        }
         let extended = |row: &Vec<Value>| {
             list.iter().map(|item| [row.as_slice(), std::slice::from_ref(item)].concat()).collect::<Vec<_>>()
         };
         rows = rows.iter().flat_map(extended).collect();
     }
-    rows
+    Ok(rows)
 }
 
 pub(super) fn nested(call: &Call<'_>) -> Answer {
-    Ok(combinations(&lists(call)?).iter().map(|row| list_value(flattened_once(row))).collect())
+    Ok(combinations(call)?.iter().map(|row| list_value(flattened_once(row))).collect())
 }
 
 pub(super) fn cartesian(call: &Call<'_>) -> Answer {
-    Ok(combinations(&lists(call)?).into_iter().map(list_value).collect())
+    Ok(combinations(call)?.into_iter().map(list_value).collect())
 }
 
 pub(super) fn together(call: &Call<'_>) -> Answer {
@@ -240,7 +243,7 @@ impl Sequence {
             (Some(_), Some(_)) => return Err(call.error("takes 'end' or 'count', not both")),
             (None, None) => return Err(call.error("needs 'end' or 'count'")),
             (Some(0), None) => return Ok(Vec::new()),
-            (Some(count), None) => start + count * stride - stride,
+            (Some(count), None) => start.saturating_add((count - 1).saturating_mul(stride)),
             (None, Some(end)) => end,
         };
         if stride > 0 && end < start || stride < 0 && end > start {
@@ -249,9 +252,10 @@ impl Sequence {
         if stride == 0 {
             return Ok(Vec::new());
         }
-        if (end - start) / stride > MOST {
+        if end.saturating_sub(start) / stride > MOST {
             return Err(call.error(format!("will not make more than {MOST} items")));
         }
+        crate::python::percent::check(format).map_err(|reason| call.error(reason))?;
         let mut numbers = Vec::new();
         let mut current = start;
         while if stride > 0 { current <= end } else { current >= end } {
@@ -261,7 +265,7 @@ impl Sequence {
                 &[number::integer(current)],
             );
             numbers.push(Value::from(shown.map_err(|_| call.error(format!("cannot use '{format}' as a format")))?));
-            current += stride;
+            current = current.saturating_add(stride);
         }
         Ok(numbers)
     }

@@ -7,6 +7,7 @@ use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{State, Value};
 
 use crate::error::Error;
+use crate::limits;
 use crate::mark::{self, mark};
 use crate::plain;
 use crate::python::type_name;
@@ -24,7 +25,7 @@ pub(crate) fn call(
         return Ok(undefined.clone());
     }
     match find(value, name, arguments) {
-        Ok(Some(result)) => Ok(result),
+        Ok(Some(result)) => Ok(limits::value(result).unwrap_or_else(mark::failed)),
         // A callable under that key, or nothing at all.
         Ok(None) if value.as_object().is_some_and(|object| object.get_value(&Value::from(name)).is_some()) => {
             Err(minijinja::Error::from(minijinja::ErrorKind::UnknownMethod))

@@ -6,6 +6,7 @@ use minijinja::value::{Tuple, ValueKind};
 
 use super::Arguments;
 use crate::error::Error;
+use crate::limits;
 use crate::python::number;
 
 /// Calls a method of a text; `None` when there is no such method.
@@ -43,6 +44,7 @@ pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<
             let [old, new, count] = arguments.bind(["old", "new", "count"], 2)?;
             let (old, new) = (arguments.text_or(old.as_ref(), "")?, arguments.text_or(new.as_ref(), "")?);
             let count = arguments.integer_or(count.as_ref(), -1)?;
+            limits::text(text.matches(&old).count().saturating_mul(new.len()))?;
             Value::from(match usize::try_from(count) {
                 Ok(count) => text.replacen(&old, &new, count),
                 Err(_) => text.replace(&old, &new),
@@ -75,6 +77,7 @@ pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<
             for item in items.unwrap_or_default().try_iter()? {
                 parts.push(arguments.text(&item)?);
             }
+            limits::text(text.len().saturating_mul(parts.len()) + parts.iter().map(String::len).sum::<usize>())?;
             Value::from(parts.join(text))
         }
         "center" => pad(text, arguments, |missing, width| missing / 2 + (missing & width & 1))?,
@@ -83,6 +86,7 @@ pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<
         "zfill" => {
             let [width] = arguments.bind(["width"], 1)?;
             let width = usize::try_from(arguments.integer_or(width.as_ref(), 0)?).unwrap_or_default();
+            limits::text(width)?;
             let missing = width.saturating_sub(text.chars().count());
             let digits = text.trim_start_matches(['+', '-']);
             let sign = if text.len() - digits.len() <= 1 { &text[..text.len() - digits.len()] } else { "" };
@@ -90,7 +94,9 @@ pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<
         }
         "expandtabs" => {
             let [size] = arguments.bind(["tabsize"], 0)?;
-            expandtabs(text, usize::try_from(arguments.integer_or(size.as_ref(), 8)?).unwrap_or_default())
+            let size = usize::try_from(arguments.integer_or(size.as_ref(), 8)?).unwrap_or_default();
+            limits::text(text.matches('\t').count().saturating_mul(size))?;
+            expandtabs(text, size)
         }
         "encode" => Value::from_bytes(text.as_bytes().to_vec()),
         "format" => {
@@ -98,10 +104,12 @@ pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<
             if !arguments.named.is_empty() {
                 values.push(arguments.named.iter().cloned().collect::<minijinja::value::Kwargs>().into());
             }
+            limits::widths(specifications(text))?;
             Value::from(format(FormatStyle::StrFormat, text, &values)?)
         }
         "format_map" => {
             let [mapping] = arguments.bind(["mapping"], 1)?;
+            limits::widths(specifications(text))?;
             let mapping = mapping.unwrap_or_default();
             let mut named = Vec::new();
             for key in mapping.try_iter()? {
@@ -300,9 +308,15 @@ fn pad(text: &str, arguments: &Arguments<'_>, left: fn(usize, usize) -> usize) -
     let [width, fill] = arguments.bind(["width", "fillchar"], 1)?;
     let width = usize::try_from(arguments.integer_or(width.as_ref(), 0)?).unwrap_or_default();
     let fill = arguments.text_or(fill.as_ref(), " ")?;
+    limits::text(width.saturating_mul(fill.len().max(1)))?;
     let missing = width.saturating_sub(text.chars().count());
     let left = left(missing, width);
     Ok(Value::from(format!("{}{text}{}", fill.repeat(left), fill.repeat(missing - left))))
+}
+
+/// What says how the fields of a format are written: `>5` of `{:>5}`.
+fn specifications(format: &str) -> impl Iterator<Item = &str> {
+    format.split('{').skip(1).filter_map(|field| Some(field.split('}').next()?.split_once(':')?.1))
 }
 
 fn expandtabs(text: &str, size: usize) -> Value {

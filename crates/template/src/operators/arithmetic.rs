@@ -5,10 +5,8 @@ use minijinja::value::{Tuple, ValueKind};
 
 use super::unsupported;
 use crate::error::Error;
+use crate::limits;
 use crate::python::{number, percent, time};
-
-/// The largest text or list an operator makes, in bytes or items.
-const LARGEST: usize = 100_000_000;
 
 enum Pair {
     Integers(i128, i128),
@@ -56,9 +54,11 @@ pub(super) fn add(left: &Value, right: &Value) -> Result<Value, Error> {
         None => {}
     }
     if let (Some(left), Some(right)) = (left.as_str(), right.as_str()) {
+        limits::text(left.len() + right.len())?;
         return Ok(Value::from([left, right].concat()));
     }
     if is_list(left) && is_list(right) && left.is_tuple() == right.is_tuple() {
+        limits::list(left.len().unwrap_or_default() + right.len().unwrap_or_default())?;
         let items: Vec<Value> = left.try_iter()?.chain(right.try_iter()?).collect();
         return Ok(if left.is_tuple() { Value::from(Tuple::from(items)) } else { Value::from(items) });
     }
@@ -88,18 +88,14 @@ pub(super) fn multiply(left: &Value, right: &Value) -> Result<Value, Error> {
     };
     let count = usize::try_from(count.max(0)).map_err(|_| too_large())?;
     if let Some(text) = repeated.as_str() {
-        return match text.len().checked_mul(count) {
-            Some(size) if size <= LARGEST => Ok(Value::from(text.repeat(count))),
-            _ => Err(too_large()),
-        };
+        limits::text(text.len().saturating_mul(count))?;
+        return Ok(Value::from(text.repeat(count)));
     }
     if !is_list(repeated) {
         return Err(unsupported("*", left, right));
     }
     let items: Vec<Value> = repeated.try_iter()?.collect();
-    if items.len().checked_mul(count).is_none_or(|size| size > LARGEST) {
-        return Err(too_large());
-    }
+    limits::list(items.len().saturating_mul(count))?;
     let many: Vec<Value> = std::iter::repeat_n(items, count).flatten().collect();
     Ok(if repeated.is_tuple() { Value::from(Tuple::from(many)) } else { Value::from(many) })
 }

@@ -10,6 +10,7 @@ use minijinja::{Environment, State, Value};
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
+use crate::limits;
 use crate::mark::{self, check, mark};
 use crate::plain::{self, plain};
 use crate::python::{order, type_name};
@@ -49,11 +50,11 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
         Ok(Value::from(!contains(container, item)?))
     });
     environment.add_filter("__not", |value: &Value| -> Outcome {
-        check(value)?;
+        mark::check_condition(value)?;
         Ok(Value::from(!value.is_true()))
     });
     environment.add_filter("__check", |value: &Value| -> Outcome {
-        check(value)?;
+        mark::check_condition(value)?;
         Ok(value.clone())
     });
     environment.add_filter("__nothing", |_: &Value| mark::nothing());
@@ -71,6 +72,10 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
     environment.add_filter("__list", plain::mutable);
     environment.add_filter("__dict", plain::mutable);
     environment.add_filter("__own", plain::mutable);
+    environment.add_filter("__shallow", |value: &Value| -> Outcome {
+        limits::nesting(value)?;
+        Ok(value.clone())
+    });
     environment.add_filter(syntax::REREAD, root::reread);
     environment.add_filter("__template", root::nested_template);
     environment.add_filter("__include", root::include);
@@ -97,8 +102,8 @@ fn operator(left: &Value, right: &Value, apply: fn(&Value, &Value) -> Result<Val
 }
 
 fn equality(left: &Value, right: &Value, wanted: bool) -> Outcome {
-    check(left)?;
-    check(right)?;
+    mark::check_condition(left)?;
+    mark::check_condition(right)?;
     Ok(Value::from(equal(left, right)? == wanted))
 }
 
@@ -172,11 +177,13 @@ pub(crate) fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
 fn tilde(items: &Value) -> Result<Value, Error> {
     let mut text = String::new();
     for item in items.try_iter()? {
+        limits::text(text.len())?;
         match mark(&item) {
             Some(mark::Mark::Nothing) => {}
             _ => text.push_str(&crate::python::text(&plain(&item)?)),
         }
     }
+    limits::text(text.len())?;
     Ok(Value::from(text))
 }
 

@@ -4,14 +4,26 @@ use minijinja::Value;
 use minijinja::formatting::{FormatStyle, format as format_values};
 use minijinja::value::ValueKind;
 
+use crate::limits;
+
 use super::{number, repr, text};
 
 /// Fills the values into the template: by position, or by name from one dictionary. The error is a reason.
 pub(crate) fn format(template: &str, values: &[Value]) -> Result<String, String> {
+    check(template)?;
     let mut values: Vec<Value> = values.iter().map(plain).collect();
     let template = adapted(template, &mut values);
     format_values(FormatStyle::Printf, &template, &values)
         .map_err(|error| error.detail().unwrap_or("the format does not fit its values").to_owned())
+}
+
+/// Refuses widths that no text could have.
+pub(crate) fn check(template: &str) -> Result<(), String> {
+    let specifications = template.split('%').skip(1).map(|rest| {
+        let rest = if rest.starts_with('(') { rest.split_once(')').map_or("", |(_, rest)| rest) } else { rest };
+        &rest[..rest.find(|kind: char| kind.is_ascii_alphabetic()).unwrap_or_default()]
+    });
+    limits::widths(specifications).map_err(|error| error.message().to_owned())
 }
 
 /// Containers are shown as Python shows them; numbers stay numbers for `%d` and its kin.

@@ -196,21 +196,50 @@ fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Temp
     });
     let mut source = String::with_capacity(text.len() * 2);
     let mut transparent = true;
+    let (mut read, mut written_so_far) = (Lines::default(), Lines::default());
+    let mut padding = |written: &str, source: &str| {
+        // The newlines to put into a tag so that it is on its line in spite of the newlines that white space control
+        // took away: the lines of errors are right then.
+        let offset = written.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+        let leading = written.len() - written.trim_start().len();
+        let line = read.at(text, offset + leading);
+        "\n".repeat(line.saturating_sub(written_so_far.at(source, source.len())))
+    };
+    let (mut depth, mut captured) = (0usize, 0usize);
     for piece in pieces {
         match piece {
+            // As a value it counts for the length of what is printed.
+            Piece::Text(text) if captured > 0 => {
+                let _ = write!(source, "{{{{ {} }}}}", quote(&text));
+            }
             Piece::Text(text) => write_text(&text, &mut source),
             Piece::Variable { tokens, written } => {
                 let mut parser = Parser::new(text, &tokens, dialect.nested_templates, mutates);
                 let code = parser.tuple()?;
                 parser.end()?;
-                let padding = padding(text, written, &source);
+                let padding = padding(written, &source);
                 let _ = write!(source, "{{{{ {padding}{code} }}}}");
             }
             Piece::Block { tokens, written } => {
                 let mut parser = Parser::new(text, &tokens, dialect.nested_templates, mutates);
+                let word = tokens.first().and_then(token::Token::name);
+                match word {
+                    Some("if" | "for" | "macro" | "call" | "filter" | "with" | "block") => depth += 1,
+                    Some(word) if word.starts_with("end") => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                if depth > BLOCKS {
+                    return Err(Error::syntax(format!("The blocks of the template nest deeper than {BLOCKS} levels.")));
+                }
                 let statement = statement::statement(&mut parser)?;
                 transparent &= !statement.captures;
-                let padding = padding(text, written, &source);
+                captured += usize::from(
+                    statement.captures && matches!(word, Some("macro" | "call" | "filter" | "set" | "block")),
+                );
+                if matches!(word, Some("endmacro" | "endcall" | "endfilter" | "endset" | "endblock")) {
+                    captured = captured.saturating_sub(1);
+                }
+                let padding = padding(written, &source);
                 let _ = write!(source, "{{% {padding}{} %}}", statement.code);
             }
         }
@@ -223,12 +252,24 @@ fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// The newlines to put into a tag so that it is on its line in spite of the newlines that white space control took
-/// away: the lines of errors are right then.
-fn padding(text: &str, written: &str, source: &str) -> String {
-    let offset = written.as_ptr().addr().saturating_sub(text.as_ptr().addr());
-    let leading = written.len() - written.trim_start().len();
-    "\n".repeat(line_of(text, offset + leading).saturating_sub(line_of(source, source.len())))
+/// How deep blocks may nest.
+const BLOCKS: usize = 200;
+
+/// Counts lines while a text is gone through once.
+#[derive(Default)]
+struct Lines {
+    offset: usize,
+    newlines: usize,
+}
+
+impl Lines {
+    /// The line an offset is on, counted from 1; offsets must not decrease.
+    fn at(&mut self, text: &str, offset: usize) -> usize {
+        let passed = text.as_bytes().get(self.offset..offset).unwrap_or_default();
+        self.newlines += passed.iter().filter(|byte| **byte == b'\n').count();
+        self.offset = self.offset.max(offset);
+        self.newlines + 1
+    }
 }
 
 /// Writes text so that minijinja sees no tag in it, whatever follows.

@@ -6,9 +6,12 @@ use super::expression::{Code, Parser};
 use super::quote;
 use super::token::Kind;
 
+/// How many attributes, subscripts and calls may follow each other: each of them knows the names before it.
+const CHAIN: usize = 1000;
+
 impl Parser<'_> {
     pub(super) fn postfix(&mut self, mut code: Code) -> Result<Code, Error> {
-        loop {
+        for _ in 0..CHAIN {
             code = if self.accept(".") {
                 self.attribute(code)?
             } else if self.accept("[") {
@@ -19,6 +22,7 @@ impl Parser<'_> {
                 return Ok(code);
             };
         }
+        Err(Error::syntax(format!("The expression has more than {CHAIN} attributes, subscripts and calls in a row.")))
     }
 
     fn attribute(&mut self, object: Code) -> Result<Code, Error> {

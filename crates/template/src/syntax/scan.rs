@@ -40,7 +40,8 @@ pub(crate) fn scan<'a>(text: &'a str, options: &TemplateOptions, escapes: Escape
     let mut position = 0;
     // Whether the text that follows stands at the start of a line.
     let mut line_start = true;
-    while let Some((start, tag, length)) = next_tag(text, position, options) {
+    let mut tags = Tags::new(text, options);
+    while let Some((start, tag, length)) = tags.next(position) {
         let mut literal = &text[position..start];
         let sign = text[start + length..].chars().next();
         match sign {
@@ -124,15 +125,37 @@ fn push_text(literal: &str, options: &TemplateOptions, pieces: &mut Vec<Piece<'_
     pieces.push(Piece::Text(text));
 }
 
-/// The first tag after a position: the longest delimiter wins where several match.
-fn next_tag(text: &str, position: usize, options: &TemplateOptions) -> Option<(usize, Tag, usize)> {
-    [(&options.block.0, Tag::Block), (&options.variable.0, Tag::Variable), (&options.comment.0, Tag::Comment)]
-        .into_iter()
-        .filter_map(|(delimiter, tag)| {
-            let found = text[position..].find(delimiter.as_str())?;
-            Some((position + found, tag, delimiter.len()))
-        })
-        .min_by_key(|(start, _, length)| (*start, usize::MAX - length))
+/// Finds tags one after the other.
+struct Tags<'a> {
+    text: &'a str,
+    /// Each delimiter, and where it comes next: a long text is searched once for each.
+    delimiters: [(&'a str, Tag, usize); 3],
+}
+
+impl<'a> Tags<'a> {
+    fn new(text: &'a str, options: &'a TemplateOptions) -> Self {
+        let delimiters = [
+            (options.block.0.as_str(), Tag::Block),
+            (options.variable.0.as_str(), Tag::Variable),
+            (options.comment.0.as_str(), Tag::Comment),
+        ];
+        Tags {
+            text,
+            delimiters: delimiters.map(|(delimiter, tag)| (delimiter, tag, text.find(delimiter).unwrap_or(usize::MAX))),
+        }
+    }
+
+    /// The first tag after a position, which never goes back: the longest delimiter wins where several match.
+    fn next(&mut self, position: usize) -> Option<(usize, Tag, usize)> {
+        for (delimiter, _, next) in &mut self.delimiters {
+            if *next < position {
+                *next = self.text[position..].find(*delimiter).map_or(usize::MAX, |found| position + found);
+            }
+        }
+        let found = self.delimiters.iter().filter(|(.., next)| *next < usize::MAX);
+        let first = found.min_by_key(|(delimiter, _, next)| (*next, usize::MAX - delimiter.len()));
+        first.map(|(delimiter, tag, next)| (*next, *tag, delimiter.len()))
+    }
 }
 
 struct Raw<'a> {

@@ -137,6 +137,8 @@ fn set(parser: &mut Parser<'_>) -> Result<(String, bool), Error> {
     if parser.accept("=") {
         let value = parser.tuple()?;
         let value = if parser.mutates { format!("({value}|__own)") } else { value };
+        // What outlives a loop's turn may be wrapped once more in every turn.
+        let value = if names.contains('.') { format!("({value}|__shallow)") } else { value };
         return Ok((format!("set {names} = {value}"), false));
     }
     let mut code = format!("set {names}");

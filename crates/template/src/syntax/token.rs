@@ -171,6 +171,9 @@ fn number(text: &str, position: usize, after_dot: bool) -> Result<(Kind<'_>, usi
         return Ok((Kind::Float(value), end));
     }
     let trimmed = digits.trim_start_matches('0');
+    if trimmed.len() > 38 {
+        return Err(error_at(text, position, format!("`{}...` has too many digits", &trimmed[..20])));
+    }
     Ok((Kind::Integer(if trimmed.is_empty() { "0" } else { trimmed }.to_owned()), end))
 }
 

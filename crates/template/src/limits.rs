@@ -1,0 +1,108 @@
+//! How large results may become and how long a template may run: what goes beyond is a mistake that would otherwise
+//! end the run, for want of memory or by never ending.
+
+use crate::error::Error;
+
+/// The longest text an expression makes, in bytes.
+pub(crate) const LONGEST_TEXT: usize = 100_000_000;
+
+/// The longest list an expression makes.
+pub(crate) const LONGEST_LIST: usize = 10_000_000;
+
+/// How many steps one template may take; the smallest loop takes about three for each item.
+pub(crate) const STEPS: u64 = if cfg!(test) { 500_000 } else { 500_000_000 };
+
+/// The deepest nesting that is built up in a namespace.
+const DEPTH: usize = 1_000;
+
+/// Refuses to make a text of this many bytes.
+pub(crate) fn text(length: usize) -> Result<(), Error> {
+    if length <= LONGEST_TEXT {
+        return Ok(());
+    }
+    Err(Error::filter(format!(
+        "The result is too large: a text of {length} bytes, where at most {LONGEST_TEXT} are possible."
+    )))
+}
+
+/// Refuses to make a list of this many items.
+pub(crate) fn list(length: usize) -> Result<(), Error> {
+    if length <= LONGEST_LIST {
+        return Ok(());
+    }
+    Err(Error::filter(format!(
+        "The result is too large: a list of {length} items, where at most {LONGEST_LIST} are possible."
+    )))
+}
+
+/// Passes on a result that is not too large: what a template does with it again and again stays bounded, too.
+pub(crate) fn value(value: minijinja::Value) -> Result<minijinja::Value, Error> {
+    match value.as_str() {
+        Some(made) => text(made.len())?,
+        None if value.kind() == minijinja::value::ValueKind::Seq => list(value.len().unwrap_or_default())?,
+        None => {}
+    }
+    Ok(value)
+}
+
+/// Refuses widths and precisions of a format that no text could have; `specifications` are those of `%5d` or `{:>5}`.
+pub(crate) fn widths<'f>(specifications: impl Iterator<Item = &'f str>) -> Result<(), Error> {
+    let mut total = 0usize;
+    for specification in specifications {
+        for (index, digits) in specification.split(|character: char| !character.is_ascii_digit()).enumerate() {
+            let width: usize = if digits.is_empty() { 0 } else { digits.parse().unwrap_or(usize::MAX) };
+            // What follows the point is a precision, for which numbers have less room.
+            if index > 0 && specification.contains('.') && width > usize::from(u16::MAX) {
+                return Err(Error::filter(format!("The precision {digits} of the format is too large.")));
+            }
+            total = total.saturating_add(width);
+        }
+    }
+    text(total)
+}
+
+/// Refuses a value that nests so deeply that nothing can be done with it any more.
+pub(crate) fn nesting(value: &minijinja::Value) -> Result<(), Error> {
+    // Enough to find what a loop has wrapped again and again, little for large data.
+    const VISITS: usize = 5_000;
+    let mut pending = vec![(value.clone(), 0)];
+    for _ in 0..VISITS {
+        let Some((value, depth)) = pending.pop() else { break };
+        if depth > DEPTH {
+            return Err(Error::filter(format!("The value nests deeper than {DEPTH} levels.")));
+        }
+        if let Some(items) = value.downcast_object_ref::<Vec<minijinja::Value>>() {
+            pending.extend(items.iter().take(VISITS).map(|item| (item.clone(), depth + 1)));
+        } else if let Some(entries) =
+            value.downcast_object_ref::<indexmap::IndexMap<minijinja::Value, minijinja::Value>>()
+        {
+            pending.extend(entries.values().take(VISITS).map(|item| (item.clone(), depth + 1)));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use indexmap::IndexMap;
+    use windlass_yaml::{Node, Span};
+
+    use crate::{Engine, Options, Variable};
+
+    fn rendered(template: &str) -> Result<String, String> {
+        let variables: IndexMap<Arc<str>, Variable> = IndexMap::new();
+        let context = Engine::new(Options::default()).scope(Arc::new(variables));
+        context.render_to_string(&Node::string(template, Span::none())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn loops_in_loops_come_to_an_end() {
+        assert_eq!(rendered("{% for a in range(100000) %}{% endfor %}x").unwrap(), "x");
+        let error =
+            rendered("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}").unwrap_err();
+        assert!(error.contains("did not end within 500000 steps"), "{error}");
+    }
+}
