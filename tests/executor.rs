@@ -220,6 +220,94 @@ async fn a_lost_executor_is_reported_and_never_repeated() {
 }
 
 #[tokio::test]
+async fn an_executor_cut_off_or_emptied_on_the_host_is_sent_again() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    pool.run(&target, call("ping", json!({}))).await.unwrap();
+    pool.close().await;
+    let path = sshd.path("remote tmp/.windlass-0").join(&executors(&sshd)[0]);
+    let whole = fs::read(&path).unwrap();
+    for (uploads, damaged) in [&whole[..whole.len() / 2], &[], b"#!/bin/sh\nexit 0\n"].into_iter().enumerate() {
+        // A new file, as the old one may still be running.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, damaged).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        pool.run(&target, call("ping", json!({}))).await.unwrap();
+        assert_eq!(pool.statistics().await.uploads as usize, uploads + 2);
+        assert_eq!(fs::read(&path).unwrap(), whole);
+        pool.close().await;
+    }
+}
+
+#[tokio::test]
+async fn output_that_is_too_long_fails_its_task_alone() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    let shell = |text: &str| call("shell", json!({"_raw_params": text}));
+    let answer = pool.run(&target, shell("echo begin; head -c 40000000 /dev/zero | tr '\\0' x; echo; echo end")).await;
+    let result = answer.unwrap().result;
+    assert_eq!((&result["failed"], &result["rc"]), (&json!(true), &json!(0)));
+    let message = result["msg"].as_str().unwrap();
+    assert!(
+        message.contains("output of 40000011 bytes is too long") && message.contains("write to a file"),
+        "{message}"
+    );
+    let kept = result["stdout"].as_str().unwrap();
+    assert!(kept.starts_with("begin\nxx") && kept.ends_with("xx\nend") && kept.len() < 100_000, "{}", kept.len());
+
+    // Short enough to be kept, but every byte becomes several in JSON.
+    let answer = pool.run(&target, shell("head -c 15000000 /dev/zero")).await;
+    let message = answer.unwrap().result["msg"].as_str().unwrap().to_owned();
+    assert!(message.contains("too large to be sent"), "{message}");
+
+    let raw = RawCommand { command: "head -c 40000000 /dev/zero".into(), ..RawCommand::default() };
+    let output = pool.raw(&target, &raw, None).await.unwrap();
+    assert_eq!(output.left_out + output.stdout.len() as u64, 40_000_000);
+    assert!(output.left_out > 0);
+
+    // What fits arrives whole, over the connection that carried all of this.
+    let answer = pool.run(&target, shell("head -c 20000000 /dev/zero | tr '\\0' x")).await.unwrap();
+    assert_eq!(answer.result["stdout"].as_str().unwrap().len(), 20_000_000);
+    assert_eq!(pool.statistics().await.connections, 1);
+    pool.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_leaves_other_hosts_alone() {
+    if !available() {
+        return;
+    }
+    let (dying, living) = (Sshd::start("LogLevel INFO"), Sshd::start("LogLevel INFO"));
+    let (first, second) = (Arc::new(target(&dying)), Arc::new(Target { name: "web2".into(), ..target(&living) }));
+    let pool = pool();
+    let work = |target| pool.run(target, call("command", json!({"_raw_params": "sleep 3"})));
+    let killing = async {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        // The server and the processes that serve its connections.
+        let id = dying.id().to_string();
+        run(Command::new("pkill").args(["-KILL", "-P", &id]));
+        run(Command::new("kill").args(["-KILL", &id]));
+    };
+    let (lost, kept, ()) = tokio::join!(work(&first), work(&second), killing);
+    let error = lost.unwrap_err();
+    assert!(error.is_unreachable() && error.to_string().contains("web1"), "{error}");
+    kept.unwrap();
+    // It is tried again, in vain, and told as unreachable.
+    let error = pool.run(&first, call("ping", json!({}))).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    pool.run(&second, call("ping", json!({}))).await.unwrap();
+    pool.close().await;
+}
+
+#[tokio::test]
 async fn nothing_is_left_running() {
     if !available() {
         return;

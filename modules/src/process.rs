@@ -27,8 +27,10 @@ use crate::{Failure, Host};
 
 /// How long a process has to end after SIGTERM before it gets SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// How much of the beginning and of the end of each stream is kept.
-const KEEP: usize = 4 << 20;
+/// How much of each stream is kept whole; of a longer one only its two ends are.
+pub const KEEP: usize = 32 << 20;
+/// How much of each end of a stream is kept that is too long.
+const END: usize = 8 << 10;
 /// How long a background process may keep talking after the process it came from has ended.
 const BACKGROUND: Duration = Duration::from_secs(5);
 /// How often a waiting run looks whether it was cancelled.
@@ -51,12 +53,12 @@ pub struct Command {
 pub struct Output {
     /// The exit status; of a process that a signal ended, the signal's number negated.
     pub rc: i32,
-    /// Standard output, in which the middle of a huge one is missing.
+    /// Standard output; only the beginning and the end of one that was too long.
     pub stdout: Vec<u8>,
     /// Standard error, likewise.
     pub stderr: Vec<u8>,
-    /// The middle of a stream is missing.
-    pub truncated: bool,
+    /// How many bytes both streams had, if one of them was too long and its middle is missing.
+    pub overlong: Option<u64>,
 }
 
 impl Command {
@@ -123,7 +125,7 @@ impl Command {
         self
     }
 
-    /// With this much of the beginning and of the end of each stream kept.
+    /// With streams of up to this length kept whole.
     pub fn keep(mut self, bytes: usize) -> Command {
         self.keep = bytes;
         self
@@ -153,8 +155,8 @@ impl Command {
             .wait()
             .map_err(|error| Failure::new(format!("The process could not be awaited: {error}.")))?;
         running.reaped = true;
-        let truncated = stdout.truncated() || stderr.truncated();
-        Ok(Output { rc: code(status), stdout: stdout.bytes(), stderr: stderr.bytes(), truncated })
+        let overlong = (stdout.overlong || stderr.overlong).then_some(stdout.total + stderr.total);
+        Ok(Output { rc: code(status), stdout: stdout.bytes(), stderr: stderr.bytes(), overlong })
     }
 
     /// Runs the process and takes an exit status other than 0 as a failure.
@@ -383,37 +385,43 @@ fn non_blocking(descriptor: OwnedFd) -> Result<File, Failure> {
     Ok(File::from(descriptor))
 }
 
-/// The beginning and the end of a stream.
+/// A stream, or the beginning and the end of one that is too long.
 struct Kept {
     keep: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    dropped: u64,
+    total: u64,
+    overlong: bool,
 }
 
 impl Kept {
     fn new(keep: usize) -> Kept {
-        Kept { keep, head: Vec::new(), tail: VecDeque::new(), dropped: 0 }
+        Kept { keep, head: Vec::new(), tail: VecDeque::new(), total: 0, overlong: false }
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        let room = self.keep.saturating_sub(self.head.len()).min(bytes.len());
-        let (first, rest) = bytes.split_at(room);
-        self.head.extend_from_slice(first);
-        self.tail.extend(rest);
-        let excess = self.tail.len().saturating_sub(self.keep);
+        self.total += bytes.len() as u64;
+        if !self.overlong {
+            self.head.extend_from_slice(bytes);
+            if self.head.len() <= self.keep {
+                return;
+            }
+            self.overlong = true;
+            let end = END.min(self.keep / 2);
+            self.tail = self.head.split_off(self.head.len() - end).into();
+            self.head.truncate(end);
+            self.head.shrink_to_fit();
+            return;
+        }
+        self.tail.extend(bytes);
+        let excess = self.tail.len().saturating_sub(self.head.len());
         self.tail.drain(..excess);
-        self.dropped += excess as u64;
-    }
-
-    fn truncated(&self) -> bool {
-        self.dropped > 0
     }
 
     fn bytes(mut self) -> Vec<u8> {
-        if self.dropped > 0 {
-            let notice = format!("\n[... {} bytes are left out here ...]\n", self.dropped);
-            self.head.extend_from_slice(notice.as_bytes());
+        if self.overlong {
+            let missing = self.total - (self.head.len() + self.tail.len()) as u64;
+            self.head.extend_from_slice(format!("\n[... {missing} bytes are left out here ...]\n").as_bytes());
         }
         self.head.extend(self.tail);
         self.head
@@ -441,7 +449,7 @@ mod tests {
         let bytes = vec![b'x'; 3 << 20];
         let output = Command::new("cat").input(bytes.clone()).run(&Host::alone(false, false)).unwrap();
         assert_eq!(output.stdout, bytes);
-        assert!(!output.truncated);
+        assert_eq!(output.overlong, None);
     }
 
     #[test]
@@ -451,11 +459,15 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_of_huge_output_is_left_out() {
-        let output = shell("echo begin; head -c 20000000 /dev/zero; echo end").run(&Host::alone(false, false)).unwrap();
-        assert!(output.truncated);
+    fn the_middle_of_overlong_output_is_left_out() {
+        let command = shell("echo begin; head -c 300000 /dev/zero; echo end").keep(200_000);
+        let output = command.run(&Host::alone(false, false)).unwrap();
+        assert_eq!(output.overlong, Some(300_010));
         assert!(output.stdout.starts_with(b"begin\n") && output.stdout.ends_with(b"end\n"));
-        assert!(output.stdout.len() < 3 * KEEP);
+        assert!(output.stdout.len() < 3 * END);
+        let command = shell("echo begin; head -c 300000 /dev/zero; echo end").keep(300_010);
+        let output = command.run(&Host::alone(false, false)).unwrap();
+        assert_eq!((output.overlong, output.stdout.len()), (None, 300_010));
     }
 
     #[test]

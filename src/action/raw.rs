@@ -1,7 +1,8 @@
+use windlass_modules::process::KEEP;
 use windlass_modules::{Check, Kind, Opt, Return, Spec};
 
 use super::{ActionContext, Failure};
-use crate::executor::RawCommand;
+use crate::executor::{RawCommand, RawOutput};
 use crate::strategy::TaskResult;
 
 pub(super) static SPEC: Spec = Spec {
@@ -29,6 +30,9 @@ pub(super) static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
+/// How much is kept of a stream that is too long.
+const SHOWN: usize = 8 << 10;
+
 /// `raw`: a command on the connection itself, for hosts that cannot run the executor.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     if context.check {
@@ -48,8 +52,11 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let output = context.pool.raw(&target, &command, None).await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let lines = |text: &str| text.lines().map(windlass_template::Value::from).collect::<windlass_template::Value>();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     let mut result = TaskResult::ok(true).with("rc", output.status);
+    if output.left_out > 0 {
+        return Ok(overlong(result, &output));
+    }
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     result.set("stdout_lines", lines(&stdout));
     result.set("stderr_lines", lines(&stderr));
     result.set("stdout", stdout);
@@ -59,4 +66,19 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         result.set("msg", "non-zero return code");
     }
     Ok(result)
+}
+
+/// The result of a command that printed too much: half an output is worse than none, so the task fails.
+fn overlong(mut result: TaskResult, output: &RawOutput) -> TaskResult {
+    let beginning = |bytes: &[u8]| String::from_utf8_lossy(bytes.get(..SHOWN).unwrap_or(bytes)).into_owned();
+    let size = output.left_out + (output.stdout.len() + output.stderr.len()) as u64;
+    result.set("stdout", beginning(&output.stdout));
+    result.set("stderr", beginning(&output.stderr));
+    result.set("failed", true);
+    let message = format!(
+        "The command was run, and its output of {size} bytes is too long: at most {KEEP} bytes of stdout and of stderr fit into a \
+         result. Only the beginning is kept. Let the command write to a file on the host."
+    );
+    result.set("msg", message);
+    result
 }

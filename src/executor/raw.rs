@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use windlass_modules::process::KEEP;
 use windlass_protocol::{BEGIN_MARKER, Become, Stream};
 
 use super::start::random_word;
 use super::{Error, TaskEvent};
 use crate::connection::{self, Connection, Duplex, Exit, Piece, Target};
+
+/// More than this nobody prints before another user's shell begins.
+const NOISE: usize = 1 << 20;
 
 /// A bare command.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +41,8 @@ pub struct RawOutput {
     pub stdout: Vec<u8>,
     /// Its standard error.
     pub stderr: Vec<u8>,
+    /// How many bytes of both are not here because they were too many.
+    pub left_out: u64,
 }
 
 /// Runs the command on a connection and collects what it writes.
@@ -74,7 +80,7 @@ async fn start<'a>(
     };
     let mut duplex = connection.shell(&command, pty).await.map_err(RawFailure::Connection)?;
     duplex.output.terminate_on_drop();
-    let mut running = Running { target, duplex, stdout: Vec::new(), stderr: Vec::new(), exit: None };
+    let mut running = Running { target, duplex, streams: Streams::default(), exit: None };
     if let Some(other) = &raw.become_user {
         running.become_user(other, &word).await?;
     }
@@ -114,11 +120,30 @@ impl From<Error> for RawFailure {
     }
 }
 
+/// What the command has written, each stream up to [`KEEP`] bytes.
+#[derive(Default)]
+struct Streams {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    left_out: u64,
+}
+
+impl Streams {
+    fn keep(&mut self, stream: Stream, bytes: &[u8]) {
+        let kept = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        let (first, rest) = bytes.split_at(KEEP.saturating_sub(kept.len()).min(bytes.len()));
+        kept.extend_from_slice(first);
+        self.left_out += rest.len() as u64;
+    }
+}
+
 struct Running<'a> {
     target: &'a Target,
     duplex: Duplex,
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
+    streams: Streams,
     exit: Option<Exit>,
 }
 
@@ -128,16 +153,16 @@ impl Running<'_> {
         loop {
             match self.duplex.output.next().await? {
                 Piece::Stdout(bytes) => {
-                    self.stdout.extend(&bytes);
+                    self.streams.keep(Stream::Stdout, &bytes);
                     return Some((Stream::Stdout, bytes.len()));
                 }
                 Piece::Stderr(bytes) => {
-                    self.stderr.extend(&bytes);
+                    self.streams.keep(Stream::Stderr, &bytes);
                     return Some((Stream::Stderr, bytes.len()));
                 }
                 Piece::Exit(exit) => self.exit = Some(exit),
                 Piece::Refused => {
-                    self.stderr.extend_from_slice(b"the server refused to run a command");
+                    self.streams.stderr.extend_from_slice(b"the server refused to run a command");
                     return None;
                 }
             }
@@ -164,24 +189,29 @@ impl Running<'_> {
         let begin = format!("{BEGIN_MARKER}{word}\n");
         let mut answered = false;
         loop {
-            if let Some(position) = find(&self.stdout, begin.as_bytes()) {
-                self.stdout.drain(..position + begin.len());
-                self.stderr.clear();
+            if let Some(position) = find(&self.streams.stdout, begin.as_bytes()) {
+                self.streams.stdout.drain(..position + begin.len());
+                self.streams.stderr.clear();
                 return Ok(());
             }
-            if asks_for_password(&self.stdout, other, word) || asks_for_password(&self.stderr, other, word) {
+            if self.streams.stdout.len() > NOISE {
+                return Err("the login shell prints without end instead of becoming the user".to_owned());
+            }
+            if asks_for_password(&self.streams.stdout, other, word)
+                || asks_for_password(&self.streams.stderr, other, word)
+            {
                 let password = other.password.as_deref().ok_or("it asks for a password and none is given")?;
                 if answered {
                     // Once is enough: a second wrong answer may lock the account.
                     return Err("the password is wrong".to_owned());
                 }
                 answered = true;
-                self.stdout.clear();
-                self.stderr.clear();
+                self.streams.stdout.clear();
+                self.streams.stderr.clear();
                 self.duplex.input.send(format!("{password}\n").into_bytes()).await;
             }
             if self.receive().await.is_none() {
-                let said = [&self.stdout, &self.stderr]
+                let said = [&self.streams.stdout, &self.streams.stderr]
                     .map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned())
                     .join(" ");
                 let hint = if answered { "the password is wrong, or " } else { "" };
@@ -191,8 +221,8 @@ impl Running<'_> {
     }
 
     async fn finish(mut self, input: Vec<u8>, events: Option<&mpsc::Sender<TaskEvent>>) -> Result<RawOutput, Error> {
-        if let (Some(events), false) = (events, self.stdout.is_empty()) {
-            let _ = events.send(TaskEvent::Output { stream: Stream::Stdout, bytes: self.stdout.clone() }).await;
+        if let (Some(events), false) = (events, self.streams.stdout.is_empty()) {
+            let _ = events.send(TaskEvent::Output { stream: Stream::Stdout, bytes: self.streams.stdout.clone() }).await;
         }
         let duplex = &mut self.duplex;
         // Fed from a task of its own: a command that writes before it has read everything must not wait for us.
@@ -222,10 +252,7 @@ impl Running<'_> {
                 }
                 None => break,
             };
-            match stream {
-                Stream::Stdout => self.stdout.extend(&bytes),
-                Stream::Stderr => self.stderr.extend(&bytes),
-            }
+            self.streams.keep(stream, &bytes);
             if let Some(events) = events {
                 // An error means that nobody wants to know any more.
                 let _ = events.send(TaskEvent::Output { stream, bytes }).await;
@@ -239,7 +266,8 @@ impl Running<'_> {
                 return Err(Error::Indeterminate { message, rebooted: None });
             }
         };
-        Ok(RawOutput { status, stdout: self.stdout, stderr: self.stderr })
+        let Streams { stdout, stderr, left_out } = self.streams;
+        Ok(RawOutput { status, stdout, stderr, left_out })
     }
 }
 

@@ -2,8 +2,8 @@ use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The largest JSON message that is accepted.
-pub const MAX_MESSAGE: usize = 64 << 20;
+/// The largest JSON message that is accepted. Text that something else writes begins with bytes that are a larger number.
+pub const MAX_MESSAGE: usize = 160 << 20;
 /// The largest blob in one frame; larger contents travel in several frames.
 pub const MAX_BLOB: usize = 16 << 20;
 
@@ -30,15 +30,35 @@ pub enum Error {
 
 /// Encodes one frame.
 pub fn encode<T: Serialize>(message: &T, blob: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut buffer = vec![0; 8];
-    serde_json::to_writer(&mut buffer, message)?;
-    let length = buffer.len() - 8;
+    let mut written = Bounded { buffer: vec![0; 8], length: 0 };
+    serde_json::to_writer(&mut written, message)?;
+    let Bounded { mut buffer, length } = written;
     check(length, MAX_MESSAGE)?;
     check(blob.len(), MAX_BLOB)?;
     buffer[..4].copy_from_slice(&(length as u32).to_be_bytes());
     buffer[4..8].copy_from_slice(&(blob.len() as u32).to_be_bytes());
     buffer.extend_from_slice(blob);
     Ok(buffer)
+}
+
+/// Counts what is written, and keeps it as long as it may still be sent.
+struct Bounded {
+    buffer: Vec<u8>,
+    length: usize,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.length += bytes.len();
+        if self.length <= MAX_MESSAGE {
+            self.buffer.extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Writes one frame and flushes.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     Args, Failure, Host, Kind, Map, Opt, Outcome, Plan, Return,
-    process::{Command, Output},
+    process::{Command, KEEP, Output},
     text::lines,
 };
 
@@ -36,12 +36,6 @@ pub(super) const RETURNS: &[Return] = &[
     Return { name: "end", kind: "str", when: "it was run", doc: "When it ended." },
     Return { name: "delta", kind: "str", when: "it was run", doc: "How long it ran." },
     Return { name: "msg", kind: "str", when: "always", doc: "Why it was not run, or that its exit status was not 0." },
-    Return {
-        name: "truncated",
-        kind: "bool",
-        when: "the output was huge",
-        doc: "The middle of the output is left out; only the beginning and the end were kept.",
-    },
 ];
 
 /// A command that is ready to run.
@@ -123,6 +117,16 @@ pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> R
     data.insert("rc".into(), output.rc.into());
     insert_output(&mut data, &output, execution.strip);
     data.extend(started.ended());
+    if let Some(size) = output.overlong {
+        // Half an output is worse than none: what reads it would take it for the whole.
+        data.insert("changed".into(), true.into());
+        let message = format!(
+            "The command was run, and its output of {size} bytes is too long: at most {KEEP} bytes of stdout and of stderr fit into a \
+             result. Only the beginning and the end are kept. Let the command write to a file (`> FILE` with the shell module), \
+             and fetch that or pick out what is needed on the host."
+        );
+        return Err(Failure { message, data });
+    }
     if !output.success() {
         data.insert("changed".into(), true.into());
         data.insert("msg".into(), "non-zero return code".into());
@@ -155,9 +159,6 @@ fn insert_output(data: &mut Map, output: &Output, strip: bool) {
         let text = if strip { text.trim_end_matches(['\r', '\n']).to_owned() } else { text };
         data.insert(format!("{key}_lines"), lines(&text).into());
         data.insert(key.to_owned(), text.into());
-    }
-    if output.truncated {
-        data.insert("truncated".into(), true.into());
     }
 }
 

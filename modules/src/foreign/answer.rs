@@ -8,6 +8,7 @@ use crate::{Host, process::Output};
 pub(super) fn read(module: &str, output: &Output, host: &Host) -> Value {
     let text = output.stdout_text();
     let problem = match object_in(&text) {
+        None if let Some(size) = output.overlong => format!("it printed {size} bytes, which is too much"),
         None => "it printed no JSON object".to_owned(),
         Some((json, after)) => match parse(&json) {
             Ok(value @ Value::Object(_)) => {

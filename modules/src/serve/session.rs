@@ -120,7 +120,13 @@ impl Session {
     fn answer(&self, id: u64, result: Value, blob: &[u8]) {
         let reply = Reply::Done { id, result };
         if let Err(error) = self.try_write(&reply, blob) {
-            let result = failed(format!("The result of the module cannot be sent: {error}."));
+            let result = failed(match error {
+                windlass_protocol::Error::TooLarge { length, limit } => format!(
+                    "The module was run, but its result of {length} bytes is too large to be sent: {limit} bytes are possible. Nothing of \
+                     it was kept. What prints or reads that much should write to a file on the host, which can be fetched."
+                ),
+                error => format!("The result of the module cannot be sent: {error}."),
+            });
             self.write(&Reply::Done { id, result }, &[]);
         }
         self.idle.notify_all();

@@ -228,7 +228,7 @@ mod tests {
             rc: 0,
             stdout: text.as_bytes().to_vec(),
             stderr: Vec::new(),
-            truncated: false,
+            overlong: None,
         };
         assert!(says_nothing_to_do(&output(
             "Last metadata expiration check\nDependencies resolved.\nNothing to do.\nComplete!\n"

@@ -192,7 +192,7 @@ mod tests {
             rc,
             stdout: text.as_bytes().to_vec(),
             stderr: Vec::new(),
-            truncated: false,
+            overlong: None,
         };
         assert!(says_running(&output(0, "cron is running.\n")));
         assert!(!says_running(&output(3, "")));

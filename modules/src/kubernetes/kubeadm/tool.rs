@@ -170,7 +170,7 @@ mod tests {
             rc: 1,
             stdout: Vec::new(),
             stderr: b"[preflight] Running pre-flight checks\nerror execution phase preflight: [preflight] Some fatal errors occurred:\n\t[ERROR Port-6443]: Port 6443 is in use\n[preflight] If you know what you are doing, you can make a check non-fatal\nTo see the stack trace of this error execute with --v=5 or higher\n".to_vec(),
-            truncated: false,
+            overlong: None,
         };
         let reason = reason(&output);
         assert!(reason.ends_with("[ERROR Port-6443]: Port 6443 is in use"), "{reason}");

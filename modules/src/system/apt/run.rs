@@ -263,7 +263,7 @@ mod tests {
             rc: 100,
             stdout: Vec::new(),
             stderr: b"E: Unable to locate package nope\n".to_vec(),
-            truncated: false,
+            overlong: None,
         };
         assert_eq!(failure("apt-get", &output).message, "No package matching 'nope' is available");
     }
