@@ -196,4 +196,50 @@ mod tests {
     fn an_open_quote_is_an_error() {
         assert!(parse("path='x", false, &Span::none()).is_err());
     }
+
+    #[test]
+    fn words_put_together_are_split_again() {
+        let pieces = [
+            "a", "b", "1", "/x", "ü", "-", "_", ".", ",", "=", " ", "  ", "{{ y }}", "{% z %}", "\\t", "\n", "\"", "#",
+            "%",
+        ];
+        // A generator of its own, so that a failure can be repeated.
+        let mut state = 31u64;
+        let mut next = move |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..5_000 {
+            let mut text = String::new();
+            let mut wanted = Vec::new();
+            for index in 0..next(5) + 1 {
+                let value: String = (0..next(8)).map(|_| pieces[next(pieces.len())]).collect();
+                let quoted = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                text.push_str(&format!("{}key{index}=\"{quoted}\"", " ".repeat(next(3) + 1)));
+                wanted.push((format!("key{index}"), value));
+            }
+            assert_eq!(parsed(&text, false), wanted, "{text}");
+            // Free text stays as it is, whatever stands in it.
+            let free = text.trim();
+            assert_eq!(parsed(free, true), [pair("_raw_params", free)]);
+        }
+    }
+
+    #[test]
+    fn texts_made_of_anything_are_split_or_refused() {
+        let pieces = [
+            "'", "\"", "\\", "{{", "}}", "{%", "%}", "{#", "#}", "=", " ", "\n", "a", "ü", "x=1", "\\u12", "chdir=",
+            "\t",
+        ];
+        let mut state = 32u64;
+        let mut next = move |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..20_000 {
+            let text: String = (0..next(12)).map(|_| pieces[next(pieces.len())]).collect();
+            let whole = parse(&text, false, &Span::none());
+            assert_eq!(whole.is_ok(), parse(&text, true, &Span::none()).is_ok(), "{text:?}");
+        }
+    }
 }
