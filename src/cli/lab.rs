@@ -21,7 +21,7 @@ pub(super) struct LabArguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Start hosts and wait until they are up; hosts that are up already stay
+    /// Start hosts and wait until they are up; hosts that are up already stay, and with a greater number others join them
     Up(UpArguments),
     /// Remove the hosts and everything that was made for them
     Down,

@@ -14,7 +14,7 @@ use super::play::{Batch, Gone, HostRun, Strategy};
 use crate::error::{Error, Result};
 use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter};
-use crate::playbook::{Block, Item, Play, StaticScope, Task};
+use crate::playbook::{Block, Item, Play, Task};
 use crate::vars::{FactCache, PlayState, TaskScope, World, given, truth};
 
 /// What a run came to.
@@ -107,9 +107,8 @@ impl PlaybookRun {
 
     /// What is known before the hosts of a play are, with the answers to its prompts.
     fn before_hosts(&self, play: &Play, answers: &Arc<Mapping>) -> Context {
-        let vars = [&play.frame.vars, answers, &self.shared.run.extra_vars];
-        let scope = StaticScope { layers: vars.into_iter().map(Arc::clone).collect() };
-        self.shared.run.engine.scope(Arc::new(scope))
+        let vars = [&self.shared.run.extra_vars, answers, &play.frame.vars];
+        self.shared.run.engine.scope(Arc::new(TaskScope::before_hosts(&self.world, &vars)))
     }
 
     fn patterns_with(&self, play: &Play, answers: &Arc<Mapping>) -> Result<Vec<String>> {

@@ -49,6 +49,24 @@ pub(super) const NAMES: &[&str] = &[
     "role_path",
 ];
 
+/// Those of them that are the same whatever the host.
+pub(super) const OF_RUN: &[&str] = &[
+    "ansible_check_mode",
+    "ansible_config_file",
+    "ansible_diff_mode",
+    "ansible_forks",
+    "ansible_inventory_sources",
+    "ansible_limit",
+    "ansible_playbook_python",
+    "ansible_run_tags",
+    "ansible_skip_tags",
+    "ansible_verbosity",
+    "ansible_version",
+    "groups",
+    "hostvars",
+    "playbook_dir",
+];
+
 /// The release of ansible-core whose behaviour this follows; playbooks check it.
 pub(crate) const ANSIBLE_VERSION: (u32, u32, u32) = (2, 19, 14);
 

@@ -59,6 +59,15 @@ impl TaskScope {
         TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.0 }
     }
 
+    /// What the keywords of a play see from which its hosts follow: no host, but what is said of the whole run.
+    pub fn before_hosts(world: &Arc<World>, vars: &[&Arc<Mapping>]) -> impl Scope + use<> {
+        let mut layers = Layers::default();
+        for map in vars {
+            layers.text(map);
+        }
+        RunScope(TaskScope { world: Arc::clone(world), host: Arc::from(""), task: None, layers: layers.0 })
+    }
+
     /// What a host sees in a play, outside any task.
     pub fn of_play(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
         let mut layers = Layers::default();
@@ -254,25 +263,47 @@ impl Layers {
     }
 }
 
-impl Scope for TaskScope {
-    fn get(&self, name: &str) -> Option<Variable> {
-        if let Some(value) = magic::get(self, name) {
-            return Some(Variable::Data(value));
-        }
+impl TaskScope {
+    /// A variable that the engine does not set itself.
+    fn layered(&self, name: &str) -> Option<Variable> {
         let mut found = self.layers.iter().filter_map(|layer| layer.get(name));
         let highest = found.next()?;
         Some(if self.world.run.settings.merge_hashes { super::merge::all(highest, found) } else { highest })
     }
 
-    fn names(&self) -> Vec<Arc<str>> {
-        let mut names: IndexSet<Arc<str>> = magic::NAMES.iter().map(|name| Arc::from(*name)).collect();
+    fn names_with(&self, magic: &[&str]) -> Vec<Arc<str>> {
+        let mut names: IndexSet<Arc<str>> = magic.iter().map(|name| Arc::from(*name)).collect();
         for layer in self.layers.iter().rev() {
             layer.names(&mut names);
         }
         names.into_iter().collect()
     }
+}
+
+impl Scope for TaskScope {
+    fn get(&self, name: &str) -> Option<Variable> {
+        magic::get(self, name).map(Variable::Data).or_else(|| self.layered(name))
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        self.names_with(magic::NAMES)
+    }
 
     fn search_paths(&self) -> Vec<PathBuf> {
         magic::search_paths(self)
+    }
+}
+
+/// The view of no host.
+#[derive(Debug)]
+struct RunScope(TaskScope);
+
+impl Scope for RunScope {
+    fn get(&self, name: &str) -> Option<Variable> {
+        if magic::OF_RUN.contains(&name) { self.0.get(name) } else { self.0.layered(name) }
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        self.0.names_with(magic::OF_RUN)
     }
 }

@@ -34,10 +34,15 @@ recap() {
   ! grep -vE -- "$2" <<<"$lines"
 }
 
+# lab_up HOSTS: the lab with that many hosts, and an inventory of them
+lab_up() {
+  "$windlass" lab up --nodes "$1" --memory 3G --mount "$cache/artifacts:$cache/artifacts" &&
+    "$windlass" lab inventory --format yaml > "$inventory/hosts.yml"
+}
+
 hosts_start() {
   "$windlass" lab down || true
-  "$windlass" lab up --nodes 3 --memory 3G --mount "$cache/artifacts:$cache/artifacts" &&
-    "$windlass" lab inventory --format yaml > "$inventory/hosts.yml"
+  lab_up 3
 }
 
 adhoc_command() {
@@ -131,9 +136,9 @@ deployment_answers() {
 
 spread_over() { [ "$(kubectl node1 get pods -l app=hello --no-headers -o custom-columns=N:.spec.nodeName,P:.status.phase | awk '$2 == "Running" {print $1}' | sort -u | wc -l)" = "$1" ]; }
 
-# answers NODE: five requests to the ClusterIP, each answered
+# answers NODE [CONTROL_PLANE]: five requests to the ClusterIP, each answered; a worker has to be told the address
 answers() {
-  local address; address=$(kubectl "$1" get service hello -o 'jsonpath={.spec.clusterIP}') || return 1
+  local address; address=$(kubectl "${2:-$1}" get service hello -o 'jsonpath={.spec.clusterIP}') || return 1
   on "$1" "for i in 1 2 3 4 5; do curl -sf -m 3 http://$address/ >/dev/null || exit 1; done"
 }
 
@@ -196,6 +201,48 @@ is_ready() { kubectl node2 get node "$1" --no-headers | awk '{exit !($2 == "Read
 
 comes_back() {
   "$windlass" lab start node1 && eventually 240 is_ready node1 && eventually 120 answers node1
+}
+
+worker_joins() {
+  lab_up 4 && play > "$log/joins.log" 2>&1 || { tail -40 "$log/joins.log"; return 1; }
+  kubectl node1 get nodes -o wide
+  is_ready node4 && eventually 120 answers node4 node1 || return 1
+  # The others learn its name and its route; nothing of theirs is restarted but the routes.
+  awk '/^(TASK|RUNNING HANDLER) /{task=$0} /^changed: \[node[123]/{print task}' "$log/joins.log" | sort -u > "$log/joins.changed"
+  cat "$log/joins.changed"
+  ! grep -vE '\[(preinstall : Make the hosts known|network_bridge : )' "$log/joins.changed"
+  play > "$log/joined.log" 2>&1 && recap "$log/joined.log" 'changed=0 +unreachable=0 +failed=0'
+}
+
+remove_node() { "$windlass" playbook -i "$inventory" playbooks/remove_node.yml -e "node=$1" -e drain_grace_period=5 -e skip_confirmation=true; }
+
+# gone NODE: neither the cluster nor the host knows of the other
+gone() {
+  ! kubectl node1 get node "$1" 2>/dev/null || return 1
+  on "$1" '! systemctl is-active -q kubelet && ! systemctl is-active -q etcd && ! systemctl is-active -q containerd && ! test -e /etc/kubernetes'
+}
+
+etcd_members() { on node1 '. /etc/etcdctl.env; export ETCDCTL_API ETCDCTL_ENDPOINTS ETCDCTL_CACERT ETCDCTL_CERT ETCDCTL_KEY; etcdctl member list'; }
+
+control_plane_removed() {
+  # The first one stays: the others are changed through it.
+  if remove_node node1 > "$log/first-removed.log" 2>&1; then return 1; fi
+  grep -q 'node1 is the first host of the group' "$log/first-removed.log" || { tail -20 "$log/first-removed.log"; return 1; }
+  remove_node node3 > "$log/removed.log" 2>&1 || { tail -40 "$log/removed.log"; return 1; }
+  etcd_members
+  gone node3 && [ "$(etcd_members | wc -l)" = 2 ] && answers node1
+}
+
+control_plane_rejoins() {
+  play > "$log/rejoins.log" 2>&1 || { tail -40 "$log/rejoins.log"; return 1; }
+  etcd_members
+  [ "$(etcd_members | grep -c started)" = 3 ] && is_ready node3 && eventually 120 answers node3 || return 1
+  play > "$log/rejoined.log" 2>&1 && recap "$log/rejoined.log" 'changed=0 +unreachable=0 +failed=0'
+}
+
+worker_removed() {
+  remove_node node4 > "$log/worker-removed.log" 2>&1 || { tail -40 "$log/worker-removed.log"; return 1; }
+  gone node4 && remove_node node4 > "$log/worker-removed-again.log" 2>&1
 }
 
 full_disk() {

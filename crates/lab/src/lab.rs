@@ -35,8 +35,8 @@ pub struct NodeStatus {
 
 /// Starts the lab that `options` describe and waits until every host is up.
 ///
-/// A lab of the same description that is up already is left alone, except that stopped hosts are started. What an `up` that crashed has
-/// left is removed first.
+/// A lab of the same description that is up already is left alone, except that stopped hosts are started and, if it is to have more hosts
+/// than it has, those are added. What an `up` that crashed has left is removed first.
 pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error> {
     options.check()?;
     let base = options.base.clone().unwrap_or_else(|| base::path(&options.cache));
@@ -68,9 +68,7 @@ pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error>
     network::create(&options.bridge, options.network)?;
     ssh::make_key_pair(&state)?;
     in_parallel(&state.nodes, |node| node::prepare(&state, node))?;
-    write_known_hosts(&state)?;
-    let inventory = state.file("inventory.ini");
-    fs::write(&inventory, inventory::write(&state, Format::Ini)).map_err(Error::io("write", &inventory))?;
+    describe_hosts(&state)?;
     boot(&state, &state.nodes, Expect::Running, report)?;
     check_bridge(&state)?;
     state.phase = Phase::Ready;
@@ -201,8 +199,8 @@ impl Lab {
     }
 }
 
-/// A lab that was up: the same is wanted, so start what stopped, also after the machine itself was started again.
-fn resume(state: State, options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error> {
+/// A lab that was up: the same is wanted, so start what stopped, also after the machine itself was started again, and add what is missing.
+fn resume(mut state: State, options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error> {
     let differences = options.differences(&state.options);
     if !differences.is_empty() {
         return Err(Error::Different { directory: options.directory.clone(), differences });
@@ -215,10 +213,18 @@ fn resume(state: State, options: &Options, report: &mut dyn FnMut(&str)) -> Resu
             stopped.push(node.clone());
         }
     }
-    if stopped.is_empty() {
+    boot(&state, &stopped, Expect::Reachable, report)?;
+    let added = state.grow(options.nodes);
+    if stopped.is_empty() && added.is_empty() {
         report("the lab is up already");
     }
-    boot(&state, &stopped, Expect::Reachable, report)?;
+    if !added.is_empty() {
+        in_parallel(&added, |node| node::prepare(&state, node))?;
+        describe_hosts(&state)?;
+        // From here on they belong to the lab; had this been interrupted earlier, they would be made again.
+        state.write()?;
+        boot(&state, &added, Expect::Running, report)?;
+    }
     Ok(Lab { state })
 }
 
@@ -281,10 +287,14 @@ fn in_parallel(nodes: &[Node], work: impl Fn(&Node) -> Result<(), Error> + Sync)
     })
 }
 
-fn write_known_hosts(state: &State) -> Result<(), Error> {
-    let lines = state.nodes.iter().map(|node| node::known_hosts(state, node)).collect::<Result<String, Error>>()?;
-    let path = state.known_hosts();
-    fs::write(&path, lines).map_err(Error::io("write", &path))
+/// Writes the hosts' keys and the inventory.
+fn describe_hosts(state: &State) -> Result<(), Error> {
+    let keys = state.nodes.iter().map(|node| node::known_hosts(state, node)).collect::<Result<String, Error>>()?;
+    let inventory = inventory::write(state, Format::Ini);
+    for (path, text) in [(state.known_hosts(), keys), (state.file("inventory.ini"), inventory)] {
+        fs::write(&path, text).map_err(Error::io("write", &path))?;
+    }
+    Ok(())
 }
 
 /// Ends and removes everything outside the lab's directory, and unfinished work in the cache.

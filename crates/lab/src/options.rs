@@ -90,7 +90,7 @@ impl Options {
         Ok(())
     }
 
-    /// What differs from a lab made with `other`; empty if that lab is just as good.
+    /// What differs from a lab made with `other`; empty if that lab is just as good, or will be with more hosts.
     pub(crate) fn differences(&self, other: &Self) -> String {
         let mut differences = Vec::new();
         let mut compare = |name: &str, theirs: String, ours: String| {
@@ -98,7 +98,9 @@ impl Options {
                 differences.push(format!("{name} is {theirs}, not {ours}"));
             }
         };
-        compare("the number of hosts", other.nodes.to_string(), self.nodes.to_string());
+        if other.nodes > self.nodes {
+            compare("the number of hosts", other.nodes.to_string(), self.nodes.to_string());
+        }
         let all = |value: Option<String>| value.unwrap_or_else(|| "unlimited".to_owned());
         let memory = |options: &Self| all(options.memory.map(|bytes| format!("{} MiB", bytes >> 20)));
         compare("the memory of a host", memory(other), memory(self));
@@ -276,6 +278,7 @@ mod tests {
         let two = Options { nodes: 2, ..three.clone() };
         assert_eq!(two.differences(&three), "the number of hosts is 3, not 2");
         assert_eq!(three.differences(&three), "");
+        assert_eq!(three.differences(&two), "");
         let shown = Options { mounts: vec!["/srv:/opt".parse().unwrap()], memory: Some(2 << 30), ..three.clone() };
         assert_eq!(
             three.differences(&shown),

@@ -47,14 +47,21 @@ pub struct Node {
 impl State {
     /// The record of a lab that is about to be made.
     pub(crate) fn new(options: &Options, base: PathBuf) -> Self {
-        let node = |number| Node { name: format!("node{number}"), number, address: options.network.node(number) };
-        Self {
-            phase: Phase::Making,
-            options: options.clone(),
-            base,
-            building: None,
-            nodes: (1..=options.nodes).map(node).collect(),
-        }
+        let options = options.clone();
+        let mut state =
+            Self { phase: Phase::Making, base, building: None, nodes: Vec::with_capacity(options.nodes), options };
+        state.grow(state.options.nodes);
+        state
+    }
+
+    /// Enters the hosts that are missing to `count` into the record. Answers them.
+    pub(crate) fn grow(&mut self, count: usize) -> Vec<Node> {
+        let added: Vec<Node> = (self.nodes.len() + 1..=count)
+            .map(|number| Node { name: format!("node{number}"), number, address: self.options.network.node(number) })
+            .collect();
+        self.nodes.extend(added.iter().cloned());
+        self.options.nodes = self.nodes.len();
+        added
     }
 
     /// The record in `directory`, if there is a lab.
@@ -154,6 +161,14 @@ mod tests {
         let state = State::new(&options(Path::new("/lab")), "/cache/base".into());
         let hosts: Vec<_> = state.nodes.iter().map(|node| format!("{} {}", node.name, node.address)).collect();
         assert_eq!(hosts, ["node1 10.97.0.11", "node2 10.97.0.12"]);
+    }
+
+    #[test]
+    fn a_lab_grows_by_the_hosts_that_are_missing() {
+        let mut state = State::new(&options(Path::new("/lab")), "/cache/base".into());
+        assert!(state.grow(1).is_empty() && state.grow(2).is_empty());
+        let added: Vec<_> = state.grow(4).into_iter().map(|node| node.name).collect();
+        assert_eq!((added, state.options.nodes), (vec!["node3".to_owned(), "node4".to_owned()], 4));
     }
 
     #[test]
