@@ -25,12 +25,17 @@ impl Args {
                 )));
             }
         };
+        let has = |name: &str| given_value(spec, given, name);
+        if let Some(missing) = spec.missing
+            && spec.options.iter().any(|option| option.required && !has(option.name))
+        {
+            return Err(Failure::new(missing));
+        }
         let mut warnings = Vec::new();
         if spec.others.is_none() {
             refuse_unknown(spec.name, spec.options, given, "")?;
         }
         let values = coerce_all(spec.name, spec.options, given, host, &mut warnings, "")?;
-        let has = |name: &str| given_value(spec, given, name);
         for set in spec.mutually_exclusive {
             let both: Vec<_> = set.iter().filter(|name| has(name)).copied().collect();
             if both.len() > 1 {
@@ -303,6 +308,11 @@ fn kind_of(value: &Value) -> &'static str {
         Value::Array(_) => "list",
         Value::Object(_) => "dict",
     }
+}
+
+/// Whether a value means yes, as options that are switches understand it.
+pub(crate) fn is_true(value: &Value) -> bool {
+    truth(value) == Some(true)
 }
 
 fn truth(value: &Value) -> Option<bool> {

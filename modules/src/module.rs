@@ -9,6 +9,12 @@ pub trait Module: Sync {
 
     /// Reads what the host has and decides what would change. Nothing may be changed here; the change goes into the plan.
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure>;
+
+    /// The user that must run nothing when the module runs, because it removes the account.
+    fn removes<'a>(&self, arguments: &'a Value) -> Option<&'a str> {
+        let _ = arguments;
+        None
+    }
 }
 
 type Apply = Box<dyn FnOnce(&Host, &mut Outcome) -> Result<(), Failure>>;

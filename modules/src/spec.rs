@@ -23,6 +23,8 @@ pub struct Spec {
     pub required_if: &'static [(&'static str, &'static str, &'static [&'static str])],
     /// `(option, needed)`: when the option is given, the others must be too.
     pub required_by: &'static [(&'static str, &'static [&'static str])],
+    /// What is said when a required option is missing, if Ansible says it in words of its own.
+    pub missing: Option<&'static str>,
     /// The option that takes the free text of `module: text`, if the module has one.
     pub free_form: Option<&'static str>,
     /// What options of other names are, if they are taken too: the facts of `set_fact`, for one.
@@ -49,6 +51,7 @@ impl Spec {
         required_one_of: &[],
         required_if: &[],
         required_by: &[],
+        missing: None,
         free_form: None,
         others: None,
         check: Check::Full,

@@ -50,6 +50,10 @@ fn a_mounted_file_is_only_overwritten_if_asked_for() {
         session.run(request(2, "copy", json!({ "content": "new\n", "dest": dest, "unsafe_writes": true }))).result;
     assert_eq!(done["changed"], true, "{done}");
     assert_eq!(std::fs::read_to_string(directory.path().join("outer")).unwrap(), "new\n");
+    let mut by_environment = request(3, "copy", json!({ "content": "newer\n", "dest": dest }));
+    by_environment.environment.insert("ANSIBLE_UNSAFE_WRITES".into(), "1".into());
+    let done = session.run(by_environment).result;
+    assert_eq!(done["changed"], true, "{done}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
 }
 

@@ -14,12 +14,8 @@ pub(super) type Args = IndexMap<Arc<str>, Value>;
 /// `copy`: a file, a tree, or a text.
 pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
-    let given = |name: &str| context.text(name).is_some_and(|text| !text.is_empty());
-    if !given("src") && !args.contains_key("content") {
+    if context.text("src").is_none_or(|src| src.is_empty()) && !args.contains_key("content") {
         return Err("src (or content) is required".into());
-    }
-    if !given("dest") {
-        return Err("dest is required".into());
     }
     if context.flag("remote_src").unwrap_or(false) {
         return context.module("ansible.builtin.copy", value_of(args), Vec::new()).await;

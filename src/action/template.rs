@@ -77,6 +77,7 @@ pub(super) static SPEC: Spec = Spec {
         Return { name: "mode", kind: "str", when: "success", doc: "Its permission bits, in octal." },
         Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
     ],
+    missing: Some("src and dest are required"),
     ..Spec::EMPTY
 };
 

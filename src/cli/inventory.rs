@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use windlass_inventory::Inventory;
-use windlass_inventory::export::{self, Variables};
+use windlass_inventory::export::{self, Profile, Variables};
 
 /// Show the hosts, groups and variables of an inventory.
 #[derive(Debug, Args)]
@@ -71,13 +71,18 @@ pub(super) enum Error {
 }
 
 /// Shows an inventory on `output`, or in the file that the arguments name.
-pub(super) fn run(arguments: &InventoryArguments, inventory: &Inventory, output: &mut dyn Write) -> Result<(), Error> {
+pub(super) fn run(
+    arguments: &InventoryArguments,
+    inventory: &Inventory,
+    profile: Profile,
+    output: &mut dyn Write,
+) -> Result<(), Error> {
     match usize::from(arguments.list) + usize::from(arguments.graph) + usize::from(arguments.host.is_some()) {
         0 => return Err(Error::NoAction),
         1 => {}
         _ => return Err(Error::SeveralActions),
     }
-    let text = show(arguments, inventory)?;
+    let text = show(arguments, inventory, profile)?;
     match &arguments.output {
         Some(path) => std::fs::write(path, text).map_err(|source| Error::File { path: path.clone(), source }),
         None => output
@@ -87,7 +92,7 @@ pub(super) fn run(arguments: &InventoryArguments, inventory: &Inventory, output:
     }
 }
 
-fn show(arguments: &InventoryArguments, inventory: &Inventory) -> Result<String, Error> {
+fn show(arguments: &InventoryArguments, inventory: &Inventory, profile: Profile) -> Result<String, Error> {
     let variables = if arguments.export { Variables::Own } else { Variables::Merged };
     if arguments.graph {
         let tree = export::graph(inventory, &arguments.group, arguments.vars.then_some(variables));
@@ -97,7 +102,7 @@ fn show(arguments: &InventoryArguments, inventory: &Inventory) -> Result<String,
         Some(host) => export::host(inventory, host, variables).map_err(Error::Host)?,
         None if arguments.yaml => export::nested_list(inventory, variables)?,
         None if arguments.toml => export::flat_list(inventory, variables)?,
-        None => export::list(inventory, variables)?,
+        None => export::list(inventory, variables, profile)?,
     };
     Ok(match (arguments.yaml, arguments.toml) {
         (true, _) => export::to_yaml(&shown)?,
@@ -123,7 +128,7 @@ mod tests {
         let (inventory, _) =
             Inventory::load(&["a,b,".to_owned()], &windlass_inventory::LoadOptions::default()).unwrap();
         let mut output = Vec::new();
-        run(&command.arguments, &inventory, &mut output).unwrap();
+        run(&command.arguments, &inventory, Profile::default(), &mut output).unwrap();
         String::from_utf8(output).unwrap()
     }
 
@@ -190,7 +195,11 @@ pub(super) fn run_verb(mut arguments: Arguments) -> crate::error::Result<u8> {
     let mut warn =
         |sentence: String| printer.error_line(&format!("[WARNING]: {sentence}"), crate::output::Color::Plain);
     let inventory = super::session::inventory(&settings, &engine, &extra_vars, &mut warn)?;
-    let shown = run(&arguments.show, &inventory, &mut io::stdout().lock());
+    let profile = match settings.compat {
+        windlass_template::Compat::V2_18 => Profile::None,
+        windlass_template::Compat::V2_19 => Profile::Legacy,
+    };
+    let shown = run(&arguments.show, &inventory, profile, &mut io::stdout().lock());
     inventory.take_warnings().iter().for_each(|warning| warn(warning.to_string()));
     shown.map_err(|error| match error {
         Error::NoAction | Error::SeveralActions | Error::Host(_) | Error::Graph(_) => {

@@ -112,7 +112,8 @@ fn entries(section: &str, group: &str, node: &Node) -> Result<Arc<Mapping>, Erro
 fn read_hosts(pattern: &Key, variables: &Node, group: &Arc<str>) -> Result<Step, Error> {
     let span = pattern.span.clone();
     let Some(text) = pattern.as_str().filter(|text| !text.is_empty()) else {
-        let message = format!("The name of a host must be a string, but this is {}.", pattern.value.kind());
+        let message =
+            format!("Host pattern {} must be a string, but this is {}.", pattern.to_text(), pattern.value.kind());
         return Err(Error::at(&span, message).with_hint(format!("Put it in quotes: \"{}\".", pattern.to_text())));
     };
     let (names, port) =

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use windlass_inventory::export::{self, Variables};
+use windlass_inventory::export::{self, Profile, Variables};
 use windlass_inventory::{Inventory, LoadOptions};
 
 fn fixtures() -> PathBuf {
@@ -22,7 +22,7 @@ fn check(name: &str, sources: &[&str], playbook: bool, limit: Option<&str>) {
     assert!(warnings.is_empty(), "{warnings:?}");
     inventory.set_limit(limit).unwrap();
     let expected = |extension: &str| std::fs::read_to_string(fixtures().join(format!("{name}.{extension}"))).unwrap();
-    let json = |variables| export::to_json(&export::list(&inventory, variables).unwrap()) + "\n";
+    let json = |variables| export::to_json(&export::list(&inventory, variables, Profile::Legacy).unwrap()) + "\n";
     assert_eq!(json(Variables::Merged), expected("list.json"));
     assert_eq!(json(Variables::Own), expected("export.json"));
     let nested = export::nested_list(&inventory, Variables::Merged).unwrap();

@@ -227,7 +227,7 @@ fn mistakes_in_yaml_are_told_with_their_place() {
             "plugin: amazon.aws.aws_ec2\n",
             "hosts.yml:1:1: This file configures the inventory plugin `amazon.aws.aws_ec2`",
         ),
-        ("all:\n  hosts:\n    1:\n", "hosts.yml:3:5: The name of a host must be a string, but this is an integer"),
+        ("all:\n  hosts:\n    1:\n", "hosts.yml:3:5: Host pattern 1 must be a string, but this is an integer"),
         ("all:\n  hosts:\n    h1: x\n", "hosts.yml:3:9: The variables of the host `h1` must be a mapping"),
         ("all:\n  vars: {a: {{ b }}}\n", "hosts.yml:2:14"),
     ] {

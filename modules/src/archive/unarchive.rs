@@ -77,6 +77,7 @@ pub static SPEC: Spec = Spec {
         Return { name: "size", kind: "int", when: "always", doc: "The size of the directory itself." },
         Return { name: "state", kind: "str", when: "always", doc: "That it is a directory." },
     ],
+    missing: Some("src (or content) and dest are required"),
     ..Spec::EMPTY
 };
 

@@ -77,6 +77,11 @@ impl Elevated {
         write_frame(file, message, blob).is_ok()
     }
 
+    /// Whether it runs, and has nothing to do.
+    pub(crate) fn idle(&self) -> bool {
+        self.alive() && lock(&self.pending).is_empty()
+    }
+
     /// Stops what runs. Closing the connection would do too, but where it is a terminal the executor would be hung up on before it could
     /// stop its processes.
     pub(crate) fn cancel_all(&self) {

@@ -86,6 +86,20 @@ impl Users {
         }
     }
 
+    /// Ends a user's executors that have nothing to do: no account can be removed while one of its processes runs.
+    pub(crate) fn leave(&self, user: &str) {
+        let slots: Vec<_> =
+            lock(&self.slots).iter().filter(|(who, _)| who.user == user).map(|(_, slot)| slot.clone()).collect();
+        for slot in slots {
+            if let Ok(slot) = slot.try_lock()
+                && let Slot::Running(elevated) = &*slot
+                && elevated.idle()
+            {
+                elevated.wait(Instant::now());
+            }
+        }
+    }
+
     /// Stops what the executors run.
     pub(crate) fn end(&self) {
         self.each(Elevated::cancel_all);

@@ -42,6 +42,7 @@ pub static SPEC: Spec = Spec {
         Return { name: "msg", kind: "str", when: "success", doc: "`OK`." },
         Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
     ],
+    missing: Some("src and dest are required"),
     ..Spec::EMPTY
 };
 

@@ -14,7 +14,7 @@ use super::{
     info::octal,
     mode::{Mode, masked},
 };
-use crate::{Args, Diff, Failure, Host, Kind, Map, Opt, accounts, process::reason};
+use crate::{Args, Diff, Failure, Host, Kind, Map, Opt, accounts, args::is_true, process::reason};
 
 /// The options themselves, to be spread over a module's own with [`with_attributes!`](crate::with_attributes).
 pub const OPTIONS: [Opt; 9] = [
@@ -29,9 +29,9 @@ pub const OPTIONS: [Opt; 9] = [
     Opt::new(
         "unsafe_writes",
         Kind::Bool,
-        "Where a file cannot be replaced as a whole, such as one mounted into a container, overwrite it in place.",
-    )
-    .default("false"),
+        "Where a file cannot be replaced as a whole, such as one mounted into a container, overwrite it in place. Without it \
+         ANSIBLE_UNSAFE_WRITES of the task's environment says so.",
+    ),
 ];
 
 /// A module's options followed by those of [`attributes`](crate::files::attributes).
@@ -99,7 +99,11 @@ impl Attributes {
         if let Some(flags) = &flags {
             new_flags(flags, IFlags::empty())?;
         }
-        Ok(Attributes { mode, owner, group, flags, context, unsafe_writes: args.bool("unsafe_writes") })
+        let unsafe_writes = match args.value("unsafe_writes") {
+            Some(_) => args.bool("unsafe_writes"),
+            None => host.variable("ANSIBLE_UNSAFE_WRITES").is_some_and(|text| is_true(&Value::from(text))),
+        };
+        Ok(Attributes { mode, owner, group, flags, context, unsafe_writes })
     }
 
     /// The same, with these bits instead of its own.

@@ -65,6 +65,7 @@ pub static SPEC: Spec = Spec {
         Return { name: "md5sum", kind: "str", when: "a file was written", doc: "The MD5 of the file." },
         Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
     ],
+    missing: Some("dest is required"),
     ..Spec::EMPTY
 };
 

@@ -39,6 +39,7 @@ pub static SPEC: Spec = Spec {
         Return { name: "size", kind: "int", when: "success", doc: "Its size in bytes." },
         Return { name: "src", kind: "str", when: "always", doc: "The file on the host." },
     ],
+    missing: Some("src and dest are required"),
     ..Spec::EMPTY
 };
 

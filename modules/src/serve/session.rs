@@ -62,10 +62,16 @@ impl Session {
     /// Acts on a message of the controller without waiting for what it starts.
     pub(crate) fn receive(self: &Arc<Session>, message: ToExecutor<Value>, blob: Vec<u8>) {
         match message {
-            ToExecutor::Run(mut request) => match request.become_user.take() {
-                None => self.run_here(request, blob),
-                Some(become_user) => self.users.run(self, become_user, request, blob),
-            },
+            ToExecutor::Run(mut request) => {
+                let module = crate::registry::find(&request.module).filter(|_| !request.check);
+                if let Some(user) = module.and_then(|module| module.removes(&request.args)) {
+                    self.users.leave(user);
+                }
+                match request.become_user.take() {
+                    None => self.run_here(request, blob),
+                    Some(become_user) => self.users.run(self, become_user, request, blob),
+                }
+            }
             ToExecutor::Content { id, content, last } => match self.route(id) {
                 Some(Route::Here(job)) => job.content(content, blob, last),
                 Some(Route::There(relay)) => relay.send(&ToExecutor::Content { id, content, last }, &blob),

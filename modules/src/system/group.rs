@@ -98,6 +98,14 @@ impl Module for Group {
             return Err(Failure::new(format!("{name:?} is not a name for a group.")));
         }
         let local = args.bool("local");
+        for option in ["gid_min", "gid_max"] {
+            if local && args.int(option).is_some() {
+                return Err(Failure::new(format!("'{option}' can not be used with 'local'")));
+            }
+        }
+        if local && args.bool("force") {
+            return Err(Failure::new("'force' can not be used with 'local'"));
+        }
         let known = find(&name, local);
         let state = args.str("state").unwrap_or("present").to_owned();
         let present = state == "present";
@@ -151,6 +159,15 @@ mod tests {
         );
         assert_eq!(words(json!({"name": "etcd", "state": "absent"}), Some(&etcd)).as_deref(), Some("groupdel etcd"));
         assert_eq!(words(json!({"name": "etcd", "state": "absent"}), None), None);
+    }
+
+    #[test]
+    fn a_range_of_numbers_and_force_are_not_for_local_groups() {
+        for option in ["gid_min", "gid_max", "force"] {
+            let arguments = json!({"name": "etcd", "local": true, option: 1});
+            let result = crate::run(&Group, &arguments, &Host::alone(true, false));
+            assert_eq!(result["msg"], format!("'{option}' can not be used with 'local'"));
+        }
     }
 
     #[test]

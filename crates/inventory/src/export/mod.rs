@@ -24,25 +24,37 @@ pub enum Variables {
     Own,
 }
 
+/// What `--list` says about itself in JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Nothing, as before ansible-core 2.19.
+    None,
+    /// Its name, and which texts are never templates.
+    #[default]
+    Legacy,
+}
+
 /// The whole inventory as `--list` gives it in JSON, which is also what inventory scripts give.
-pub fn list(inventory: &Inventory, variables: Variables) -> Result<Node, Error> {
+pub fn list(inventory: &Inventory, variables: Variables, profile: Profile) -> Result<Node, Error> {
     let hosts = inventory.matching("all")?.hosts;
     let available: HashSet<&HostName> = hosts.iter().collect();
     let mut result = Mapping::new();
     let mut seen = HashSet::new();
     if let Some(all) = inventory.group("all") {
-        list_group(inventory, all, &available, variables, &mut seen, &mut result)?;
+        list_group(inventory, all, &available, (variables, profile), &mut seen, &mut result)?;
     }
     let mut hostvars = Mapping::new();
     for host in hosts.iter().filter_map(|name| inventory.host(name)) {
         let vars = host_variables(inventory, host, variables)?;
         if !vars.is_empty() {
-            hostvars.insert_str(&host.name, map(wrapped_values(&vars)));
+            hostvars.insert_str(&host.name, map(shown_values(vars, profile)));
         }
     }
     let mut meta = Mapping::new();
     meta.insert_str("hostvars", map(hostvars));
-    meta.insert_str("profile", text("inventory_legacy"));
+    if profile == Profile::Legacy {
+        meta.insert_str("profile", text("inventory_legacy"));
+    }
     result.insert_str("_meta", map(meta));
     Ok(map(result))
 }
@@ -51,7 +63,7 @@ fn list_group<'i>(
     inventory: &'i Inventory,
     group: &'i Group,
     available: &HashSet<&HostName>,
-    variables: Variables,
+    (variables, profile): (Variables, Profile),
     seen: &mut HashSet<&'i str>,
     result: &mut Mapping,
 ) -> Result<(), Error> {
@@ -65,14 +77,14 @@ fn list_group<'i>(
     for child in inventory.children_of_group(&group.name) {
         children.push(text(&child.name));
         if seen.insert(&child.name) {
-            list_group(inventory, child, available, variables, seen, result)?;
+            list_group(inventory, child, available, (variables, profile), seen, result)?;
         }
     }
     insert_unless_empty(&mut shown, "children", children);
     if variables == Variables::Own {
         let vars = group_variables(inventory, group)?;
         if !vars.is_empty() {
-            shown.insert_str("vars", map(wrapped_values(&vars)));
+            shown.insert_str("vars", map(shown_values(vars, profile)));
         }
     }
     if !shown.is_empty() {
@@ -351,6 +363,13 @@ fn map(mapping: Mapping) -> Node {
 
 fn text(text: &str) -> Node {
     Node::string(text, Span::none())
+}
+
+fn shown_values(vars: Mapping, profile: Profile) -> Mapping {
+    match profile {
+        Profile::None => vars,
+        Profile::Legacy => wrapped_values(&vars),
+    }
 }
 
 /// Marks text that is never a template, which readers of an inventory would otherwise take for one.

@@ -121,16 +121,17 @@ pub(super) fn subelements(call: &Call<'_>) -> Answer {
         .filter(|flags| is_dict(flags))
         .and_then(|flags| step(flags, &Value::from("skip_missing")))
         .is_some_and(|skip| skip.as_str().map_or_else(|| truth(&skip), super::call::is_yes));
+    // What a skipped loop registered has no items, and so has what a loop registered of an item it skipped.
+    let skipped = |element: &Value| step(element, &Value::from("skipped")).is_some_and(|skipped| truth(&skipped));
+    if is_dict(elements) && skipped(elements) {
+        return Ok(Vec::new());
+    }
     let elements: Vec<Value> = match pairs(elements) {
         Some(pairs) => pairs.into_iter().map(|(_, element)| element).collect(),
         None if is_list(elements) => elements.try_iter().into_iter().flatten().collect(),
         None => return Err(call.error(format!("expects a dictionary or a list as its first term, and {SUBELEMENTS}"))),
     };
-    // The results of a loop contain those of the items it skipped.
-    let elements: Vec<Value> = elements
-        .into_iter()
-        .filter(|element| !step(element, &Value::from("skipped")).is_some_and(|skipped| truth(&skipped)))
-        .collect();
+    let elements: Vec<Value> = elements.into_iter().filter(|element| !skipped(element)).collect();
     let path: Vec<Value> = text(key).split('.').map(Value::from).collect();
     let missing = if skip_missing { Missing::Skipped } else { Missing::Error };
     let found =

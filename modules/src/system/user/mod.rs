@@ -1,6 +1,6 @@
 //! `user`: accounts of the host.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec, accounts};
 
@@ -109,6 +109,11 @@ impl Module for User {
             return Ok(absent(args, &name, account.is_some()));
         }
         present(args, name, account, host)
+    }
+
+    fn removes<'a>(&self, arguments: &'a Value) -> Option<&'a str> {
+        let text = |name: &str| arguments.get(name).and_then(Value::as_str);
+        text("name").or_else(|| text("user")).filter(|_| text("state") == Some("absent"))
     }
 }
 
