@@ -539,7 +539,7 @@ x
     skipping: no hosts matched
 
     [WARNING]: Unable to parse DIR/hosts.ini as an inventory source.
-    Failed to parse DIR/hosts.ini, with ini: DIR/hosts.ini:1:1: The host pattern `[web` has a `[` without its `]`.
+    Failed to parse DIR/hosts.ini with ini: DIR/hosts.ini:1:1: The host pattern `[web` has a `[` without its `]`.
     1 | [web
       | ^
     [WARNING]: No inventory was parsed, only implicit localhost is available. It does not match `all`.

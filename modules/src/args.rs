@@ -146,6 +146,11 @@ fn refuse_unknown(module: &str, options: &'static [Opt], given: &Map, path: &str
         })
         .map(|name| format!("{path}{name}"))
         .collect();
+    if let (Some(text), "") =
+        (given.get("_raw_params").filter(|_| unknown.iter().any(|name| name == "_raw_params")), path)
+    {
+        return Err(Failure::new(format!("invalid or malformed argument: '{}'", text_of(text))));
+    }
     if !unknown.is_empty() {
         let supported: Vec<_> =
             options.iter().map(|option| option.name).filter(|name| !name.starts_with('_')).collect();
@@ -196,6 +201,7 @@ fn coerce_all(
     if missing.is_empty() {
         Ok(values)
     } else {
+        missing.sort_unstable();
         Err(Failure::new(format!("missing required arguments: {}", missing.join(", "))))
     }
 }

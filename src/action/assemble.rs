@@ -34,5 +34,5 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     for key in ["src", "regexp", "ignore_hidden", "delimiter", "remote_src", "decrypt"] {
         args.shift_remove(key);
     }
-    super::files::copy_content(context, args, Content::of_bytes(&src, joined)).await
+    super::files::written(context, args, Content::of_bytes(&src, joined)).await
 }

@@ -53,6 +53,12 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
     copy_content(context, args, content).await
 }
 
+/// Sends one content to be written by the `copy` module, whose result is left as it is.
+pub(super) async fn written(context: &ActionContext, mut args: Args, content: Content) -> Result<TaskResult, Failure> {
+    args.insert("_content".into(), Value::from(0));
+    context.module("ansible.builtin.copy", value_of(args), vec![content]).await
+}
+
 /// Sends one content to be written by the `copy` module.
 pub(super) async fn copy_content(
     context: &ActionContext,
@@ -60,8 +66,7 @@ pub(super) async fn copy_content(
     content: Content,
 ) -> Result<TaskResult, Failure> {
     args.shift_remove("decrypt");
-    args.insert("_content".into(), Value::from(0));
-    let mut result = context.module("ansible.builtin.copy", value_of(args), vec![content]).await?;
+    let mut result = written(context, args, content).await?;
     // The difference of a file of the project is a list, of one.
     if let Some(diff) = result.get("diff").filter(|diff| diff.kind() == minijinja::value::ValueKind::Map).cloned() {
         result.set("diff", vec![diff]);
@@ -128,9 +133,9 @@ pub(super) fn walk(
     above.push(folder.canonicalize().map_err(|error| fail(folder, error))?);
     for child in children {
         let relative = prefix.join(file_name(&child));
-        // A link to a folder that it is in itself would lead round for ever: it stays a link.
+        // A link to a folder that it is in itself would lead round for ever: it stays a link, and so does one that leads nowhere.
         let leads_back = |real: PathBuf| above.iter().any(|folder| folder.starts_with(&real));
-        let is_link = child.is_symlink() && (!reading.follow || child.canonicalize().is_ok_and(leads_back));
+        let is_link = child.is_symlink() && (!reading.follow || child.canonicalize().map_or(true, leads_back));
         if is_link {
             let target = std::fs::read_link(&child).map_err(|error| fail(&child, error))?;
             entries.push(entry(&relative, "link", vec![("target", Value::from(target.display().to_string()))]));

@@ -65,6 +65,16 @@ pub(super) static SPEC: Spec = Spec {
 /// `include_vars`. The variables keep their text, so they are rendered where they are used; the strategy reads the files named in
 /// `ansible_included_var_files` again from the project's cache.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
+    match read(context) {
+        Err(Failure::Failed(message)) => Ok(TaskResult::failure(&*message)
+            .with("ansible_facts", Value::from_pairs(std::iter::empty::<(Value, Value)>()))
+            .with("ansible_included_var_files", Value::from(Vec::<Value>::new()))
+            .with("message", message)),
+        result => result,
+    }
+}
+
+fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
     let files = match context.text("dir") {
         Some(dir) => files_of_dir(context, &dir)?,
         None => {

@@ -121,6 +121,7 @@ fn check(options: &Value, path: &str, errors: &mut Vec<String>, lookup: Lookup<'
         }
     }
     if !missing.is_empty() {
+        missing.sort_unstable();
         errors.push(format!("missing required arguments: {}", missing.join(", ")));
     }
 }

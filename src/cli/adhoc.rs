@@ -173,6 +173,12 @@ pub(super) fn single_play(
     keywords.set("gather_facts", Node::literal("no", span.clone()));
     let frame =
         Arc::new(Frame { parent: None, keywords, vars: Arc::default(), kind: FrameKind::Play, tags: Arc::default() });
+    // There is nothing to expand before the run starts.
+    let action = match crate::playbook::short_name(action) {
+        "import_role" => "include_role",
+        "import_tasks" => "include_tasks",
+        _ => action,
+    };
     let mut task = Task::internal(action, args, &frame, &[]);
     task.keywords = of_task;
     Play {
@@ -192,7 +198,7 @@ pub(super) fn single_play(
 
 /// Whether an action can be run alone.
 pub(super) fn is_valid(action: &str) -> Result<()> {
-    if matches!(crate::playbook::short_name(action), "import_tasks" | "import_role" | "import_playbook") {
+    if crate::playbook::short_name(action) == "import_playbook" {
         return Err(Error::usage(format!("'{action}' is not a valid action for ad-hoc commands")));
     }
     Ok(())

@@ -252,7 +252,8 @@ fn extra(text: &str, files: &crate::playbook::Files) -> Result<Arc<Mapping>> {
 /// Arguments of a module on the command line: `key=value`, JSON or YAML.
 pub(super) fn module_arguments(action: &str, text: &str) -> Result<Mapping> {
     let span = Span::synthetic("command line");
-    if text.trim_start().starts_with('{') && !crate::playbook::arguments::takes_free_text(action) {
+    let is_json = || serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok();
+    if text.trim_start().starts_with('{') && (!crate::playbook::arguments::takes_free_text(action) || is_json()) {
         let node = windlass_yaml::load_one(Source::new("command line", text), &windlass_yaml::Options::default())?;
         if let Value::Map(map) = node.value {
             return Ok((*map).clone());

@@ -62,6 +62,7 @@ pub(super) fn inventory(
         expressions: Some(Arc::new(InventoryExpressions(engine.clone()))),
         extra_vars: Arc::clone(extra_vars),
         use_extra_vars: settings.inventory_use_extra_vars,
+        merge_hashes: settings.merge_hashes,
         ..LoadOptions::default()
     };
     if !settings.inventory_plugins.is_empty() {

@@ -170,7 +170,8 @@ impl DefaultOutput {
         match event.status {
             Status::Failed { ignored } => {
                 let any_item = result.get("results").and_then(Value::as_array).is_some_and(|items| !items.is_empty());
-                if !any_item {
+                // Of what `debug` did only the message is shown, also of a whole loop.
+                if !any_item || event.task.short_action() == "debug" {
                     let line = format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(result, event));
                     self.say_to(event.task.id, self.failed_stderr, &line, Color::Red);
                 }

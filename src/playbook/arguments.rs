@@ -31,21 +31,21 @@ pub fn parse(text: &str, free_text: bool, span: &Span) -> Result<Mapping> {
     Ok(map)
 }
 
-/// `key=value`, where the key is a word and the first `=` is not escaped.
+/// `key=value`, split at the first `=` that is neither escaped nor inside of a template; a key may have templates in it.
 fn option_of(word: &str) -> Option<(&str, &str)> {
-    let (key, value) = split_key(word)?;
-    let named = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
-    (named || key.starts_with("{{")).then_some((key, value))
-}
-
-/// Splits at the first `=`, or at the one after a template that gives the key.
-fn split_key(word: &str) -> Option<(&str, &str)> {
-    if !word.starts_with("{{") {
-        return word.split_once('=');
+    let mut depth = 0usize;
+    let mut before = '\0';
+    for (at, character) in word.char_indices() {
+        match (before, character) {
+            ('{', '{') => depth += 1,
+            ('}', '}') => depth = depth.saturating_sub(1),
+            ('\\', _) => {}
+            (_, '=') if depth == 0 && at > 0 => return Some((word.get(..at)?, word.get(at + 1..)?)),
+            _ => {}
+        }
+        before = character;
     }
-    let end = word.find("}}")? + 2;
-    let (key, rest) = word.split_at_checked(end)?;
-    rest.strip_prefix('=').map(|value| (key, value))
+    None
 }
 
 /// Splits at blanks outside quotes and outside `{{ }}`, `{% %}` and `{# #}`; every piece keeps the blanks that follow it,

@@ -154,6 +154,10 @@ impl Loader {
             return Err(Error::parse("a play needs `hosts`: the pattern of the hosts it runs on", &entry.span));
         };
         if let Some(user) = keywords.get("user").cloned() {
+            if keywords.get("remote_user").is_some() {
+                let message = "both 'user' and 'remote_user' are set for this play. The use of 'user' is deprecated, and should be removed";
+                return Err(Error::parse(message, &user.span));
+            }
             keywords.set("remote_user", user);
         }
         let own_vars = keywords.vars()?;

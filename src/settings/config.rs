@@ -74,6 +74,8 @@ impl Config {
     pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
         match self.get(name) {
             None => Ok(None),
+            // A variable of the environment that is empty sets nothing.
+            Some(text) if text.is_empty() && self.is_from_environment(name) => Ok(None),
             Some(text) => match text.trim().parse() {
                 Ok(number) => Ok(Some(number)),
                 Err(_) => Err(Error::usage(format!("the setting {name} must be a number, not '{text}'"))),

@@ -171,6 +171,9 @@ impl<'a> Items<'a> {
                 }
             }
         }
+        if self.is_added_again(&result) {
+            result.set("changed", false);
+        }
         if let Some(name) = &task.task.register {
             self.seen.insert(Arc::clone(name), Variable::Data(result.to_value()));
         }
@@ -190,6 +193,14 @@ impl<'a> Items<'a> {
         self.results.push(result.to_value());
         self.parts.push((result, delegate));
         !lost
+    }
+
+    /// Whether `add_host` of an earlier item says the same of the same host.
+    fn is_added_again(&self, result: &TaskResult) -> bool {
+        let host = |result: &TaskResult| result.get("add_host")?.get_attr("host_name").ok();
+        let Some(name) = host(result) else { return false };
+        let earlier = self.parts.iter().rev().find(|(part, _)| host(part).as_ref() == Some(&name));
+        earlier.is_some_and(|(part, _)| part.get("add_host") == result.get("add_host"))
     }
 }
 

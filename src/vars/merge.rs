@@ -2,7 +2,7 @@
 
 use minijinja::value::ValueKind;
 use windlass_template::Variable;
-use windlass_yaml::{Mapping, Node, Span};
+use windlass_yaml::{Node, Span};
 
 /// A variable with what the lower ranks have to say about it, highest first, as long as all are dictionaries.
 pub(super) fn all(highest: Variable, lower: impl Iterator<Item = Variable>) -> Variable {
@@ -13,7 +13,7 @@ pub(super) fn all(highest: Variable, lower: impl Iterator<Item = Variable>) -> V
     let Some(mut merged) = dictionary(&highest) else { return highest };
     for variable in lower {
         let Some(below) = dictionary(&variable) else { break };
-        merged = combined(&below, &merged);
+        merged = merged.merged_over(&below);
     }
     Variable::Text(merged)
 }
@@ -27,18 +27,4 @@ fn dictionary(variable: &Variable) -> Option<Node> {
         }
         Variable::Data(_) => None,
     }
-}
-
-/// Two nodes as one: dictionaries are merged at every level, of anything else the higher one counts.
-fn combined(low: &Node, high: &Node) -> Node {
-    let (Some(below), Some(above)) = (low.as_map(), high.as_map()) else { return high.clone() };
-    let mut merged: Mapping = (**below).clone();
-    for (key, node) in above.iter() {
-        let node = match below.get_key(key) {
-            Some((_, former)) => combined(former, node),
-            None => node.clone(),
-        };
-        merged.insert(key.clone(), node);
-    }
-    Node::map(merged, high.span.clone())
 }

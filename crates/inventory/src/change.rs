@@ -29,11 +29,12 @@ impl Inventory {
         if is_new {
             self.join(host, ALL);
         }
+        let merge = self.merge_hashes;
         if let Some((_, host)) = self.hosts.get_index_mut(host) {
             let news =
                 variables.iter().any(|(key, value)| host.variables.get_key(key).map(|(_, old)| old) != Some(value));
             if news {
-                set_variables(&mut host.variables, variables.iter());
+                set_variables(&mut host.variables, variables.iter(), merge);
                 changed = true;
             }
         }
@@ -123,18 +124,20 @@ impl Inventory {
 
     /// Gives a host variables; hosts of one range share them.
     pub(crate) fn give(&mut self, host: HostId, variables: &Arc<Mapping>) {
+        let merge = self.merge_hashes;
         let Some((_, host)) = self.hosts.get_index_mut(host) else { return };
         if host.variables.is_empty() {
             host.variables = Arc::clone(variables);
         } else if !variables.is_empty() {
-            set_variables(&mut host.variables, variables.iter());
+            set_variables(&mut host.variables, variables.iter(), merge);
         }
     }
 
     fn set_group_variable(&mut self, group: GroupId, key: Key, value: Node) -> Result<(), Error> {
+        let merge = self.merge_hashes;
         let Some(group) = self.group_at_mut(group) else { return Ok(()) };
         if key.as_str() != Some(PRIORITY) {
-            set_variables(&mut group.variables, std::iter::once((&key, &value)));
+            set_variables(&mut group.variables, std::iter::once((&key, &value)), merge);
             return Ok(());
         }
         let priority = match &value.value {
@@ -325,9 +328,14 @@ impl Inventory {
     }
 }
 
-fn set_variables<'n>(variables: &mut Arc<Mapping>, news: impl Iterator<Item = (&'n Key, &'n Node)>) {
+/// With `merge` a dictionary completes the one of the same name instead of replacing it.
+fn set_variables<'n>(variables: &mut Arc<Mapping>, news: impl Iterator<Item = (&'n Key, &'n Node)>, merge: bool) {
     let variables = Arc::make_mut(variables);
     for (key, value) in news {
-        variables.insert(key.clone(), value.clone());
+        let value = match variables.get_key(key) {
+            Some((_, former)) if merge => value.merged_over(former),
+            _ => value.clone(),
+        };
+        variables.insert(key.clone(), value);
     }
 }

@@ -67,6 +67,9 @@ pub struct LoadOptions {
     pub expressions: Option<Arc<dyn Expressions>>,
     /// The variables of the command line, for `constructed`.
     pub extra_vars: Arc<Mapping>,
+    /// Whether a host or a group that has a dictionary from one source keeps its keys when another source gives it one of the same name
+    /// (`hash_behaviour = merge`).
+    pub merge_hashes: bool,
     /// Whether `constructed` sees them when it does not say so itself (`use_extra_vars`).
     pub use_extra_vars: bool,
 }
@@ -86,6 +89,7 @@ impl Default for LoadOptions {
             expressions: None,
             extra_vars: Arc::default(),
             use_extra_vars: false,
+            merge_hashes: false,
         }
     }
 }
@@ -97,6 +101,7 @@ impl Inventory {
         let files = Arc::new(VariableFiles::new(options.secrets.clone(), options.duplicate_keys));
         let mut inventory = Inventory::empty(files);
         inventory.group_names = options.group_names;
+        inventory.merge_hashes = options.merge_hashes;
         let (plugins, warnings) = enabled(&options.enabled)?;
         let mut loader = Loader { inventory, options, plugins, warnings };
         let mut any = false;

@@ -144,6 +144,8 @@ pub struct Inventory {
     pub(crate) replaced_names: Vec<String>,
     /// The variables of the command line, which every host has.
     pub(crate) extra_vars: Arc<Mapping>,
+    /// Whether dictionaries of several sources are merged.
+    pub(crate) merge_hashes: bool,
 }
 
 impl Clone for Inventory {
@@ -161,6 +163,7 @@ impl Clone for Inventory {
             has_sources: self.has_sources,
             replaced_names: Vec::new(),
             extra_vars: Arc::clone(&self.extra_vars),
+            merge_hashes: self.merge_hashes,
         }
     }
 }
@@ -187,6 +190,7 @@ impl Inventory {
             has_sources: false,
             replaced_names: Vec::new(),
             extra_vars: Arc::default(),
+            merge_hashes: false,
         };
         let all = inventory.ensure_group("all", &Span::none());
         let ungrouped = inventory.ensure_group("ungrouped", &Span::none());

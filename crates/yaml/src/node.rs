@@ -63,6 +63,20 @@ impl Value {
 }
 
 impl Node {
+    /// This node over another: mappings are merged at every level, of anything else this one counts.
+    pub fn merged_over(&self, low: &Node) -> Node {
+        let (Some(below), Some(above)) = (low.as_map(), self.as_map()) else { return self.clone() };
+        let mut merged: Mapping = (**below).clone();
+        for (key, node) in above.iter() {
+            let node = match below.get_key(key) {
+                Some((_, former)) => node.merged_over(former),
+                None => node.clone(),
+            };
+            merged.insert(key.clone(), node);
+        }
+        Node::map(merged, self.span.clone())
+    }
+
     /// A value at a place.
     pub fn new(value: Value, span: Span) -> Self {
         Self { value, span }

@@ -116,6 +116,10 @@ pub(crate) fn select(wanted: &[&str]) -> Result<Vec<&'static Subset>, Failure> {
             (name, excluded) => {
                 let Some(subset) = SUBSETS.iter().find(|subset| subset.name == name || subset.also.contains(&name))
                 else {
+                    // What nobody has can be left out.
+                    if excluded {
+                        continue;
+                    }
                     return Err(unknown(name));
                 };
                 if excluded {

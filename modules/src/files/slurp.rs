@@ -45,7 +45,7 @@ impl Module for Slurp {
                 ErrorKind::NotFound => format!("file not found: {source}"),
                 ErrorKind::PermissionDenied => format!("file is not readable: {source}"),
                 ErrorKind::IsADirectory => format!("source is a directory and must be a file: {source}"),
-                _ => format!("Unable to slurp file: {source}: {}.", reason(&error)),
+                _ => format!("unable to slurp file: {source}: {}.", reason(&error)),
             })
         })?;
         Ok(Plan::unchanged().with("content", STANDARD.encode(bytes)).with("source", source).with("encoding", "base64"))

@@ -13,7 +13,7 @@ pub(super) fn read(module: &str, output: &Output, host: &Host) -> Value {
         Some((json, after)) => match parse(&json) {
             Ok(value @ Value::Object(_)) => {
                 if !after.is_empty() {
-                    host.warn(format!("the module {module} printed something after its result: {after}"));
+                    host.warn(format!("The module {module} printed junk after the JSON data: {after}"));
                 }
                 return value;
             }

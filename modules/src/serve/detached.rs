@@ -94,6 +94,12 @@ pub(super) fn run() -> io::Result<()> {
     if let Some(map) = result.as_object_mut() {
         // Whoever asks for the result splits its texts.
         map.retain(|key, _| !matches!(key.as_str(), "stdout_lines" | "stderr_lines"));
+        // What a module printed instead of a result has other names in a job's file.
+        for (name, name_in_job) in [("module_stdout", "outdata"), ("module_stderr", "stderr")] {
+            if let Some(text) = map.remove(name) {
+                map.insert(name_in_job.to_owned(), text);
+            }
+        }
     }
     write(&Path::new(&detached.directory).join(&detached.job), &result)
 }

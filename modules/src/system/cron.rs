@@ -188,6 +188,9 @@ impl Module for Cron {
         let name = args.required("name")?.to_owned();
         let present = args.str("state") != Some("absent");
         let table = match args.str("cron_file") {
+            Some("/etc/crontab") => {
+                return Err(Failure::new("Will not manage /etc/crontab via cron_file, see documentation."));
+            }
             Some(file) if file.starts_with('/') => Table::File(file.to_owned()),
             Some(file) => Table::File(format!("/etc/cron.d/{file}")),
             None => Table::User(args.str("user").map(str::to_owned)),

@@ -67,6 +67,8 @@ pub(super) struct Edit {
     always_backup_key: bool,
     /// What a link points to is changed, instead of the link being replaced.
     follow: bool,
+    /// What stands behind the path in the head of the difference.
+    difference: &'static str,
     /// The result tells owner, permissions and so on.
     described: bool,
     pub(super) exists: bool,
@@ -99,6 +101,7 @@ impl Edit {
             backup_key: "backup_file",
             always_backup_key: false,
             follow: true,
+            difference: " (content)",
             described: false,
             before: Text::of(bytes),
             exists,
@@ -114,6 +117,11 @@ impl Edit {
     /// Whether what a link points to is changed, or the link replaced.
     pub(super) fn with_follow(self, follow: bool) -> Edit {
         Edit { follow, ..self }
+    }
+
+    /// The difference's head is the path alone.
+    pub(super) fn with_bare_difference(self) -> Edit {
+        Edit { difference: "", ..self }
     }
 
     /// With owner, permissions and so on in the result.
@@ -180,7 +188,7 @@ impl Edit {
     }
 
     fn diff(&self, after: &str) -> Diff {
-        Diff::of(&format!("{} (content)", self.path.display()), self.before.text.as_str(), after)
+        Diff::of(&format!("{}{}", self.path.display(), self.difference), self.before.text.as_str(), after)
     }
 
     /// Writes the new content, if there is one, and gives the file its attributes; the answer is the backup.

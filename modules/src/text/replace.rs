@@ -61,7 +61,7 @@ impl Module for Replace {
                 "The encoding {encoding} is not supported; utf-8, ascii and latin-1 are."
             )));
         }
-        let edit = Edit::of(args, host)?;
+        let edit = Edit::of(args, host)?.with_bare_difference();
         edit.need(false, "Path")?;
         let text = &edit.before.text;
         let (start, end) = match section(&edit, args)? {

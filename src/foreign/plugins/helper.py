@@ -135,12 +135,27 @@ class Templar:
 
 
 loaded = {}
+collections_ready = False
+
+
+def find_collections():
+    """Lets ansible-core, if there is one, import from collections; what was imported without it, it would not take for a collection."""
+    global collections_ready
+    if not collections_ready:
+        collections_ready = True
+        try:
+            from ansible.plugins import loader
+        except ImportError:
+            return
+        if hasattr(loader, 'init_plugin_loader'):
+            loader.init_plugin_loader(setup['collections'])
 
 
 def load(path, kind, name):
     """The module of a plugin's file, with a name such as Ansible gives it."""
     if path not in loaded:
         if '/ansible_collections/' in path:
+            find_collections()
             inside = path[path.rindex('/ansible_collections/') + 1:-len('.py')]
             loaded[path] = importlib.import_module(inside.replace('/', '.'))
         else:
@@ -184,19 +199,11 @@ def call(request):
     return function(*arguments, **unpacked(request['named']))
 
 
-lookups_ready = False
-
-
 def lookup(request):
-    global lookups_ready
     from ansible.plugins.loader import lookup_loader
     from ansible.parsing.dataloader import DataLoader
 
-    if not lookups_ready:
-        from ansible.plugins import loader as plugin_loader
-        if hasattr(plugin_loader, 'init_plugin_loader'):
-            plugin_loader.init_plugin_loader(setup['collections'])
-        lookups_ready = True
+    find_collections()
     if not request['name'].count('.'):
         lookup_loader.add_directory(os.path.dirname(request['path']))
     variables = Variables()

@@ -1,7 +1,7 @@
 //! `vault` and `unvault`.
 
 use minijinja::{State, Value};
-use windlass_vault::{DEFAULT_LABEL, Secret, Secrets, decrypt, encrypt, is_encrypted};
+use windlass_vault::{DEFAULT_LABEL, Secret, Secrets, decrypt, encrypt, encrypt_with_salt, is_encrypted};
 
 use super::call::{Arguments, Outcome};
 
@@ -17,7 +17,11 @@ fn secret(args: &Arguments) -> Result<Secret, minijinja::Error> {
 }
 
 pub(super) fn vault(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    encrypt(args.string()?.as_bytes(), &secret(args)?).map(Value::from).map_err(|error| args.failed(error.to_string()))
+    let (plain, secret) = (args.string()?, secret(args)?);
+    match args.text_of("salt").filter(|salt| !salt.is_empty()) {
+        Some(salt) => Ok(Value::from(encrypt_with_salt(plain.as_bytes(), &secret, salt.as_bytes()))),
+        None => encrypt(plain.as_bytes(), &secret).map(Value::from).map_err(|error| args.failed(error.to_string())),
+    }
 }
 
 pub(super) fn unvault(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {

@@ -47,6 +47,9 @@ pub(super) fn list(call: &Call<'_>) -> Answer {
 }
 
 pub(super) fn indexed_items(call: &Call<'_>) -> Answer {
+    if call.terms.iter().any(|term| is_dict(term)) && call.terms.len() == 1 {
+        return Err(call.error("expects a list"));
+    }
     let items = flattened_once(call.terms).into_iter().enumerate();
     Ok(items.map(|(index, item)| tuple(vec![Value::from(index), item])).collect())
 }
