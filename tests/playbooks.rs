@@ -7,14 +7,15 @@
     reason = "a test fails by panicking, and says what differs"
 )]
 
-use std::collections::HashSet;
+#[path = "common/printed.rs"]
+mod printed;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use regex::Regex;
 use similar::TextDiff;
 
 /// Runs every case, or those named in `PLAYBOOK_CASES`.
@@ -78,8 +79,10 @@ fn difference(case: &Path) -> Option<String> {
         let code = output.status.code().map_or_else(|| output.status.to_string(), |code| code.to_string());
         printed.push_str(&format!("$ {arguments}\n{}\n[exit {code}]\n", stdout.trim_end_matches('\n')));
     }
-    let printed = normalised(&printed, case, scratch.path());
-    let printed = own_words(&printed, &expected);
+    // What `record` leaves out is left out here too.
+    let printed = printed::without_paths(&printed, case, scratch.path());
+    let printed = printed::normalised(&printed, false, str::to_owned);
+    let printed = printed::own_words(&printed, &expected);
     if printed == expected {
         return None;
     }
@@ -90,59 +93,4 @@ fn difference(case: &Path) -> Option<String> {
             .context_radius(3)
             .to_string(),
     )
-}
-
-/// What `record` leaves out is left out here too: paths, times, the words about what went wrong, banners shown once for each host.
-fn normalised(text: &str, case: &Path, scratch: &Path) -> String {
-    let mut text = text.replace(&case.display().to_string(), "CASE").replace(&scratch.display().to_string(), "SCRATCH");
-    for (pattern, replacement) in [
-        (r#""(start|end)": "[^"]*""#, r#""$1": "TIME""#),
-        (r#""delta": "[^"]*""#, r#""delta": "TIME""#),
-        (r"\bj\d+\.\d+\b", "JOB"),
-        (r#""child_pid": \d+"#, r#""child_pid": PID"#),
-        (r"(?m)[ \t]+$", ""),
-    ] {
-        text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
-    }
-    let mut kept = String::new();
-    let mut is_hidden = false;
-    let mut banner = "";
-    let mut blank = 0;
-    for line in text.lines() {
-        let is_error = line.starts_with("[ERROR]: ");
-        let is_told = ["fatal: ", "failed: ", "task path: ", "$ "].iter().any(|start| line.starts_with(start))
-            || [" | FAILED", " | UNREACHABLE"].iter().any(|word| line.contains(word));
-        is_hidden = is_error || (is_hidden && !is_told);
-        if is_hidden && !is_error {
-            continue;
-        }
-        if line.is_empty() {
-            blank += 1;
-            continue;
-        }
-        let is_banner =
-            ["TASK ", "RUNNING HANDLER ", "NO MORE HOSTS LEFT "].iter().any(|start| line.starts_with(start));
-        if is_banner && line == banner {
-            blank = 0;
-            continue;
-        }
-        banner = if is_banner { line } else { "" };
-        kept.push_str(&"\n".repeat(std::mem::take(&mut blank)));
-        kept.push_str(if is_error { "[ERROR]" } else { line });
-        kept.push('\n');
-    }
-    kept
-}
-
-/// The recording leaves out Ansible's sentences about its own errors; ours stand in the same places.
-fn own_words(printed: &str, expected: &str) -> String {
-    let message = Regex::new(r#""(msg|reason)": "(?:[^"\\]|\\.)*""#).unwrap();
-    let without: HashSet<&str> = expected.lines().filter(|line| line.contains(r#"": "...""#)).collect();
-    let mut text = String::new();
-    for line in printed.lines() {
-        let hidden = message.replace_all(line, r#""$1": "...""#);
-        text.push_str(if without.contains(&*hidden) { &hidden } else { line });
-        text.push('\n');
-    }
-    text
 }

@@ -19,6 +19,8 @@
 mod answers;
 mod engine;
 mod precedence;
+#[path = "../common/printed.rs"]
+mod printed;
 mod project;
 mod table;
 mod text;

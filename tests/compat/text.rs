@@ -1,12 +1,10 @@
-//! What is left out of a comparison: paths of this run, times, and each engine's own words about what went wrong.
-
-use std::collections::HashSet;
-use std::path::Path;
+//! What is left out of a comparison: what changes from run to run, and each engine's own words about what went wrong.
 
 use regex::Regex;
 use serde_json::Value as Json;
 
 use crate::engine::Engine;
+pub(crate) use crate::printed::{own_words, without_paths};
 
 /// Keys of results that tell of a moment, of the machine, or of files in between.
 const VOLATILE: &[&str] = &[
@@ -67,53 +65,14 @@ pub(crate) fn steady(value: Json) -> Json {
     }
 }
 
-/// The text with the two folders of a run named the same for all.
-pub(crate) fn without_paths(text: &str, case: &Path, scratch: &Path) -> String {
-    text.replace(&case.display().to_string(), "CASE").replace(&scratch.display().to_string(), "SCRATCH")
-}
-
 /// Python writes numbers that JSON does not have.
 pub(crate) fn without_infinity(json: &str) -> String {
     Regex::new(r"([\[:,] ?)(-?Infinity|NaN)").unwrap().replace_all(json, "$1\"$2\"").into_owned()
 }
 
-/// Printed text without times, without blocks that describe errors, with a banner that is shown once for each host kept once.
+/// Printed text as it is compared.
 pub(crate) fn normalised(text: &str, engine: &Engine) -> String {
-    let mut text = text.to_owned();
-    for (pattern, replacement) in [
-        (r#""(start|end)": "[^"]*""#, r#""$1": "TIME""#),
-        (r#""delta": "[^"]*""#, r#""delta": "TIME""#),
-        (r"(?m)^(\+\+\+ after: ).*/ansible-local-.*/", "${1}CASE/templates/"),
-        (r"(?m)[ \t]+$", ""),
-    ] {
-        text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
-    }
-    let mut kept = String::new();
-    let mut is_hidden = false;
-    let mut banner = "";
-    let mut blank = 0;
-    for line in text.lines() {
-        let is_error = line.starts_with("[ERROR]: ");
-        is_hidden = is_error || (is_hidden && !line.starts_with("fatal: ") && !line.starts_with("failed: "));
-        if is_hidden && (!is_error || engine.line == "2.18") {
-            continue;
-        }
-        if line.is_empty() {
-            blank += 1;
-            continue;
-        }
-        let is_banner =
-            ["TASK ", "RUNNING HANDLER ", "NO MORE HOSTS LEFT "].iter().any(|start| line.starts_with(start));
-        if is_banner && line == banner {
-            blank = 0;
-            continue;
-        }
-        banner = if is_banner { line } else { "" };
-        kept.push_str(&"\n".repeat(std::mem::take(&mut blank)));
-        kept.push_str(&if is_error { "[ERROR]".to_owned() } else { without_reason(line, engine) });
-        kept.push('\n');
-    }
-    kept
+    crate::printed::normalised(text, engine.line == "2.18", |line| without_reason(line, engine))
 }
 
 /// Sentences that real ansible-core says about its own errors are left out of a recording; ours stand in the same places.
@@ -127,17 +86,4 @@ fn without_reason(line: &str, engine: &Engine) -> String {
                   The field '|template error|the field '|the filter plugin";
     let pattern = format!(r#""(msg|reason)": "({starts})([^"\\]|\\.)*""#);
     Regex::new(&pattern).unwrap().replace_all(line, r#""$1": "...""#).into_owned()
-}
-
-/// Our words in the places where the recording leaves out Ansible's.
-pub(crate) fn own_words(printed: &str, expected: &str) -> String {
-    let message = Regex::new(r#""(msg|reason)": "(?:[^"\\]|\\.)*""#).unwrap();
-    let without: HashSet<&str> = expected.lines().filter(|line| line.contains(r#"": "...""#)).collect();
-    let mut text = String::new();
-    for line in printed.lines() {
-        let hidden = message.replace_all(line, r#""$1": "...""#);
-        text.push_str(if without.contains(&*hidden) { &hidden } else { line });
-        text.push('\n');
-    }
-    text
 }

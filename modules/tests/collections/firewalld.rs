@@ -70,7 +70,10 @@ esac
     for (setting, said) in [
         (json!({"port": "161-162/udp"}), "Changed port 161-162/udp to enabled"),
         (json!({"source": "192.0.2.0/24"}), "Added 192.0.2.0/24 to zone public"),
-        (json!({"rich_rule": "rule service name=\"ftp\" accept"}), "Changed rich_rule rule service name=\"ftp\" accept to enabled"),
+        (
+            json!({"rich_rule": "rule service name=\"ftp\" accept"}),
+            "Changed rich_rule rule service name=\"ftp\" accept to enabled",
+        ),
         (json!({"icmp_block": "echo-request"}), "Changed icmp-block echo-request to enabled"),
         (json!({"icmp_block_inversion": true}), "Changed icmp-block-inversion True to enabled"),
         (json!({"masquerade": true}), "Added masquerade to zone public"),

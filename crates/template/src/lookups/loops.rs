@@ -47,7 +47,7 @@ pub(super) fn list(call: &Call<'_>) -> Answer {
 }
 
 pub(super) fn indexed_items(call: &Call<'_>) -> Answer {
-    if call.terms.iter().any(|term| is_dict(term)) && call.terms.len() == 1 {
+    if matches!(call.terms, [term] if is_dict(term)) {
         return Err(call.error("expects a list"));
     }
     let items = flattened_once(call.terms).into_iter().enumerate();
