@@ -103,8 +103,8 @@ pub(super) async fn open(
     target: &Target,
     raw: &RawCommand,
 ) -> Result<Opened, RawFailure> {
-    let Running { duplex, stdout, .. } = start(connection.as_ref(), target, raw).await?;
-    Ok(Opened { duplex, early: stdout, _connection: connection })
+    let Running { duplex, streams, .. } = start(connection.as_ref(), target, raw).await?;
+    Ok(Opened { duplex, early: streams.stdout, _connection: connection })
 }
 
 /// Why a bare command was not run. The first kind may be overcome with a connection of its own.
