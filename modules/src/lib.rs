@@ -23,6 +23,7 @@ pub mod repositories;
 mod run;
 mod serve;
 mod spec;
+pub mod storage;
 pub mod system;
 mod terminal;
 pub mod text;

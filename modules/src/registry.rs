@@ -17,6 +17,7 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::text::known_hosts::KnownHosts,
     &crate::text::lineinfile::LineInFile,
     &crate::text::replace::Replace,
+    &crate::text::ssh_config::SshConfig,
     // Commands.
     &crate::commands::async_status::AsyncStatus,
     &crate::commands::command::Command,
@@ -27,6 +28,7 @@ pub const MODULES: &[&dyn Module] = &[
     // Keys and certificates.
     &crate::crypto::openssh_keypair::OpensshKeypair,
     &crate::crypto::openssl_privatekey::OpensslPrivatekey,
+    &crate::crypto::x509_certificate_info::X509CertificateInfo,
     // Files.
     &crate::files::acl::Acl,
     &crate::files::assemble::Assemble,
@@ -50,7 +52,14 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::kubernetes::kube::Kube,
     &crate::kubernetes::kubeadm::Kubeadm,
     // Languages.
+    &crate::languages::gem::Gem,
+    &crate::languages::npm::Npm,
     &crate::languages::pip::Pip,
+    // Disks.
+    &crate::storage::filesystem::Filesystem,
+    &crate::storage::lvg::Lvg,
+    &crate::storage::lvol::Lvol,
+    &crate::storage::parted::Parted,
     // Repositories of packages.
     &crate::repositories::apt_key::AptKey,
     &crate::repositories::apt_repository::AptRepository,
@@ -81,6 +90,7 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::system::seboolean::SeBoolean,
     &crate::system::selinux::Selinux,
     &crate::system::service::Service,
+    &crate::system::snap::Snap,
     &crate::system::sudoers::Sudoers,
     &crate::system::sysctl::Sysctl,
     &crate::system::systemd::Systemd,

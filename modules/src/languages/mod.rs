@@ -1,3 +1,5 @@
 //! Modules that drive the package managers of programming languages.
 
+pub mod gem;
+pub mod npm;
 pub mod pip;

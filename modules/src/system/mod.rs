@@ -22,6 +22,7 @@ pub mod pam_limits;
 pub mod seboolean;
 pub mod selinux;
 pub mod service;
+pub mod snap;
 pub mod sudoers;
 pub mod sysctl;
 pub mod systemd;

@@ -95,14 +95,22 @@ impl Module for IniFile {
         };
         // A mark of the byte order is no part of the text.
         let text = edit.before.text.strip_prefix('\u{feff}').unwrap_or(&edit.before.text);
-        let mut lines = lines_with_ends(text);
+        // Other ends of lines become the usual one as soon as something is written.
+        let usual = text.replace("\r\n", "\n").replace('\r', "\n");
+        let mut lines = lines_with_ends(&usual);
+        // A file without a line counts as one with an empty line, which stays behind what is written before the first section and ahead of
+        // sections that are added.
+        if lines.is_empty() {
+            lines.push("\n".to_owned());
+        }
         if let Some(last) = lines.last_mut().filter(|last| !last.ends_with('\n')) {
             last.push('\n');
         }
         let msg = if present { task.present(&mut lines, values) } else { task.absent(&mut lines, &values) };
         let path = edit.path().display().to_string();
-        let after = lines.concat();
-        if !edit.exists && after.is_empty() {
+        let untouched = msg.is_empty() && (text.is_empty() || usual != text);
+        let after = if untouched { edit.before.text.clone() } else { lines.concat() };
+        if !edit.exists && untouched {
             return Ok(Plan::unchanged().with("msg", "OK").with("path", path));
         }
         let msg = if msg.is_empty() { "OK" } else { msg };

@@ -6,6 +6,7 @@ pub mod ini_file;
 pub mod known_hosts;
 pub mod lineinfile;
 pub mod replace;
+pub mod ssh_config;
 
 pub(crate) use edit::Text;
 

@@ -4,7 +4,11 @@
 
 #[path = "../case/mod.rs"]
 mod case;
+mod certificates;
 mod firewalld;
+mod packages;
+mod ssh_config;
+mod storage;
 mod synchronize;
 
 use serde_json::Value;

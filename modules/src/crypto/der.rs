@@ -1,0 +1,201 @@
+//! DER, as far as certificates need it: elements inside of elements.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use serde_json::Value;
+
+/// One element of an encoding.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Element<'a> {
+    pub(super) tag: u8,
+    /// What it holds.
+    pub(super) body: &'a [u8],
+    /// With tag and length.
+    pub(super) whole: &'a [u8],
+}
+
+impl<'a> Element<'a> {
+    /// The first element of some bytes, and the bytes behind it.
+    pub(super) fn first(bytes: &'a [u8]) -> Option<(Element<'a>, &'a [u8])> {
+        let start = usize::from(*bytes.get(1)?);
+        let (header, length) = if start < 0x80 {
+            (2, start)
+        } else {
+            let count = start & 0x7f;
+            let digits = bytes.get(2..2 + count).filter(|_| (1..=4).contains(&count))?;
+            (2 + count, digits.iter().fold(0usize, |length, digit| length << 8 | usize::from(*digit)))
+        };
+        let whole = bytes.get(..header.checked_add(length)?)?;
+        Some((Element { tag: *bytes.first()?, body: whole.get(header..)?, whole }, bytes.get(whole.len()..)?))
+    }
+
+    /// The elements inside.
+    pub(super) fn parts(&self) -> Option<Vec<Element<'a>>> {
+        let mut rest = self.body;
+        let mut parts = Vec::new();
+        while !rest.is_empty() {
+            let (part, behind) = Element::first(rest)?;
+            parts.push(part);
+            rest = behind;
+        }
+        Some(parts)
+    }
+
+    /// An object identifier with dots.
+    pub(super) fn oid(&self) -> String {
+        let mut numbers: Vec<u64> = Vec::new();
+        let mut number = 0u64;
+        for byte in self.body {
+            number = number << 7 | u64::from(byte & 0x7f);
+            if byte & 0x80 == 0 {
+                if numbers.is_empty() {
+                    let top = (number / 40).min(2);
+                    numbers.extend([top, number - top * 40]);
+                } else {
+                    numbers.push(number);
+                }
+                number = 0;
+            }
+        }
+        numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(".")
+    }
+
+    /// A text of any of the kinds of texts.
+    pub(super) fn text(&self) -> String {
+        match self.tag {
+            // Two bytes for each character.
+            0x1e => {
+                let units =
+                    self.body.chunks(2).map(|pair| pair.iter().fold(0u16, |unit, byte| unit << 8 | u16::from(*byte)));
+                char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+            }
+            _ => String::from_utf8_lossy(self.body).into_owned(),
+        }
+    }
+
+    /// A number; one that does not fit into 64 bits as a text of decimal digits.
+    pub(super) fn number(&self) -> Value {
+        number(self.body)
+    }
+
+    /// A time as `YYYYMMDDHHMMSSZ`.
+    pub(super) fn time(&self) -> String {
+        let text = self.text();
+        match (self.tag, text.get(..2).and_then(|year| year.parse::<u8>().ok())) {
+            (0x17, Some(year)) => format!("{}{text}", if year < 50 { "20" } else { "19" }),
+            _ => text,
+        }
+    }
+
+    /// A name of a host, an address or another thing, with its kind before it.
+    pub(super) fn general_name(&self) -> Option<String> {
+        Some(match self.tag {
+            0x81 => format!("email:{}", self.text()),
+            0x82 => format!("DNS:{}", self.text()),
+            0x86 => format!("URI:{}", self.text()),
+            0x87 => format!("IP:{}", address(self.body)?),
+            0x88 => format!("RID:{}", self.oid()),
+            0xa4 => {
+                let (name, _) = Element::first(self.body)?;
+                let parts = super::names::attributes(&name)?;
+                let shown = parts.iter().rev().map(|(oid, value)| {
+                    let (_, short) = super::names::of_attribute(oid);
+                    format!("{short}={}", escaped(value))
+                });
+                format!("dirName:{}", shown.collect::<Vec<_>>().join(","))
+            }
+            0xa0 => {
+                let parts = self.parts()?;
+                let value = parts.get(1).and_then(|value| Element::first(value.body)).map(|(value, _)| value.whole);
+                let digits = hex::encode(value.unwrap_or_default());
+                format!("otherName:{};{}", parts.first()?.oid(), pairs(&digits))
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// A part of a name as RFC 4514 writes it.
+fn escaped(value: &str) -> String {
+    let mut text = String::new();
+    let last = value.chars().count().saturating_sub(1);
+    for (at, character) in value.chars().enumerate() {
+        let first_or_last = at == 0 && matches!(character, ' ' | '#') || at == last && character == ' ';
+        match character {
+            '\0' => text.push_str("\\00"),
+            ',' | '+' | '<' | '>' | ';' | '"' | '\\' => text.extend(['\\', character]),
+            _ if first_or_last => text.extend(['\\', character]),
+            _ => text.push(character),
+        }
+    }
+    text
+}
+
+/// Digits of hexadecimal numbers in pairs.
+pub(super) fn pairs(digits: &str) -> String {
+    let pairs: Vec<&str> = (0..digits.len()).step_by(2).filter_map(|at| digits.get(at..at + 2)).collect();
+    pairs.join(":")
+}
+
+/// Bytes as a number, which is a text if it does not fit into 64 bits.
+pub(super) fn number(bytes: &[u8]) -> Value {
+    let bytes = bytes.iter().position(|byte| *byte != 0).and_then(|at| bytes.get(at..)).unwrap_or_default();
+    if bytes.len() <= 8 {
+        return bytes.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte)).into();
+    }
+    // In base 10^9, the lowest digit first.
+    let mut digits: Vec<u64> = vec![0];
+    for byte in bytes {
+        let mut carry = u64::from(*byte);
+        for digit in &mut digits {
+            let sum = *digit * 256 + carry;
+            *digit = sum % 1_000_000_000;
+            carry = sum / 1_000_000_000;
+        }
+        if carry > 0 {
+            digits.push(carry);
+        }
+    }
+    let mut text = String::new();
+    for digit in digits.iter().rev() {
+        text += &if text.is_empty() { digit.to_string() } else { format!("{digit:09}") };
+    }
+    text.into()
+}
+
+fn address(bytes: &[u8]) -> Option<String> {
+    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
+        return Some(Ipv4Addr::from(bytes).to_string());
+    }
+    if let Ok(bytes) = <[u8; 16]>::try_from(bytes) {
+        return Some(Ipv6Addr::from(bytes).to_string());
+    }
+    // A network is an address and its mask.
+    let (address, mask) = bytes.split_at_checked(bytes.len() / 2)?;
+    let length: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
+    matches!(bytes.len(), 8 | 32).then(|| self::address(address)).flatten().map(|shown| format!("{shown}/{length}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_any_length_are_decimal() {
+        assert_eq!(number(&[0, 1, 0]), 256);
+        assert_eq!(number(&[0xff; 20]), "1461501637330902918203684832716283019655932542975");
+        assert_eq!(number(&[1, 0, 0, 0, 0, 0, 0, 0, 0]), "18446744073709551616");
+    }
+
+    #[test]
+    fn parts_of_names_are_escaped() {
+        assert_eq!(escaped(" a, \"b\" #"), "\\ a\\, \\\"b\\\" #");
+    }
+
+    #[test]
+    fn identifiers_have_dots() {
+        let (oid, rest) = Element::first(&[6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11]).unwrap();
+        assert_eq!((oid.oid().as_str(), rest), ("1.2.840.113549.1.1.11", &[][..]));
+        assert!(Element::first(&[0x30, 0x82, 1]).is_none());
+    }
+}

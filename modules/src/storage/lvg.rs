@@ -1,0 +1,203 @@
+//! `lvg`: volume groups of LVM.
+
+use std::path::Path;
+
+use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Spec, process::Command};
+
+/// The `lvg` module.
+pub struct Lvg;
+
+static SPEC: Spec = Spec {
+    name: "lvg",
+    collection: "community.general",
+    summary: "Manage volume groups of LVM",
+    description: &[
+        "Makes a volume group of the devices in `pvs`, which become physical volumes, adds and removes devices later, and removes the group.",
+    ],
+    options: &[
+        Opt::required("vg", Kind::Str, "The volume group."),
+        Opt::new("pvs", Kind::List(&Kind::Str), "The devices it consists of."),
+        Opt::new("pesize", Kind::Str, "The size of an extent, in megabytes unless it has a unit.").default("\"4\""),
+        Opt::new("pv_options", Kind::Str, "Further options of pvcreate.").default("\"\""),
+        Opt::new("pvresize", Kind::Bool, "Let physical volumes grow to the size of their devices.").default("false"),
+        Opt::new("vg_options", Kind::Str, "Further options of vgcreate.").default("\"\""),
+        Opt::new("state", Kind::Str, "`active` and `inactive` are also about the group's logical volumes.")
+            .default("\"present\"")
+            .choices(&["absent", "present", "active", "inactive"]),
+        Opt::new("force", Kind::Bool, "Remove a group even if it has logical volumes.").default("false"),
+        Opt::new("reset_vg_uuid", Kind::Bool, "Give the group another UUID; always a change.").default("false"),
+        Opt::new("reset_pv_uuid", Kind::Bool, "Give its devices other UUIDs; always a change.").default("false"),
+        Opt::new("remove_extra_pvs", Kind::Bool, "Take devices out of the group that are not in `pvs`.")
+            .default("true"),
+    ],
+    required_if: &[("reset_pv_uuid", "True", &["pvs"])],
+    examples: "- name: A group on two disks\n  community.general.lvg:\n    vg: data\n    pvs: [/dev/sdb1, /dev/sdc1]\n",
+    ..Spec::EMPTY
+};
+
+const AUTOACTIVATION: &str = "--setautoactivation";
+
+impl Module for Lvg {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let vg = args.required("vg")?.to_owned();
+        let state = args.required("state")?;
+        let present = state != "absent";
+        let listed = table("vgs", &["-o", "vg_name,pv_count,lv_count"], host)?;
+        let group = listed.into_iter().find(|row| row.first() == Some(&vg));
+        let devices: Vec<String> = args.list("pvs").into_iter().map(real).collect();
+        if !present {
+            let Some(group) = group else { return Ok(Plan::unchanged()) };
+            if group.get(2).is_some_and(|volumes| volumes != "0") && !args.bool("force") {
+                return Err(Failure::new(format!("Refuse to remove non-empty volume group {vg} without force=true")));
+            }
+            return Ok(steps(vec![words("vgremove", &["--force", &vg])]));
+        }
+        if group.is_none() && devices.is_empty() {
+            return Err(Failure::new("No physical volumes given."));
+        }
+        if let Some(missing) = devices.iter().find(|device| !Path::new(device).exists()) {
+            return Err(Failure::new(format!("Device {missing} not found.")));
+        }
+        let volumes = table("pvs", &["-o", "pv_name,vg_name"], host)?;
+        let group_of = |device: &str| {
+            let row = volumes.iter().find(|row| row.first().is_some_and(|name| real(name) == device));
+            row.and_then(|row| row.get(1)).map(String::as_str).filter(|group| !group.is_empty())
+        };
+        for device in &devices {
+            if let Some(other) = group_of(device).filter(|group| *group != vg) {
+                return Err(Failure::new(format!("Device {device} is already in {other} volume group.")));
+            }
+        }
+        let split = |name: &str| {
+            shell_words::split(args.str(name).unwrap_or_default())
+                .map_err(|error| Failure::new(format!("{name} cannot be read: {error}.")))
+        };
+        let pv_options = split("pv_options")?;
+        let make_volumes = |devices: &[&String]| -> Vec<Vec<String>> {
+            let made = devices.iter().map(|device| {
+                let mut command = words("pvcreate", &[]);
+                command.extend(pv_options.iter().cloned());
+                command.extend(["-f".to_owned(), (*device).clone()]);
+                command
+            });
+            made.collect()
+        };
+        if group.is_none() {
+            let mut commands = make_volumes(&devices.iter().collect::<Vec<_>>());
+            let vg_options = split("vg_options")?;
+            let mut command = words("vgcreate", &[]);
+            let own = vg_options.iter().any(|option| option.starts_with(AUTOACTIVATION));
+            command.extend(vg_options);
+            command.extend(["-s".to_owned(), args.str("pesize").unwrap_or("4").to_owned()]);
+            if matches!(state, "active" | "inactive") && !own && supports_autoactivation("vgcreate", host)? {
+                command.extend(words(AUTOACTIVATION, &[if state == "active" { "y" } else { "n" }]));
+            }
+            command.push(vg);
+            command.extend(devices);
+            commands.push(command);
+            return Ok(steps(commands));
+        }
+        let mut commands = match state {
+            "active" | "inactive" => activation(&vg, state == "active", host)?,
+            _ => Vec::new(),
+        };
+        if args.bool("reset_vg_uuid") {
+            commands.push(words("vgchange", &["-u", &vg]));
+        }
+        if !devices.is_empty() {
+            let rows = volumes.iter().filter(|row| row.get(1) == Some(&vg));
+            let current: Vec<String> = rows.filter_map(|row| row.first()).map(|name| real(name)).collect();
+            for device in &current {
+                if args.bool("pvresize") && can_grow(device, host)? {
+                    commands.push(words("pvresize", &[device]));
+                }
+                if args.bool("reset_pv_uuid") {
+                    commands.push(words("pvchange", &["-u", device]));
+                }
+            }
+            let added: Vec<&String> = devices.iter().filter(|device| !current.contains(device)).collect();
+            if !added.is_empty() {
+                commands.extend(make_volumes(&added));
+                let mut command = words("vgextend", &[&vg]);
+                command.extend(added.into_iter().cloned());
+                commands.push(command);
+            }
+            let extra: Vec<String> = current.into_iter().filter(|device| !devices.contains(device)).collect();
+            if !extra.is_empty() && args.bool("remove_extra_pvs") {
+                let mut command = words("vgreduce", &["--force", &vg]);
+                command.extend(extra);
+                commands.push(command);
+            }
+        }
+        Ok(if commands.is_empty() { Plan::unchanged() } else { steps(commands) })
+    }
+}
+
+fn words(program: &str, arguments: &[&str]) -> Vec<String> {
+    std::iter::once(program).chain(arguments.iter().copied()).map(str::to_owned).collect()
+}
+
+/// A change that is these commands, one after the other.
+fn steps(commands: Vec<Vec<String>>) -> Plan {
+    Plan::change(move |host, _| {
+        for command in commands {
+            let Some((program, arguments)) = command.split_first() else { continue };
+            Command::new(program.as_str()).args(arguments.iter().map(String::as_str)).check_run(host)?;
+        }
+        Ok(())
+    })
+}
+
+/// The rows that a program of LVM prints.
+fn table(program: &str, options: &[&str], host: &Host) -> Result<Vec<Vec<String>>, Failure> {
+    let command = Command::new(program).plain_locale().args(["--noheadings", "--separator", ";"]);
+    let text = command.args(options.iter().copied()).check_run(host)?.stdout_text();
+    let rows = text.lines().filter(|line| !line.trim().is_empty());
+    Ok(rows.map(|line| line.trim().split(';').map(str::to_owned).collect()).collect())
+}
+
+/// LVM knows devices by their real paths, and mapped ones by their names.
+fn real(device: &str) -> String {
+    let path = std::fs::canonicalize(device).map_or_else(|_| device.to_owned(), |path| path.display().to_string());
+    let Some(number) = path.strip_prefix("/dev/dm-") else { return path };
+    let name = std::fs::read_to_string(format!("/sys/block/dm-{number}/dm/name"));
+    name.map_or(path.clone(), |name| format!("/dev/mapper/{}", name.trim()))
+}
+
+fn supports_autoactivation(program: &str, host: &Host) -> Result<bool, Failure> {
+    Ok(Command::new(program).plain_locale().arg("--help").run(host)?.stdout_text().contains(AUTOACTIVATION))
+}
+
+/// What switches the group's logical volumes on or off, now and at the next boot.
+fn activation(vg: &str, active: bool, host: &Host) -> Result<Vec<Vec<String>>, Failure> {
+    let supported = supports_autoactivation("vgchange", host)?;
+    let fields = if supported { "lv_attr,autoactivation" } else { "lv_attr" };
+    let rows = table("vgs", &["-o", fields, vg], host)?;
+    let flag = if active { "y" } else { "n" };
+    let mut commands = Vec::new();
+    let automatic = rows.iter().any(|row| row.get(1).is_some_and(|word| word == "enabled"));
+    if supported && automatic != active {
+        commands.push(words("vgchange", &[AUTOACTIVATION, flag, vg]));
+    }
+    let is_active = |row: &Vec<String>| row.first().and_then(|attributes| attributes.chars().nth(4)) == Some('a');
+    let has_volume = |row: &&Vec<String>| row.first().is_some_and(|attributes| !attributes.is_empty());
+    if rows.iter().filter(has_volume).any(|row| is_active(row) != active) {
+        commands.push(words("vgchange", &["--activate", flag, vg]));
+    }
+    Ok(commands)
+}
+
+/// A device has room for another extent.
+fn can_grow(device: &str, host: &Host) -> Result<bool, Failure> {
+    let fields = "dev_size,pv_size,pe_start,vg_extent_size";
+    let rows = table("pvs", &["--nosuffix", "--units", "b", "-o", fields, device], host)?;
+    let numbers: Vec<i64> = rows.first().into_iter().flatten().filter_map(|field| field.parse().ok()).collect();
+    match numbers.as_slice() {
+        [device, volume, start, extent] => Ok(device - (start + volume) > *extent),
+        _ => Err(Failure::new(format!("pvs does not tell the size of {device}."))),
+    }
+}
