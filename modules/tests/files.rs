@@ -251,6 +251,19 @@ fn stat_knows_everything() {
 }
 
 #[test]
+fn what_has_no_end_or_is_huge_is_not_read_whole() {
+    let bench = Bench::new();
+    bench.refuses("slurp", json!({ "src": "/dev/zero" }), "too many for slurp");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let path = elsewhere.path().join("sparse");
+    std::fs::File::create(&path).unwrap().set_len(3 << 30).unwrap();
+    bench.refuses("slurp", json!({ "src": path }), "too many for slurp");
+    bench.refuses("lineinfile", json!({ "path": path, "line": "x" }), "too much to be read as a whole");
+    let found = bench.rests("find", json!({ "paths": elsewhere.path(), "contains": "x" }));
+    assert_eq!(found["matched"], 0);
+}
+
+#[test]
 fn slurp_reads() {
     let bench = Bench::new();
     bench.write("a", "hello\n");

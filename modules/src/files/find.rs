@@ -283,7 +283,13 @@ impl Wanted {
     /// Whether the content of a file fits. One that cannot be read does not.
     fn fits_content(&self, path: &Path, host: &Host) -> Result<Content, Failure> {
         let Some(pattern) = self.contains.as_ref().filter(|_| self.kind == "file") else { return Ok(Content::Fits) };
-        let Ok(bytes) = std::fs::read(path) else { return Ok(Content::Other) };
+        let bytes = match crate::text::read_whole(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                return Ok(Content::Unreadable(format!("The file {} was not searched: {error}", path.display())));
+            }
+            Err(_) => return Ok(Content::Other),
+        };
         let text = match self.decoded(path, bytes, host)? {
             Ok(text) => text,
             Err(why) => return Ok(Content::Unreadable(why)),

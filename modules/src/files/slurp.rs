@@ -1,6 +1,7 @@
 //! `slurp`: the content of a small file.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
@@ -37,10 +38,14 @@ impl Module for Slurp {
     fn plan(&self, args: &Args, _host: &Host) -> Result<Plan, Failure> {
         let source = args.required("src")?;
         let size = std::fs::metadata(source).map_or(0, |found| found.len());
+        let too_many = |size: &str| Failure::new(format!("{source} has {size} bytes, too many for slurp; use fetch."));
         if size > MAX_SIZE {
-            return Err(Failure::new(format!("{source} has {size} bytes, too many for slurp; use fetch.")));
+            return Err(too_many(&size.to_string()));
         }
-        let bytes = std::fs::read(source).map_err(|error| {
+        // What is no regular file has no size and may never end.
+        let mut bytes = Vec::new();
+        let read = File::open(source).and_then(|file| file.take(MAX_SIZE + 1).read_to_end(&mut bytes));
+        read.map_err(|error| {
             Failure::new(match error.kind() {
                 ErrorKind::NotFound => format!("file not found: {source}"),
                 ErrorKind::PermissionDenied => format!("file is not readable: {source}"),
@@ -48,6 +53,9 @@ impl Module for Slurp {
                 _ => format!("unable to slurp file: {source}: {}.", reason(&error)),
             })
         })?;
+        if bytes.len() as u64 > MAX_SIZE {
+            return Err(too_many(&format!("more than {MAX_SIZE}")));
+        }
         Ok(Plan::unchanged().with("content", STANDARD.encode(bytes)).with("source", source).with("encoding", "base64"))
     }
 }

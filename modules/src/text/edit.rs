@@ -87,7 +87,7 @@ impl Edit {
             return Err(Failure::new(format!("Path {} is a directory !", path.display())).with("rc", 256));
         }
         let exists = path.exists();
-        let bytes = if exists { fs::read(&path) } else { Ok(Vec::new()) };
+        let bytes = if exists { super::read_whole(&path) } else { Ok(Vec::new()) };
         let bytes = bytes
             .map_err(|error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error))))?;
         let command = args.str("validate").map(str::to_owned);

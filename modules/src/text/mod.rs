@@ -29,6 +29,21 @@ pub fn lines(text: &str) -> Vec<String> {
     lines
 }
 
+/// The largest file that is read as a whole, to be changed or searched.
+const LARGEST: u64 = 256 << 20;
+
+/// The content of a file that is not too large to be held in the memory a few times over.
+pub(crate) fn read_whole(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        let reason = format!("it has more than {LARGEST} bytes, which is too much to be read as a whole");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, reason));
+    }
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
