@@ -49,7 +49,13 @@ struct AppendedNewline {
     index: u64,
     /// Whether the line it ended was blank.
     after_blanks: bool,
+    /// Where it stands; what would come after it is there, too.
+    line: usize,
+    column: usize,
 }
+
+/// What ends a line in YAML 1.1.
+const BREAKS: [char; 5] = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
 
 impl<'a, 'p> Loader<'a, 'p> {
     fn read(source: &'a Arc<Source>, options: &'a Options) -> Result<Loaded, Error> {
@@ -59,8 +65,12 @@ impl<'a, 'p> Loader<'a, 'p> {
         let mut bytes = text.as_bytes();
         if !text.is_empty() && !text.ends_with('\n') {
             let last_line = text.rsplit(['\n', '\r']).next().unwrap_or_default();
-            appended_newline =
-                Some(AppendedNewline { index: text.chars().count() as u64, after_blanks: last_line.trim().is_empty() });
+            appended_newline = Some(AppendedNewline {
+                index: text.chars().count() as u64,
+                after_blanks: last_line.trim().is_empty(),
+                line: text.matches(BREAKS).count() - text.matches("\r\n").count() + 1,
+                column: text.rsplit(BREAKS).next().unwrap_or_default().chars().count() + 1,
+            });
             with_newline.reserve(text.len() + 1);
             with_newline += text;
             with_newline.push('\n');
@@ -104,9 +114,16 @@ impl<'a, 'p> Loader<'a, 'p> {
     }
 
     fn span(&self, mark: Mark) -> Span {
-        let line = u32::try_from(mark.line).unwrap_or(u32::MAX).saturating_add(1);
-        let column = u32::try_from(mark.column).unwrap_or(u32::MAX).saturating_add(1);
-        Span::new(Arc::clone(self.source), line, column)
+        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        match &self.appended_newline {
+            Some(newline) if mark.index > newline.index => {
+                Span::new(Arc::clone(self.source), number(newline.line), number(newline.column))
+            }
+            _ => {
+                let one_more = |index: u64| u32::try_from(index).unwrap_or(u32::MAX).saturating_add(1);
+                Span::new(Arc::clone(self.source), one_more(mark.line), one_more(mark.column))
+            }
+        }
     }
 
     /// The node that begins with an event, and its size with every alias written out.
