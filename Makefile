@@ -8,14 +8,16 @@ CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 WINDLASS_CACHE ?= /var/cache/windlass
 export WINDLASS_CACHE
+FUZZ_SECONDS ?= 60
 
-.PHONY: help setup build artifacts demo demo-down test check unit lab-test compat bench release clean
+.PHONY: help setup build artifacts demo demo-down test check unit lab-test compat fuzz bench release clean
 
 help:
 	@echo 'make demo       three hosts on this machine, a Kubernetes cluster on them'
 	@echo 'make demo-down  remove the hosts'
 	@echo 'make test       everything: format, lints, tests, and a cluster end to end'
 	@echo 'make compat     the recorded answers of ansible-core beside those of the real engines'
+	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS (60); needs a nightly toolchain and cargo-fuzz'
 	@echo 'make release    target/release/windlass'
 	@echo 'make bench      what a run costs, and how it compares with its peers, as tables'
 
@@ -51,6 +53,12 @@ lab-test: build artifacts
 
 compat: setup
 	tools/compat
+
+fuzz:
+	cp Cargo.lock fuzz/Cargo.lock
+	for target in yaml inventory pattern vault template key_value; do \
+		cargo +nightly fuzz run --dev --sanitizer none --features controller $$target -- -max_len=4096 -max_total_time=$(FUZZ_SECONDS); \
+	done
 
 bench: release artifacts
 	WINDLASS=target/release/windlass benches/run
