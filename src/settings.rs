@@ -2,12 +2,14 @@
 
 mod base;
 mod config;
+mod lookup;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 pub use base::{Setting, base, value_of};
 pub use config::{Config, Origin};
+pub(crate) use lookup::BaseSettings;
 
 use crate::connection::Secret;
 use crate::error::{Error, Result};

@@ -13,7 +13,7 @@ use crate::executor::{Limits, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
 use crate::output::{Event, Output, Printer, Secrets};
 use crate::playbook::{Files, Loader};
-use crate::settings::Settings;
+use crate::settings::{BaseSettings, Settings};
 use crate::strategy::Shared;
 use crate::vars::{FactCache, InventoryExpressions, Run, World};
 
@@ -117,6 +117,7 @@ impl Session {
             secrets: vault.clone(),
             revealed: revealed.clone(),
             plugins: Some(Arc::<PythonPlugins>::clone(&plugins)),
+            settings: Some(Arc::new(BaseSettings::new(events.clone()))),
             managed: settings.ansible_managed.clone(),
         });
         let masking = secrets.clone();

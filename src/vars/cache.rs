@@ -1,12 +1,14 @@
-//! Facts that are kept between runs, one JSON file a host, as Ansible's `jsonfile` keeps them.
+//! Facts that are kept between runs, one JSON file a host, as Ansible's `jsonfile` keeps them: either can read what the other has written.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_template::Value;
+use serde_json::Value as Json;
+use windlass_template::{Compat, Value};
 
 use super::World;
+use crate::output::{nice_json, python_json};
 use crate::settings::Settings;
 
 /// A folder of facts.
@@ -24,7 +26,13 @@ impl FactCache<'_> {
 
     fn file(&self, host: &str) -> PathBuf {
         // A host's name may hold a slash, and must not lead out of the folder.
-        self.folder.join(format!("{}{}", self.settings.fact_cache_prefix, host.replace('/', "_")))
+        let version = if self.is_wrapped() { "s1_" } else { "" };
+        self.folder.join(format!("{}{version}{}", self.settings.fact_cache_prefix, host.replace('/', "_")))
+    }
+
+    /// Whether what is kept is a text of JSON within the JSON, under a name with the version of its form: so it is since ansible-core 2.19.
+    fn is_wrapped(&self) -> bool {
+        self.settings.compat == Compat::V2_19
     }
 
     /// What is kept of a host and not too old.
@@ -34,8 +42,14 @@ impl FactCache<'_> {
         let age = std::fs::metadata(&file).and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
         let fresh = age.is_ok_and(|age| limit.is_zero() || age.unwrap_or_default() <= limit);
         let text = if fresh { std::fs::read(&file).unwrap_or_default() } else { Vec::new() };
-        let facts: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&text).unwrap_or_default();
-        facts.into_iter().map(|(name, value)| (Arc::from(name), windlass_template::from_json(&value))).collect()
+        let kept: Json = serde_json::from_slice(&text).unwrap_or_default();
+        let kept = match kept.get("__payload__").and_then(Json::as_str).filter(|_| self.is_wrapped()) {
+            Some(payload) => serde_json::from_str(payload).unwrap_or_default(),
+            None => kept,
+        };
+        let Json::Object(facts) = kept else { return Vec::new() };
+        let facts = facts.into_iter().filter_map(|(name, value)| Some((Arc::from(name), plain(value)?)));
+        facts.map(|(name, value)| (name, windlass_template::from_json(&value))).collect()
     }
 
     /// Keeps the facts of all hosts whose facts have changed; what cannot be written is told.
@@ -69,7 +83,11 @@ impl FactCache<'_> {
         std::fs::create_dir_all(&self.folder)?;
         let entries =
             facts.names().filter_map(|name| Some((name.to_string(), windlass_template::to_json(facts.get(name)?))));
-        let text = serde_json::Value::Object(entries.collect()).to_string();
+        let facts = Json::Object(entries.collect());
+        let text = match self.is_wrapped() {
+            true => python_json(&serde_json::json!({"__payload__": ascii(&python_json(&facts))})),
+            false => ascii(&nice_json(&facts)),
+        };
         // Another run may read the file at any time.
         let staged =
             self.folder.join(format!(".{}.{}", std::process::id(), file.file_name().unwrap_or_default().display()));
@@ -81,5 +99,67 @@ impl FactCache<'_> {
     pub fn forget(&self, host: &str) {
         // A file that is not there is forgotten.
         let _ = std::fs::remove_file(self.file(host));
+    }
+}
+
+/// JSON without characters that a reader with another encoding would mistake.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character.is_ascii() {
+            true => text.push(character),
+            false => {
+                character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")))
+            }
+        }
+    }
+    text
+}
+
+/// A value without what ansible-core notes beside it: where it comes from, and what type it is. Ciphertext is left out.
+fn plain(value: Json) -> Option<Json> {
+    match value {
+        Json::Array(items) => Some(items.into_iter().filter_map(plain).collect()),
+        Json::Object(mut fields) => {
+            if let Some(text) = fields.remove("__ansible_unsafe") {
+                return Some(text);
+            }
+            if fields.contains_key("__ansible_vault") {
+                return None;
+            }
+            let Some(kind) = fields.remove("__ansible_type") else {
+                return Some(fields.into_iter().filter_map(|(name, value)| Some((name, plain(value)?))).collect());
+            };
+            match (fields.remove("value"), fields.remove("iso8601")) {
+                (Some(value), _) => plain(value),
+                (None, Some(Json::String(time))) if kind == "AnsibleSerializableDateTime" => {
+                    Some(time.replacen('T', " ", 1).into())
+                }
+                (None, time) => time,
+            }
+        }
+        other => Some(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::plain;
+
+    #[test]
+    fn values_are_read_without_what_ansible_core_notes_beside_them() {
+        let origin = json!({"path": "/x.yml", "line_num": 4, "col_num": 9, "__ansible_type": "Origin"});
+        let kept = json!({
+            "number": {"value": 1, "tags": [origin], "__ansible_type": "_AnsibleTaggedInt"},
+            "list": {"value": [{"value": "x", "tags": [origin], "__ansible_type": "_AnsibleTaggedStr"}, null], "__ansible_type": "_AnsibleTaggedList"},
+            "date": {"value": {"iso8601": "2020-01-01", "__ansible_type": "AnsibleSerializableDate"}, "__ansible_type": "_AnsibleTaggedDate"},
+            "time": {"iso8601": "2020-01-01T10:00:00", "__ansible_type": "AnsibleSerializableDateTime"},
+            "secret": {"ciphertext": "$ANSIBLE_VAULT", "__ansible_type": "EncryptedString"},
+            "older": {"__ansible_unsafe": "{{ x }}"},
+        });
+        let facts = json!({"number": 1, "list": ["x", null], "date": "2020-01-01", "time": "2020-01-01 10:00:00", "older": "{{ x }}"});
+        assert_eq!(plain(kept), Some(facts));
     }
 }

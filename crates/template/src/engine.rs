@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::plugins::Plugins;
 use crate::scope::Scope;
+use crate::settings::Settings;
 
 /// Which line of Ansible's behaviour the types and conditionals follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,6 +37,8 @@ pub struct Options {
     pub revealed: Revealed,
     /// Filters, tests and lookups that are not ours.
     pub plugins: Option<Arc<dyn Plugins>>,
+    /// The settings of the run.
+    pub settings: Option<Arc<dyn Settings>>,
     /// What templates see as `ansible_managed` unless the project sets that itself.
     pub managed: String,
 }

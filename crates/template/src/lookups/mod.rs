@@ -1,6 +1,7 @@
 //! Lookups: `lookup('name', term, ...)`, `query('name', term, ...)` and `with_name: terms`.
 
 mod call;
+mod config;
 pub(crate) mod files;
 mod key_value;
 mod loops;
@@ -39,6 +40,7 @@ pub(crate) fn reads_outside(name: &str) -> bool {
 /// All lookups. A name without a dot is also reachable as `ansible.builtin.name`.
 pub const LOOKUPS: &[&dyn Lookup] = &[
     // Ansible's.
+    &Entry { names: &["config"], run: config::config },
     &Entry { names: &["csvfile"], run: structured::csvfile },
     &Entry { names: &["dict"], run: loops::dict },
     &Entry { names: &["env"], run: process::env },

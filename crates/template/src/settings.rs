@@ -1,0 +1,14 @@
+//! The settings of the run, for the lookup `config`.
+
+use std::fmt::Debug;
+
+use minijinja::Value;
+
+/// What knows the settings.
+pub trait Settings: Debug + Send + Sync {
+    /// A setting by Ansible's name, and what made it so; `None` if there is none of that name, a sentence if it cannot be read.
+    fn get(&self, name: &str) -> Option<Result<(Value, String), String>>;
+
+    /// Says something to the user.
+    fn warn(&self, sentence: String);
+}
