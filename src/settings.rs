@@ -157,6 +157,8 @@ pub struct Settings {
     pub log_path: Option<PathBuf>,
     /// Whether it is told that there is no host but localhost.
     pub localhost_warning: bool,
+    /// The colours of what is shown.
+    pub palette: crate::output::Palette,
     /// Whether colours are used.
     pub color: bool,
     /// Vault sources: `label@source`.
@@ -441,7 +443,9 @@ impl Settings {
             tags: Some(list("tags")).filter(|tags| !tags.is_empty()).unwrap_or_else(|| vec!["all".to_owned()]),
             skip_tags: list("skip_tags"),
             roles_path: config.paths("roles_path").unwrap_or_else(|| below("roles")),
-            collections_path: config.paths("collections_path").unwrap_or_else(|| below("collections")),
+            collections_path: config
+                .paths("collections_path")
+                .unwrap_or_else(|| below("collections").into_iter().take(2).collect()),
             library: config.paths("library").unwrap_or_else(|| plugins("modules")),
             module_path: Vec::new(),
             module_utils: config.paths("module_utils").unwrap_or_else(|| plugins("module_utils")),
@@ -520,6 +524,7 @@ impl Settings {
             tree: None,
             localhost_warning: config.bool("localhost_warning").unwrap_or(true),
             log_path: config.get("log_path").filter(|path| !path.is_empty()).map(|path| config.path(&path)),
+            palette: crate::output::Palette::of(config)?,
             color: config.bool("force_color").unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
             vault_ids,
             vault_id_match: config.bool("vault_id_match").unwrap_or(false),

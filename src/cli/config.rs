@@ -307,7 +307,7 @@ impl Entry {
     }
 
     fn line(&self, printer: &Printer) -> String {
-        let color = if self.changed { Color::Yellow } else { Color::Green };
+        let color = if self.changed { Color::Changed } else { Color::Ok };
         let value = windlass_template::text(&windlass_template::from_json(&self.value));
         printer.paint(&format!("{}({}) = {value}", self.name, self.origin), color) + "\n"
     }
@@ -316,7 +316,7 @@ impl Entry {
 fn dump(which: &Which, only_changed: bool, format: Dump) -> Result<()> {
     let config = which.config()?;
     let settings = crate::settings::Settings::from_config(&config)?;
-    let printer = Printer::new(settings.color, Secrets::default());
+    let printer = Printer::new(settings.color, Secrets::default()).with_palette(&settings.palette);
     let mut text = String::new();
     let mut document = Vec::new();
     if which.base() {
@@ -462,6 +462,6 @@ fn validate(which: &Which, format: Validate) -> Result<u8> {
         return Ok(0);
     }
     let printer = Printer::new(false, Secrets::default());
-    wrong.iter().for_each(|sentence| printer.error_line(&format!("[ERROR]: {sentence}"), Color::Red));
+    wrong.iter().for_each(|sentence| printer.error_line(&format!("[ERROR]: {sentence}"), Color::Error));
     Ok(1)
 }

@@ -151,7 +151,7 @@ impl Console {
     /// Says what is wrong, after all that was said before.
     async fn error(&self, text: &str) {
         tell("", &self.session.shared).await;
-        self.start.printer.error_line(&format!("[ERROR]: {text}"), Color::Red);
+        self.start.printer.error_line(&format!("[ERROR]: {text}"), Color::Error);
     }
 
     fn prompt(&self) -> String {

@@ -24,6 +24,9 @@ use crate::settings::{Config, Settings, base, value_of};
 /// Install roles and make new ones.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
+    /// Show more
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -67,9 +70,6 @@ struct Common {
     /// Seconds to wait for an answer of a server
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
-    /// Show more
-    #[arg(short, long, action = clap::ArgAction::Count)]
-    verbose: u8,
 }
 
 /// Where roles are.

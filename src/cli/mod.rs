@@ -1,6 +1,7 @@
 //! The command line: one file per verb, under Windlass' own name and Ansible's.
 
 mod adhoc;
+mod completion;
 mod config;
 mod console;
 mod doc;
@@ -15,13 +16,14 @@ mod session;
 mod vault;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::error::{Error, Result};
 use crate::output::{Color, Printer, Secrets};
+use crate::settings::{Config, Settings};
 
 /// Agentless automation that runs Ansible's playbooks, with Kubernetes in the box.
 #[derive(Debug, Parser)]
@@ -51,6 +53,8 @@ enum Verb {
     Config(config::Arguments),
     /// Install roles and make new ones
     Galaxy(galaxy::Arguments),
+    /// Print what a shell needs to complete command lines
+    Completion(completion::Arguments),
     /// Throwaway systemd hosts on this machine
     Lab(lab::LabArguments),
     /// The executor on this machine
@@ -87,15 +91,17 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         .first()
         .map(|name| Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned())
         .unwrap_or_default();
-    if let Some((name, verb)) = NAMES.iter().find(|(name, _)| *name == called) {
-        if arguments.get(1).is_some_and(|first| first == "--version") {
-            return print_version(name);
-        }
+    let name = NAMES.iter().find(|(name, _)| *name == called);
+    let program = arguments.first().cloned().unwrap_or_default();
+    if let Some((_, verb)) = name {
         arguments.insert(1, OsString::from(verb));
     }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
+            if let (clap::error::ErrorKind::DisplayVersion, Some((name, _))) = (error.kind(), name) {
+                return print_version(name, Path::new(&program));
+            }
             // Help and version are no errors; everything else is a bad command line, which has Ansible's code.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
@@ -111,6 +117,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Doc(arguments) => doc::run(&arguments),
         Verb::Config(arguments) => config::run(&arguments),
         Verb::Galaxy(arguments) => galaxy::run(&arguments),
+        Verb::Completion(arguments) => completion::run(&arguments),
         Verb::Lab(arguments) => lab::run(arguments).map(|()| 0).map_err(|error| Error::new(error.to_string())),
         Verb::Relay { words } => crate::connection::relay::run(&words),
         Verb::Executor { word } => windlass_modules::serve(&word)
@@ -130,19 +137,38 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
 
 fn report(error: &Error) {
     let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    Printer::new(color, Secrets::default()).error_line(&format!("ERROR! {error}"), Color::Red);
+    Printer::new(color, Secrets::default()).error_line(&format!("ERROR! {error}"), Color::Error);
 }
 
-fn print_version(name: &str) -> ExitCode {
+/// What Ansible's commands say of themselves, without what is about Python.
+fn print_version(name: &str, program: &Path) -> ExitCode {
     let (major, minor, revision) = crate::vars::magic::ANSIBLE_VERSION;
     let printer = Printer::new(false, Secrets::default());
-    printer.line(&format!("{name} [core {major}.{minor}.{revision}]"), Color::Plain);
-    printer.line(&format!("  windlass version = {}", env!("CARGO_PKG_VERSION")), Color::Plain);
-    if let Ok(config) = crate::settings::Config::find() {
-        let file = config.file.map(|file| file.display().to_string()).unwrap_or_else(|| "None".to_owned());
-        printer.line(&format!("  config file = {file}"), Color::Plain);
+    let say = |text: String| printer.line(&text, Color::Plain);
+    say(format!("{name} [core {major}.{minor}.{revision}]"));
+    match Config::find().and_then(|config| Settings::from_config(&config)) {
+        Ok(settings) => {
+            let shown = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+            let file =
+                settings.config_file.as_ref().map_or_else(|| "None".to_owned(), |file| file.display().to_string());
+            say(format!("  config file = {file}"));
+            let library = windlass_template::Value::from(shown(&settings.library));
+            say(format!("  configured module search path = {}", windlass_template::repr(&library)));
+            say(format!("  ansible collection location = {}", shown(&settings.collections_path).join(":")));
+        }
+        Err(error) => report(&error),
     }
+    say(format!("  executable location = {}", found(program).display()));
+    say(format!("  windlass version = {}", env!("CARGO_PKG_VERSION")));
     ExitCode::SUCCESS
+}
+
+/// Where a program is that was called like this.
+fn found(program: &Path) -> PathBuf {
+    let is_name = program.components().count() == 1;
+    let folders = std::env::var_os("PATH").filter(|_| is_name).unwrap_or_default();
+    let there = std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file());
+    there.unwrap_or_else(|| crate::vars::absolute(program))
 }
 
 /// The command's definition, for documentation and completion.

@@ -105,7 +105,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             Some(file) => format!("Using {} as config file", file.display()),
             None => "No config file found; using defaults".to_owned(),
         };
-        printer.line(&line, Color::Blue);
+        printer.line(&line, Color::Verbose);
     }
     config.warnings.iter().for_each(|warning| printer.warning(warning));
     let live = arguments.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr());

@@ -157,7 +157,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     if arguments.purge
         && let Err(error) = std::fs::remove_dir_all(&dest)
     {
-        printer.error_line(&format!("[ERROR]: Failed to remove {}: {error}", dest.display()), Color::Red);
+        printer.error_line(&format!("[ERROR]: Failed to remove {}: {error}", dest.display()), Color::Error);
     }
     Ok(code)
 }

@@ -28,7 +28,7 @@ pub(super) struct Session {
 
 /// What all that is shown goes through.
 pub(super) fn printer(settings: &Settings) -> Printer {
-    let printer = Printer::new(settings.color, Secrets::default());
+    let printer = Printer::new(settings.color, Secrets::default()).with_palette(&settings.palette);
     match &settings.log_path {
         Some(path) => printer.with_log(path),
         None => printer,

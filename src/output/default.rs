@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use super::callbacks::Setup;
 use super::event::{arguments_of, path_of};
 use super::json::spaced_json;
-use super::printer::{Color, Printer, banner};
+use super::palette::Color;
+use super::printer::{Printer, banner};
 use super::shown::{Format, always_shown, clean_debug, omit_lines};
 use super::{Event, JobState, Output, ResultEvent, Stats, Status};
 use crate::error::Result;
@@ -121,7 +122,7 @@ impl DefaultOutput {
         let host = &event.host;
         match event.status {
             Status::Ok => {
-                let (word, color) = if changed { ("changed", Color::Yellow) } else { ("ok", Color::Green) };
+                let (word, color) = if changed { ("changed", Color::Changed) } else { ("ok", Color::Ok) };
                 let mut line = format!("{word}: [{host}]{item}");
                 if self.verbosity() > 0 || always_shown(&result) {
                     line.push_str(&format!(" => {}", self.dump(&result, event)));
@@ -136,9 +137,9 @@ impl DefaultOutput {
                     Some(label) => format!("failed: [{host}] (item={label}) => {}", self.dump(&result, event)),
                     None => format!("fatal: [{host}]: FAILED! => {}", self.dump(&result, event)),
                 };
-                self.say_to(event.task.id, self.failed_stderr, &line, Color::Red);
+                self.say_to(event.task.id, self.failed_stderr, &line, Color::Error);
                 if ignored {
-                    self.say(event.task.id, "...ignoring", Color::Cyan);
+                    self.say(event.task.id, "...ignoring", Color::Skip);
                 }
             }
             Status::Skipped => {
@@ -147,13 +148,13 @@ impl DefaultOutput {
                 if self.verbosity() > 0 {
                     line.push_str(&format!(" => {}", self.dump(&result, event)));
                 }
-                self.say(event.task.id, &line, Color::Cyan);
+                self.say(event.task.id, &line, Color::Skip);
             }
             Status::Unreachable { ignored } => {
                 let line = format!("fatal: [{host}]: UNREACHABLE! => {}", self.dump(&result, event));
-                self.say_to(event.task.id, self.failed_stderr, &line, Color::BrightRed);
+                self.say_to(event.task.id, self.failed_stderr, &line, Color::Unreachable);
                 if ignored {
-                    self.say(event.task.id, "...ignoring", Color::Cyan);
+                    self.say(event.task.id, "...ignoring", Color::Skip);
                 }
             }
         }
@@ -173,10 +174,10 @@ impl DefaultOutput {
                 // Of what `debug` did only the message is shown, also of a whole loop.
                 if !any_item || event.task.short_action() == "debug" {
                     let line = format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(result, event));
-                    self.say_to(event.task.id, self.failed_stderr, &line, Color::Red);
+                    self.say_to(event.task.id, self.failed_stderr, &line, Color::Error);
                 }
                 if ignored {
-                    self.say(event.task.id, "...ignoring", Color::Cyan);
+                    self.say(event.task.id, "...ignoring", Color::Skip);
                 }
             }
             Status::Skipped => {
@@ -188,7 +189,7 @@ impl DefaultOutput {
                     }
                     line.push_str(&format!(" => {}", self.dump(&without, event)));
                 }
-                self.say(event.task.id, &line, Color::Cyan);
+                self.say(event.task.id, &line, Color::Skip);
             }
             _ => {}
         }
@@ -223,9 +224,9 @@ impl DefaultOutput {
 
     fn recap(&self, name: &str, stats: &Stats) {
         let color = match stats {
-            Stats { failed: 1.., .. } | Stats { unreachable: 1.., .. } => Color::Red,
-            Stats { changed: 1.., .. } => Color::Yellow,
-            _ => Color::Green,
+            Stats { failed: 1.., .. } | Stats { unreachable: 1.., .. } => Color::Error,
+            Stats { changed: 1.., .. } => Color::Changed,
+            _ => Color::Ok,
         };
         let field = |key: &str, value: u32, color: Color| {
             let text = format!("{key}={value:<4}");
@@ -238,13 +239,13 @@ impl DefaultOutput {
         };
         let line = format!(
             "{host} : {} {} {} {} {} {} {}",
-            field("ok", stats.ok, Color::Green),
-            field("changed", stats.changed, Color::Yellow),
-            field("unreachable", stats.unreachable, Color::BrightRed),
-            field("failed", stats.failed, Color::Red),
-            field("skipped", stats.skipped, Color::Cyan),
-            field("rescued", stats.rescued, Color::Green),
-            field("ignored", stats.ignored, Color::BrightPurple),
+            field("ok", stats.ok, Color::Ok),
+            field("changed", stats.changed, Color::Changed),
+            field("unreachable", stats.unreachable, Color::Unreachable),
+            field("failed", stats.failed, Color::Error),
+            field("skipped", stats.skipped, Color::Skip),
+            field("rescued", stats.rescued, Color::Ok),
+            field("ignored", stats.ignored, Color::Warn),
         );
         self.printer.line_as_is(&line);
     }
@@ -306,7 +307,7 @@ impl Output for DefaultOutput {
                 self.titled = None;
                 self.printer.banner(&title);
             }
-            Event::NoHostsMatched => self.printer.line("skipping: no hosts matched", Color::Cyan),
+            Event::NoHostsMatched => self.printer.line("skipping: no hosts matched", Color::Skip),
             Event::NoHostsLeft => self.printer.banner("NO MORE HOSTS LEFT"),
             Event::TaskStart { task, name, check, lazy } => {
                 let kind = if task.handler { "RUNNING HANDLER" } else { "TASK" };
@@ -325,7 +326,7 @@ impl Output for DefaultOutput {
             }
             Event::HostStart { host, name, handler } if self.host_start => {
                 let kind = if *handler { "HANDLER" } else { "TASK" };
-                self.printer.line(&format!(" [started {kind}: {name} on {host}]"), Color::Green);
+                self.printer.line(&format!(" [started {kind}: {name} on {host}]"), Color::Ok);
             }
             Event::Result(result) => self.result(result),
             Event::Retry { host, task, left, result } => {
@@ -334,7 +335,7 @@ impl Output for DefaultOutput {
                 if self.verbosity() > 1 || always_shown(&result) {
                     line.push_str(&format!("Result was: {}", self.format.dump(&result, None)));
                 }
-                self.printer.line(&line, Color::DarkGray);
+                self.printer.line(&line, Color::Debug);
             }
             Event::Job { host, id, state } => {
                 let line = match state {
@@ -344,11 +345,11 @@ impl Output for DefaultOutput {
                     JobState::Ok => format!("ASYNC OK on {host}: jid={id}"),
                     JobState::Failed => format!("ASYNC FAILED on {host}: jid={id}"),
                 };
-                self.printer.line(&line, Color::DarkGray);
+                self.printer.line(&line, Color::Debug);
             }
             Event::Included { task, what, hosts, item } => {
                 let item = item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
-                self.say(task.id, &format!("included: {what} for {}{item}", hosts.join(", ")), Color::Cyan);
+                self.say(task.id, &format!("included: {what} for {}{item}", hosts.join(", ")), Color::Included);
             }
             Event::Recap(recap) => {
                 self.printer.banner("PLAY RECAP");

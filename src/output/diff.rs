@@ -3,7 +3,7 @@
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::printer::Color;
+use super::palette::Color;
 use super::shown::Format;
 
 /// The differences of a result as text, or nothing.
@@ -19,9 +19,9 @@ pub(super) fn shown(diff: &Value, format: &Format) -> String {
 /// The colour of a line of a difference.
 pub(super) fn color(line: &str) -> Color {
     match line.as_bytes().first() {
-        Some(b'+') => Color::Green,
-        Some(b'-') => Color::Red,
-        Some(b'@') => Color::Cyan,
+        Some(b'+') => Color::DiffAdd,
+        Some(b'-') => Color::DiffRemove,
+        Some(b'@') => Color::DiffLines,
         _ => Color::Plain,
     }
 }

@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 use super::callbacks::{Ids, Setup};
 use super::event::path_of;
 use super::json::indented_json;
-use super::printer::{Color, Printer};
+use super::palette::Color;
+use super::printer::Printer;
 use super::{Event, Output, Recap, Status};
 use crate::error::Result;
 

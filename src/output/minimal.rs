@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::callbacks::Setup;
-use super::printer::{Color, Printer};
+use super::palette::Color;
+use super::printer::Printer;
 use super::shown::{Format, clean_debug};
 use super::{Event, Output, ResultEvent, Status};
 use crate::error::Result;
@@ -63,11 +64,11 @@ impl MinimalOutput {
 /// The word and the colour of a result.
 pub(super) fn word(status: Status, result: &Value) -> (&'static str, Color) {
     match status {
-        Status::Ok if result.get("changed").and_then(Value::as_bool).unwrap_or(false) => ("CHANGED", Color::Yellow),
-        Status::Ok => ("SUCCESS", Color::Green),
-        Status::Failed { .. } => ("FAILED", Color::Red),
-        Status::Skipped => ("SKIPPED", Color::Cyan),
-        Status::Unreachable { .. } => ("UNREACHABLE!", Color::BrightRed),
+        Status::Ok if result.get("changed").and_then(Value::as_bool).unwrap_or(false) => ("CHANGED", Color::Changed),
+        Status::Ok => ("SUCCESS", Color::Ok),
+        Status::Failed { .. } => ("FAILED", Color::Error),
+        Status::Skipped => ("SKIPPED", Color::Skip),
+        Status::Unreachable { .. } => ("UNREACHABLE!", Color::Unreachable),
     }
 }
 

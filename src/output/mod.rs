@@ -10,6 +10,7 @@ mod junit;
 mod log;
 mod minimal;
 mod oneline;
+mod palette;
 mod printer;
 mod profile;
 mod screen;
@@ -21,7 +22,8 @@ pub use callbacks::{CALLBACKS, Callback, CallbackOption, Outputs, Role, find_cal
 pub(crate) use event::place;
 pub use event::{Event, JobState, Recap, ResultEvent, Stats, Status};
 pub use json::{nice_json, python_json, python_json_as_is};
-pub use printer::{Color, Printer, Secrets};
+pub use palette::{Color, Palette};
+pub use printer::{Printer, Secrets};
 
 /// Turns events into text.
 pub trait Output: Send {

@@ -8,45 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use serde_json::Value;
 
 use super::log::Log;
-
-/// A colour of Ansible's default callback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Color {
-    /// As the terminal has it.
-    Plain,
-    /// ok.
-    Green,
-    /// changed.
-    Yellow,
-    /// skipped, included.
-    Cyan,
-    /// failed.
-    Red,
-    /// unreachable.
-    BrightRed,
-    /// warnings.
-    BrightPurple,
-    /// verbose.
-    Blue,
-    /// jobs.
-    DarkGray,
-}
-
-impl Color {
-    fn code(self) -> &'static str {
-        match self {
-            Color::Plain => "",
-            Color::Green => "0;32",
-            Color::Yellow => "0;33",
-            Color::Cyan => "0;36",
-            Color::Red => "0;31",
-            Color::BrightRed => "1;31",
-            Color::BrightPurple => "1;35",
-            Color::Blue => "0;34",
-            Color::DarkGray => "1;30",
-        }
-    }
-}
+use super::palette::{Color, Palette};
 
 /// Values that must never be shown.
 #[derive(Debug, Clone, Default)]
@@ -79,6 +41,7 @@ impl Secrets {
 #[derive(Debug, Clone)]
 pub struct Printer {
     color: bool,
+    palette: Arc<Palette>,
     secrets: Secrets,
     /// Sentences that are said once, whoever says them.
     said: Arc<Mutex<HashSet<String>>>,
@@ -88,7 +51,13 @@ pub struct Printer {
 impl Printer {
     /// A printer that masks these secrets.
     pub fn new(color: bool, secrets: Secrets) -> Printer {
-        Printer { color, secrets, said: Arc::default(), log: None }
+        Printer { color, palette: Arc::default(), secrets, said: Arc::default(), log: None }
+    }
+
+    /// With the colours of the settings.
+    pub fn with_palette(mut self, palette: &Palette) -> Printer {
+        self.palette = Arc::new(palette.clone());
+        self
     }
 
     /// Writes everything that is shown into this file, too (`log_path`).
@@ -116,7 +85,7 @@ impl Printer {
             return text.to_owned();
         }
         let lines: Vec<String> =
-            text.split('\n').map(|line| format!("\u{1b}[{}m{line}\u{1b}[0m", color.code())).collect();
+            text.split('\n').map(|line| format!("\u{1b}[{}m{line}\u{1b}[0m", self.palette.code(color))).collect();
         lines.join("\n")
     }
 
@@ -141,7 +110,7 @@ impl Printer {
     pub fn warning(&self, sentence: &str) {
         let text = format!("[WARNING]: {sentence}");
         if self.is_new(&text) {
-            self.error_line(&text, Color::BrightPurple);
+            self.error_line(&text, Color::Warn);
         }
     }
 
@@ -149,7 +118,7 @@ impl Printer {
     pub fn report(&self, report: &str, stderr: bool) {
         let text = format!("[ERROR]: {}\n", report.trim_end());
         if self.is_new(&text) {
-            self.line_to(stderr, &text, Color::Red);
+            self.line_to(stderr, &text, Color::Error);
         }
     }
 

@@ -6,7 +6,8 @@ use indexmap::IndexMap;
 
 use super::callbacks::{CallbackOption, Setup};
 use super::event::path_of;
-use super::printer::{Color, Printer};
+use super::palette::Color;
+use super::printer::Printer;
 use super::{Event, Output};
 use crate::error::{Error, Result};
 

@@ -1,6 +1,7 @@
 //! What is shown whatever callback writes the standard output: warnings, questions, output as it comes.
 
-use super::printer::{Color, Printer};
+use super::palette::Color;
+use super::printer::Printer;
 use super::{Event, Output};
 
 /// The screen.
@@ -21,12 +22,12 @@ impl Output for Screen {
         match event {
             Event::Warning(sentence) => self.printer.warning(sentence),
             Event::Notice(text) => self.printer.line(text, Color::Plain),
-            Event::Verbose { level, text } if self.verbosity >= *level => self.printer.line(text, Color::Blue),
+            Event::Verbose { level, text } if self.verbosity >= *level => self.printer.line(text, Color::Verbose),
             Event::Banner(text) => self.printer.banner(text),
             Event::Prompt { text, .. } => self.printer.prompt(text),
             Event::Live { host, bytes } if self.live => {
                 for line in String::from_utf8_lossy(bytes).lines() {
-                    self.printer.error_line(&format!("[{host}] {line}"), Color::Blue);
+                    self.printer.error_line(&format!("[{host}] {line}"), Color::Verbose);
                 }
             }
             _ => {}

@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use super::callbacks::Setup;
-use super::printer::{Color, Printer};
+use super::palette::Color;
+use super::printer::Printer;
 use super::{Event, Output};
 
 /// Prints the time at the end.
