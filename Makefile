@@ -63,3 +63,4 @@ fuzz:
 bench: release artifacts
 	WINDLASS=target/release/windlass benches/run
 	benches/peers/run
+	benches/scale

@@ -2,6 +2,7 @@
 
 mod duplex;
 mod local;
+pub(crate) mod open_files;
 pub mod relay;
 mod ssh;
 mod target;

@@ -11,6 +11,7 @@ use super::batch::batches;
 use super::execute::Shared;
 use super::handlers::Handlers;
 use super::play::{Batch, Gone, HostRun, Strategy};
+use crate::connection::open_files;
 use crate::error::{Error, Result};
 use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter};
@@ -172,6 +173,9 @@ impl PlaybookRun {
             return Ok(true);
         }
         let hosts = self.left_of(&all);
+        if let Some(sentence) = open_files::allow_for(hosts.len()) {
+            self.shared.warn(sentence);
+        }
         let mut world = self.world.successor();
         world.play = Some(Arc::new(PlayState {
             name: name.as_str().into(),

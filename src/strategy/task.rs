@@ -95,7 +95,7 @@ impl Batch {
         let task = &started.task;
         let mut outcomes = outcomes;
         // Results come as hosts finish; they are applied in the order of the hosts, so that a run can be repeated.
-        outcomes.sort_by_key(|outcome| started.on.iter().position(|host| *host == outcome.host));
+        outcomes.sort_by_cached_key(|outcome| self.hosts.get_index_of(&outcome.host));
         let outcomes = self.debugged(task, outcomes).await?;
         let mut world = self.world.successor();
         for outcome in &outcomes {

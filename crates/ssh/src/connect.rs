@@ -20,8 +20,8 @@ use crate::session::Session;
 use crate::stream::{self, Meter, Metered, ProxyCommand, Transport};
 use crate::{Destination, Error, Settings};
 
-/// How often a server that refuses connections under load is asked again.
-const THROTTLED_ATTEMPTS: u32 = 5;
+/// How often a server that refuses connections under load is asked: a jump host or a shared sshd refuses more than half of fifty at once.
+const THROTTLED_ATTEMPTS: u32 = 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(400);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A dead peer is noticed after interval times count.

@@ -1,0 +1,30 @@
+//! A run needs more open files than a shell allows at first.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::process::Command;
+
+/// A run of a task on so many hosts of this machine, with this soft and hard limit.
+fn run(hosts: usize, limits: &str) -> (String, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let names: String = (0..hosts).map(|n| format!("h{n} ansible_connection=local\n")).collect();
+    fs::write(folder.path().join("hosts"), names).unwrap();
+    fs::write(folder.path().join("play.yml"), "- hosts: all\n  gather_facts: false\n  tasks: [{ping: }]\n").unwrap();
+    let command = format!("{limits}; exec '{}' playbook -i hosts play.yml", env!("CARGO_BIN_EXE_windlass"));
+    let output = Command::new("bash").args(["-c", &command]).current_dir(folder.path()).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    (printed, output.status.success())
+}
+
+#[test]
+fn no_host_is_lost_to_a_low_limit_of_open_files() {
+    let (printed, well) = run(20, "ulimit -Sn 60");
+    assert!(well, "{printed}");
+}
+
+#[test]
+fn a_limit_that_cannot_be_raised_is_told() {
+    let (printed, _) = run(2, "ulimit -n 200");
+    assert!(printed.contains("2 hosts need up to 262 open files at a time, and 200 are allowed here"), "{printed}");
+}
