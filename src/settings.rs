@@ -79,6 +79,10 @@ pub struct Settings {
     pub step: bool,
     /// `--start-at-task`.
     pub start_at_task: Option<String>,
+    /// Tell at the end where the time went.
+    pub timings: bool,
+    /// The file for a trace of the run.
+    pub trace: Option<PathBuf>,
     /// The strategy of plays that name none.
     pub strategy: String,
     /// Whether the debugger is called for tasks that fail.
@@ -401,6 +405,11 @@ const WITHOUT_MEANING: &[&str] = &[
 ];
 
 impl Settings {
+    /// Whether somebody wants to know where the time goes.
+    pub fn takes_times(&self) -> bool {
+        self.timings || self.trace.is_some()
+    }
+
     /// The settings of the environment and ansible.cfg; the command line is laid over them.
     pub fn from_config(config: &Config) -> Result<Settings> {
         let home = std::env::var("ANSIBLE_HOME").unwrap_or_else(|_| "~/.ansible".to_owned());
@@ -477,6 +486,8 @@ impl Settings {
             async_dir: config.get("async_dir").unwrap_or_else(|| "~/.ansible_async".to_owned()),
             step: false,
             start_at_task: None,
+            timings: false,
+            trace: None,
             strategy: config.get("strategy").unwrap_or_else(|| "linear".to_owned()),
             task_debugger: config.bool("task_debugger").unwrap_or(false),
             task_debugger_ignore_errors: config.bool("task_debugger_ignore_errors").unwrap_or(true),

@@ -455,3 +455,51 @@ fn over_ssh(sshd: &Sshd, case: &Path, words: &[String], stream: &str) -> (String
     let trips = statistics.split("round_trips: ").nth(1).and_then(|rest| rest.split(',').next()?.parse().ok());
     (normalised(&printed), trips.unwrap_or_default())
 }
+
+#[test]
+fn a_task_costs_one_round_trip_and_few_bytes_and_the_table_says_so() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    let reached = format!(
+        "ansible_host=127.0.0.1 ansible_port={} ansible_user=root ansible_ssh_private_key_file={} \
+         ansible_ssh_common_args='-F none -o UserKnownHostsFile={} -o StrictHostKeyChecking=accept-new' ansible_remote_tmp={}",
+        sshd.port,
+        sshd.path("id").display(),
+        sshd.path("known_hosts").display(),
+        sshd.path("remote").display()
+    );
+    fs::write(sshd.path("hosts"), format!("web1 {reached}\n")).unwrap();
+    let twenty = "    - command: \"true\"\n".repeat(20);
+    let tasks = format!("{twenty}    - name: loop\n      command: \"true\"\n      loop: \"{{{{ range(50) }}}}\"\n");
+    fs::write(sshd.path("play.yml"), format!("- hosts: all\n  gather_facts: false\n  tasks:\n{tasks}")).unwrap();
+    let run = |more: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["playbook", "-i", "hosts", "play.yml", "--timings", "--trace", "trace.json"])
+            .args(more)
+            .current_dir(sshd.directory.path())
+            .env("NO_COLOR", "1")
+            .output()
+            .unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let table = printed.split("TIMINGS").nth(1).unwrap();
+        let row = |name: &str| -> Vec<f64> {
+            let line = table.lines().find(|line| line.ends_with(&format!(" {name}"))).unwrap();
+            line.split_whitespace().take(9).map(|cell| cell.parse().unwrap()).collect()
+        };
+        (row("all tasks"), row("loop"))
+    };
+    let (all, looped) = run(&["--no-stream"]);
+    assert_eq!((all[5], looped[5]), (70.0, 50.0));
+    let (all, looped) = run(&[]);
+    assert_eq!((all[5], looped[5]), (3.0 + 1.0, 2.0));
+    assert!(all[6] < 70.0 * 400.0 && all[7] < 70.0 * 600.0, "{} bytes sent, {} received", all[6], all[7]);
+    let trace: serde_json::Value = serde_json::from_slice(&fs::read(sshd.path("trace.json")).unwrap()).unwrap();
+    let events = trace.as_array().unwrap();
+    let count = |phase: &str, category: &str| {
+        events.iter().filter(|event| event["ph"] == phase && event["cat"] == category).count()
+    };
+    assert_eq!((count("X", "task"), count("b", "request"), count("e", "module")), (21, 70, 70));
+    assert!(events.iter().all(|event| event["ts"].is_u64() || event["ph"] == "M"));
+}

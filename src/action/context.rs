@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use indexmap::IndexMap;
 use sha1::{Digest as _, Sha1};
@@ -11,7 +12,7 @@ use windlass_template::{Context, Value};
 use crate::connection::{Kind, Target};
 use crate::executor::{Call, Pool, Received, Source, TaskEvent};
 use crate::foreign::Modules;
-use crate::output::{Event, Secrets};
+use crate::output::{Event, Secrets, Spending};
 use crate::playbook::{Files, Task};
 use crate::strategy::{Ahead, TaskResult};
 use crate::vars::{ConnectionVariables, World};
@@ -307,6 +308,7 @@ impl ActionContext {
         });
         let departure = ahead.map(|ahead| ahead.departure());
         let call = Call { request, sources, receive_into: folder, events: Some(sender), departure, follows };
+        let began = Instant::now();
         let answer = self.pool.run(&target, call).await;
         // All events of a task come before its result.
         let _ = forward.await;
@@ -314,6 +316,14 @@ impl ActionContext {
             ahead.refuse();
         }
         let completed = answer?;
+        if self.world.run.settings.takes_times() {
+            let _ = self.events.send(Event::Spent {
+                host: Arc::clone(&self.host),
+                task: Arc::clone(&self.task),
+                start: began,
+                on: Spending::Request(completed.cost),
+            });
+        }
         Ok((TaskResult::from_value(&completed.result), completed.received))
     }
 

@@ -50,6 +50,12 @@ pub(super) struct Arguments {
     /// Forget cached facts
     #[arg(long)]
     flush_cache: bool,
+    /// Tell at the end where the time of every task went
+    #[arg(long)]
+    timings: bool,
+    /// Write a trace of the run that Perfetto (ui.perfetto.dev) opens
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     #[command(flatten)]
     run: RunOptions,
     #[command(flatten)]
@@ -73,6 +79,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.force_handlers |= arguments.force_handlers;
     settings.step = arguments.step;
     settings.start_at_task.clone_from(&arguments.start_at_task);
+    settings.timings = arguments.timings;
+    settings.trace.clone_from(&arguments.trace);
     let words = |list: &[String]| {
         list.iter()
             .flat_map(|text| text.split(','))

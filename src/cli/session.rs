@@ -129,10 +129,10 @@ impl Session {
                     known = revealed.count();
                     revealed.texts().iter().for_each(|text| masking.add(text));
                 }
+                output.event(&event);
                 if matches!(event, Event::End) {
                     break;
                 }
-                output.event(&event);
                 if let Event::Prompt { shown, .. } = &event {
                     let _ = shown.send(());
                 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,7 +11,7 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use windlass_protocol::{Delivery, Event, Reply, Request, Stream, ToExecutor};
+use windlass_protocol::{Delivery, Event, Reply, Request, Spent, Stream, ToExecutor};
 
 use super::counters::add;
 use super::live::{Incoming, Live};
@@ -87,6 +87,25 @@ pub struct Completed<V> {
     pub result: V,
     /// The file the host has sent, if a directory for it was given and one came.
     pub received: Option<Received>,
+    /// What it took.
+    pub cost: Cost,
+}
+
+/// What a request took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cost {
+    /// Connecting and starting the executor, if that was to be done or waited for.
+    pub connect: Duration,
+    /// From sending it to its answer.
+    pub total: Duration,
+    /// Of that, on the host.
+    pub spent: Spent,
+    /// How often an answer of the host was waited for.
+    pub round_trips: u64,
+    /// Bytes of frames sent.
+    pub sent: u64,
+    /// Bytes of frames received.
+    pub received: u64,
 }
 
 /// How a call ended without an answer.
@@ -119,11 +138,14 @@ where
     let mut running = Running { live: live.clone(), id, done: false };
     let departed = Arc::new(AtomicBool::new(false));
     add(&live.counters.requests, 1);
+    let mut cost = Cost::default();
     if !call.follows {
         add(&live.counters.round_trips, 1);
+        cost.round_trips = 1;
     }
+    let began = Instant::now();
     let message = ToExecutor::Run(call.request);
-    live.send(&message, &blob, Some(departed.clone())).await?;
+    cost.sent = live.send(&message, &blob, Some(departed.clone())).await? as u64;
     drop(blob);
     if let Some(departure) = &call.departure {
         departure.send_replace(Departure::Left);
@@ -135,7 +157,7 @@ where
         0 => None,
         seconds => Some(Duration::from_secs(seconds) + GRACE),
     };
-    let answer = answer(live, &call, id, &mut incoming);
+    let answer = answer(live, &call, id, &mut incoming, &mut cost);
     let outcome = match limit {
         Some(limit) => match tokio::time::timeout(limit, answer).await {
             Ok(outcome) => outcome,
@@ -150,7 +172,10 @@ where
         running.done = true;
     }
     match outcome {
-        Ok(completed) => Ok(completed),
+        Ok(mut completed) => {
+            completed.cost.total = began.elapsed();
+            Ok(completed)
+        }
         Err(Ended::Error(error)) => Err(Broken::Error(error)),
         // What has a turn was followed by others already, which would overtake it if it was sent again.
         Err(Ended::Lost) if call.request.turn.is_some() || departed.load(Ordering::Acquire) => {
@@ -176,6 +201,7 @@ async fn answer<V>(
     call: &Call<V>,
     id: u64,
     incoming: &mut mpsc::Receiver<Incoming<V>>,
+    cost: &mut Cost,
 ) -> Result<Completed<V>, Ended>
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -183,25 +209,27 @@ where
     let mut received = None;
     let mut feeding = JoinSet::new();
     loop {
-        let (reply, blob) = tokio::select! {
+        let Incoming { reply, blob, size } = tokio::select! {
             frame = incoming.recv() => frame.ok_or(Ended::Lost)?,
             Some(fed) = feeding.join_next() => {
                 if let Ok(outcome) = fed {
-                    outcome?;
+                    cost.sent += outcome?;
                 }
                 continue;
             }
         };
+        cost.received += size;
         match reply {
             Reply::Hello(_) => {}
-            Reply::Done { result, .. } => {
+            Reply::Done { result, spent, .. } => {
                 if !blob.is_empty() {
                     receive(call, &mut received, &blob)?;
                 }
                 if let Some(user) = &call.request.become_user {
                     live.has_answered(user);
                 }
-                return Ok(Completed { result, received });
+                cost.spent = spent;
+                return Ok(Completed { result, received, cost: *cost });
             }
             Reply::Event { event, .. } => match event {
                 Event::Output { stream } => tell(call, TaskEvent::Output { stream, bytes: blob }).await,
@@ -215,6 +243,7 @@ where
                     })?;
                     let size = call.request.contents.get(content).map(|content| content.size);
                     add(&live.counters.round_trips, 1);
+                    cost.round_trips += 1;
                     feeding.spawn(feed(live.clone(), id, content, source, size));
                 }
             },
@@ -264,20 +293,21 @@ async fn inline<V>(call: &Call<V>) -> Result<Vec<u8>, Error> {
     Ok(blob)
 }
 
-/// Sends a content piece by piece.
-async fn feed<V>(live: Arc<Live<V>>, id: u64, content: usize, source: Source, size: Option<u64>) -> Result<(), Error>
+/// Sends a content piece by piece; the bytes of its frames.
+async fn feed<V>(live: Arc<Live<V>>, id: u64, content: usize, source: Source, size: Option<u64>) -> Result<u64, Error>
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     let message = |last| ToExecutor::<V>::Content { id, content, last };
+    let mut written = 0;
     match source {
         Source::Bytes(bytes) => {
             let mut pieces = bytes.chunks(PIECE).peekable();
             if pieces.peek().is_none() {
-                return live.send(&message(true), &[], None).await;
+                written += live.send(&message(true), &[], None).await? as u64;
             }
             while let Some(piece) = pieces.next() {
-                live.send(&message(pieces.peek().is_none()), piece, None).await?;
+                written += live.send(&message(pieces.peek().is_none()), piece, None).await? as u64;
             }
         }
         Source::File(path) => {
@@ -292,14 +322,14 @@ where
                 if last && size.is_some_and(|size| size != sent) {
                     return Err(changed(&path.display().to_string()));
                 }
-                live.send(&message(last), &piece, None).await?;
+                written += live.send(&message(last), &piece, None).await? as u64;
                 if last {
                     break;
                 }
             }
         }
     }
-    Ok(())
+    Ok(written)
 }
 
 fn unreadable(path: impl std::fmt::Display, error: &std::io::Error) -> Error {

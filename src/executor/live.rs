@@ -26,7 +26,12 @@ const END_DEADLINE: Duration = Duration::from_secs(5);
 const LAST_WORDS: usize = 2 << 10;
 
 /// What the executor sends for one request.
-pub(super) type Incoming<V> = (Reply<V>, Vec<u8>);
+pub(super) struct Incoming<V> {
+    pub(super) reply: Reply<V>,
+    pub(super) blob: Vec<u8>,
+    /// The bytes of the frame.
+    pub(super) size: u64,
+}
 
 /// An executor in work.
 pub(super) struct Live<V> {
@@ -138,17 +143,18 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         }
     }
 
-    /// Queues a frame; `departed` is set once it may be on its way. An executor that is gone is noticed by the request's receiver.
+    /// Queues a frame and tells its size; `departed` is set once it may be on its way. An executor that is gone is noticed by the request's receiver.
     pub(super) async fn send(
         &self,
         message: &ToExecutor<V>,
         blob: &[u8],
         departed: Option<Arc<AtomicBool>>,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         let frame = encode(message, blob)
             .map_err(|error| Error::Controller { message: format!("the task cannot be sent: {error}") })?;
+        let size = frame.len();
         let _ = self.outgoing.send(Outgoing { frame: Some(frame), departed }).await;
-        Ok(())
+        Ok(size)
     }
 
     /// Asks the executor to stop a request, without waiting.
@@ -231,8 +237,11 @@ impl<V: DeserializeOwned> Reader<V> {
         let mut exit = None;
         loop {
             loop {
+                let before = self.decoder.taken();
                 match self.decoder.next_frame::<Reply<V>>() {
-                    Ok(Some((reply, blob))) => self.pass(reply, blob).await,
+                    Ok(Some((reply, blob))) => {
+                        self.pass(Incoming { reply, blob, size: self.decoder.taken() - before }).await;
+                    }
                     Ok(None) => break,
                     Err(error) => return error.to_string(),
                 }
@@ -261,8 +270,8 @@ impl<V: DeserializeOwned> Reader<V> {
         }
     }
 
-    async fn pass(&self, reply: Reply<V>, blob: Vec<u8>) {
-        let (id, last) = match &reply {
+    async fn pass(&self, incoming: Incoming<V>) {
+        let (id, last) = match &incoming.reply {
             Reply::Hello(_) => return,
             Reply::Event { id, .. } => (*id, false),
             Reply::Done { id, .. } => (*id, true),
@@ -274,7 +283,7 @@ impl<V: DeserializeOwned> Reader<V> {
         };
         if let Some(sender) = sender {
             // An error means that the request was given up.
-            let _ = sender.send((reply, blob)).await;
+            let _ = sender.send(incoming).await;
         }
     }
 }

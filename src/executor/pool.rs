@@ -106,8 +106,11 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     pub async fn run(&self, target: &Arc<Target>, mut call: Call<V>) -> Result<Completed<V>, Error> {
         let slot = self.slot(target);
         let mut sendings = 0;
+        let mut connect = Duration::ZERO;
         loop {
+            let began = Instant::now();
             let (live, notes) = self.acquire(target, &slot).await?;
+            connect += began.elapsed();
             if let Some(events) = &call.events {
                 for note in notes {
                     // An error means that nobody wants to know any more.
@@ -116,7 +119,10 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             }
             sendings += 1;
             match call::make(&live, call).await {
-                Ok(completed) => return Ok(completed),
+                Ok(mut completed) => {
+                    completed.cost.connect = connect;
+                    return Ok(completed);
+                }
                 Err(Broken::Error(error)) => return Err(error),
                 Err(Broken::NotSent(again, _)) if sendings < SENDINGS => {
                     self.retire(&slot, &live).await;

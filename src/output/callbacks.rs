@@ -9,6 +9,8 @@ use super::printer::Printer;
 use super::profile::{ProfileRoles, ProfileTasks};
 use super::screen::Screen;
 use super::timer::Timer;
+use super::timings::Timings;
+use super::trace::Trace;
 use super::tree::Tree;
 use super::{Event, Output};
 use crate::error::{Error, Result, did_you_mean};
@@ -348,6 +350,12 @@ impl Outputs {
                     outputs.push((callback.make)(&setup(callback))?);
                 }
             }
+        }
+        if settings.timings {
+            outputs.push(Box::new(Timings::new(printer)));
+        }
+        if let Some(file) = &settings.trace {
+            outputs.push(Box::new(Trace::new(printer, file)?));
         }
         Ok(Outputs(outputs))
     }

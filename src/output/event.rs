@@ -1,10 +1,12 @@
 //! What a run tells about itself.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 use tokio::sync::mpsc;
 
+use crate::executor::Cost;
 use crate::playbook::Task;
 use crate::strategy::{CustomStats, TaskResult};
 
@@ -95,6 +97,17 @@ pub enum Event {
     },
     /// A result.
     Result(ResultEvent),
+    /// Where time of a task on a host went (`--timings`, `--trace`).
+    Spent {
+        /// The host.
+        host: Arc<str>,
+        /// The task.
+        task: Arc<Task>,
+        /// When it began.
+        start: Instant,
+        /// On what.
+        on: Spending,
+    },
     /// A task is tried again.
     Retry {
         /// The host.
@@ -157,6 +170,15 @@ pub enum Event {
     Recap(Recap),
     /// Nothing follows.
     End,
+}
+
+/// What time is spent on.
+#[derive(Debug, Clone, Copy)]
+pub enum Spending {
+    /// Evaluating conditions and arguments, for so long.
+    Template(Duration),
+    /// A request.
+    Request(Cost),
 }
 
 /// What is known of a job that a task waits for.

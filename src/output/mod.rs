@@ -16,11 +16,13 @@ mod profile;
 mod screen;
 mod shown;
 mod timer;
+mod timings;
+mod trace;
 mod tree;
 
 pub use callbacks::{CALLBACKS, Callback, CallbackOption, Outputs, Role, find_callback};
 pub(crate) use event::place;
-pub use event::{Event, JobState, Recap, ResultEvent, Stats, Status};
+pub use event::{Event, JobState, Recap, ResultEvent, Spending, Stats, Status};
 pub use json::{nice_json, python_json, python_json_as_is};
 pub use palette::{Color, Palette};
 pub use printer::{Printer, Secrets};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 use windlass_template::{Compat, Context, ErrorKind, Value, Variable};
@@ -13,7 +13,7 @@ use super::execute::{Shared, TaskOnHost};
 use super::result::TaskResult;
 use crate::action::{self, ActionContext, Failure};
 use crate::error::Error;
-use crate::output::Event;
+use crate::output::{Event, Spending};
 use crate::vars::{connection_variables, given, number, truth, unless_omitted};
 
 /// Ansible's reason for a task that was not run.
@@ -187,6 +187,25 @@ impl TaskOnHost {
 
     /// Evaluates everything the action needs.
     fn prepare(
+        &self,
+        context: &Context,
+        delegate: &mut Option<String>,
+        ahead: Option<&Arc<Ahead>>,
+    ) -> Result<Prepared, Failure> {
+        let start = Instant::now();
+        let prepared = self.evaluate(context, delegate, ahead);
+        if self.shared.run.settings.takes_times() {
+            let _ = self.events.send(Event::Spent {
+                host: Arc::clone(&self.host),
+                task: Arc::clone(&self.task),
+                start,
+                on: Spending::Template(start.elapsed()),
+            });
+        }
+        prepared
+    }
+
+    fn evaluate(
         &self,
         context: &Context,
         delegate: &mut Option<String>,

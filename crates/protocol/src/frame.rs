@@ -94,6 +94,7 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<
 pub struct FrameDecoder {
     buffer: Vec<u8>,
     start: usize,
+    taken: u64,
 }
 
 impl FrameDecoder {
@@ -106,6 +107,11 @@ impl FrameDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
+    /// The bytes of all frames that were taken out.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// The next whole frame, if one has arrived.
     pub fn next_frame<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<u8>)>, Error> {
         let pending = self.buffer.get(self.start..).unwrap_or_default();
@@ -115,6 +121,7 @@ impl FrameDecoder {
         let (message, bytes) = body.split_at(json);
         let frame = (serde_json::from_slice(message)?, bytes.to_vec());
         self.start += 8 + json + blob;
+        self.taken += (8 + json + blob) as u64;
         if self.start > 1 << 20 {
             self.buffer.drain(..self.start);
             self.start = 0;

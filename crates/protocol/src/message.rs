@@ -164,7 +164,19 @@ pub enum Reply<V> {
         id: u64,
         /// The module's result, as a mapping with Ansible's keys.
         result: V,
+        /// How long it took on the host.
+        #[serde(default)]
+        spent: Spent,
     },
+}
+
+/// How long a request took on the host, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// It waited for its turn.
+    pub waited: u64,
+    /// Its module ran.
+    pub ran: u64,
 }
 
 /// Something that happens while a request runs.

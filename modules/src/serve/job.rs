@@ -12,11 +12,11 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
-use windlass_protocol::{Content, Delivery, Event, Request};
+use windlass_protocol::{Content, Delivery, Event, Request, Spent};
 
 use super::session::{Session, failed, lock};
 use crate::{Failure, Host, Sink, foreign, process::GRACE, registry};
@@ -92,8 +92,14 @@ pub(crate) fn start(session: Arc<Session>, job: Arc<Job>, signals: Receiver<Sign
 
 fn watch(session: &Arc<Session>, job: &Arc<Job>, signals: &Receiver<Signal>, request: Request<Value>) {
     let id = request.id;
+    let started = Instant::now();
     let result = outcome(session, job, signals, request);
-    session.done(id, result, &[]);
+    session.done_after(id, result, &[], Spent { waited: 0, ran: micros(started) });
+}
+
+/// The time since then.
+pub(super) fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Runs a request to its end, which may be its time limit.

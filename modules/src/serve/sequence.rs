@@ -6,10 +6,11 @@ use std::{
         mpsc::{Receiver, Sender, channel},
     },
     thread,
+    time::Instant,
 };
 
 use serde_json::Value;
-use windlass_protocol::{Event, Request, Turn};
+use windlass_protocol::{Event, Request, Spent, Turn};
 
 use super::{
     job::{self, Job, Signal},
@@ -22,6 +23,7 @@ pub(super) struct Waiting {
     pub(super) signals: Receiver<Signal>,
     pub(super) request: Request<Value>,
     pub(super) turn: Turn,
+    pub(super) since: Instant,
 }
 
 /// The way to the thread that runs them, which is started for the first.
@@ -49,7 +51,7 @@ impl Sequence {
 
 fn run(session: &Arc<Session>, line: &Receiver<Waiting>) {
     let mut broken: Option<Turn> = None;
-    while let Ok(Waiting { job, signals, request, turn }) = line.recv() {
+    while let Ok(Waiting { job, signals, request, turn, since }) = line.recv() {
         let id = request.id;
         let in_vain = broken.filter(|broken| broken.sequence == turn.sequence);
         if in_vain.is_some_and(|broken| broken.step < turn.step) {
@@ -57,6 +59,7 @@ fn run(session: &Arc<Session>, line: &Receiver<Waiting>) {
             session.done(id, failed("A task before this one has failed."), &[]);
             continue;
         }
+        let (waited, started) = (job::micros(since), Instant::now());
         let result = match signals.try_recv() {
             Ok(Signal::Cancel) => failed(format!("The {} action was cancelled.", request.module)),
             _ => job::outcome(session, &job, &signals, request),
@@ -65,7 +68,7 @@ fn run(session: &Arc<Session>, line: &Receiver<Waiting>) {
         if is_failure(&result) && in_vain.is_none() {
             broken = Some(turn);
         }
-        session.done(id, result, &[]);
+        session.done_after(id, result, &[], Spent { waited, ran: job::micros(started) });
     }
 }
 

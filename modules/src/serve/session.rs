@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use windlass_protocol::{Event, Reply, Request, ToExecutor, encode};
+use windlass_protocol::{Event, Reply, Request, Spent, ToExecutor, encode};
 
 use super::{
     detached,
@@ -89,12 +89,12 @@ impl Session {
         let id = request.id;
         if let Some(wanted) = request.detached.take() {
             let answer = detached::start(request, wanted, &blob, &self.word);
-            return self.answer(id, answer, &[]);
+            return self.answer(id, answer, &[], Spent::default());
         }
         let (job, signals) = Job::new(&request, blob);
         self.enter(id, Route::Here(Arc::clone(&job)));
         match request.turn {
-            Some(turn) => self.sequence.push(self, Waiting { job, signals, request, turn }),
+            Some(turn) => self.sequence.push(self, Waiting { job, signals, request, turn, since: Instant::now() }),
             None => job::start(Arc::clone(self), job, signals, request),
         }
     }
@@ -118,13 +118,18 @@ impl Session {
 
     /// Sends the one answer to a request; a second one is not sent.
     pub(crate) fn done(&self, id: u64, result: Value, blob: &[u8]) {
+        self.done_after(id, result, blob, Spent::default());
+    }
+
+    /// The same for what took time.
+    pub(crate) fn done_after(&self, id: u64, result: Value, blob: &[u8], spent: Spent) {
         if lock(&self.routes).remove(&id).is_some() {
-            self.answer(id, result, blob);
+            self.answer(id, result, blob, spent);
         }
     }
 
-    fn answer(&self, id: u64, result: Value, blob: &[u8]) {
-        let reply = Reply::Done { id, result };
+    fn answer(&self, id: u64, result: Value, blob: &[u8], spent: Spent) {
+        let reply = Reply::Done { id, result, spent };
         if let Err(error) = self.try_write(&reply, blob) {
             let result = failed(match error {
                 windlass_protocol::Error::TooLarge { length, limit } => format!(
@@ -133,7 +138,7 @@ impl Session {
                 ),
                 error => format!("The result of the module cannot be sent: {error}."),
             });
-            self.write(&Reply::Done { id, result }, &[]);
+            self.write(&Reply::Done { id, result, spent }, &[]);
         }
         self.idle.notify_all();
     }
@@ -141,7 +146,7 @@ impl Session {
     /// Passes a message of another user's executor on as it is.
     pub(crate) fn forward(&self, reply: Reply<Value>, blob: &[u8]) {
         match reply {
-            Reply::Done { id, result } => self.done(id, result, blob),
+            Reply::Done { id, result, spent } => self.done_after(id, result, blob, spent),
             Reply::Event { id, event } => self.event(id, event, blob),
             Reply::Hello(_) => {}
         }

@@ -51,7 +51,7 @@ impl Session {
         loop {
             match self.next() {
                 (Reply::Event { id: of, event }, blob) if of == id => events.push((event, blob)),
-                (Reply::Done { id: of, result }, _) if of == id => return Answer { result, events },
+                (Reply::Done { id: of, result, .. }, _) if of == id => return Answer { result, events },
                 (other, _) => panic!("unexpected: {other:?}"),
             }
         }

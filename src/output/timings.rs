@@ -1,0 +1,138 @@
+//! `--timings`: where the time of every task went, as a table at the end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indexmap::IndexMap;
+
+use super::palette::Color;
+use super::printer::Printer;
+use super::{Event, Output, Spending};
+use crate::executor::Cost;
+
+const HEADINGS: [&str; 10] =
+    ["connect", "template", "wire", "module", "wait", "trips", "sent", "received", "total", "task"];
+
+/// Adds up what the hosts spent on each task.
+pub(super) struct Timings {
+    printer: Printer,
+    tasks: IndexMap<u64, Row>,
+    /// Since when hosts are at their tasks, and what of that is accounted for.
+    running: HashMap<Arc<str>, (Instant, Duration)>,
+}
+
+/// Sums over the hosts of a task, except for the total, which is the time on the clock.
+#[derive(Default)]
+struct Row {
+    name: String,
+    connect: Duration,
+    template: Duration,
+    wire: Duration,
+    module: Duration,
+    wait: Duration,
+    round_trips: u64,
+    sent: u64,
+    received: u64,
+    began: Option<Instant>,
+    total: Duration,
+}
+
+impl Row {
+    fn add(&mut self, cost: &Cost) -> Duration {
+        let module = Duration::from_micros(cost.spent.ran);
+        let wire = cost.total.saturating_sub(module + Duration::from_micros(cost.spent.waited));
+        self.connect += cost.connect;
+        self.wire += wire;
+        self.module += module;
+        self.round_trips += cost.round_trips;
+        self.sent += cost.sent;
+        self.received += cost.received;
+        cost.connect + wire + module
+    }
+
+    fn cells(&self) -> [String; 10] {
+        [
+            milliseconds(self.connect),
+            milliseconds(self.template),
+            milliseconds(self.wire),
+            milliseconds(self.module),
+            milliseconds(self.wait),
+            self.round_trips.to_string(),
+            self.sent.to_string(),
+            self.received.to_string(),
+            milliseconds(self.total),
+            self.name.clone(),
+        ]
+    }
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1}", time.as_secs_f64() * 1000.0)
+}
+
+impl Timings {
+    pub(super) fn new(printer: &Printer) -> Timings {
+        Timings { printer: printer.clone(), tasks: IndexMap::new(), running: HashMap::new() }
+    }
+
+    fn show(&mut self) {
+        let mut all = Row { name: "all tasks".to_owned(), ..Row::default() };
+        for row in self.tasks.values() {
+            all.connect += row.connect;
+            all.template += row.template;
+            all.wire += row.wire;
+            all.module += row.module;
+            all.wait += row.wait;
+            all.round_trips += row.round_trips;
+            all.sent += row.sent;
+            all.received += row.received;
+            all.total += row.total;
+        }
+        self.printer.banner("TIMINGS");
+        self.printer.line("milliseconds, added up over all hosts, except for the total; bytes", Color::Plain);
+        let rows: Vec<[String; 10]> = std::iter::once(HEADINGS.map(str::to_owned))
+            .chain(self.tasks.values().chain([&all]).map(Row::cells))
+            .collect();
+        for [name @ .., task] in &rows {
+            let line: String = name.iter().map(|cell| format!("{cell:>10} ")).collect();
+            self.printer.line(&format!("{line} {task}"), Color::Plain);
+        }
+    }
+}
+
+impl Output for Timings {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::TaskStart { task, name, .. } => {
+                self.tasks.entry(task.id).or_insert_with(|| Row { name: name.clone(), ..Row::default() });
+            }
+            Event::HostStart { host, .. } => {
+                self.running.insert(Arc::clone(host), (Instant::now(), Duration::ZERO));
+            }
+            Event::Spent { host, task, on, .. } => {
+                let Some(row) = self.tasks.get_mut(&task.id) else { return };
+                let known = match on {
+                    Spending::Template(time) => {
+                        row.template += *time;
+                        *time
+                    }
+                    Spending::Request(cost) => row.add(cost),
+                };
+                if let Some((_, accounted)) = self.running.get_mut(host) {
+                    *accounted += known;
+                }
+            }
+            Event::Result(result) if result.item.is_none() => {
+                let Some((since, accounted)) = self.running.remove(&result.name) else { return };
+                let Some(row) = self.tasks.get_mut(&result.task.id) else { return };
+                row.wait += since.elapsed().saturating_sub(accounted);
+                let began = row.began.map_or(since, |began| began.min(since));
+                row.began = Some(began);
+                row.total = began.elapsed();
+            }
+            Event::End => self.show(),
+            _ => {}
+        }
+    }
+}
