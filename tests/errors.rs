@@ -514,7 +514,9 @@ fn no_vault_password() {
         ),
     ];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! DIR/v.yml cannot be decrypted: Attempting to decrypt vault-encrypted data, but no vault password was given. Give one with --vault-password-file, --vault-id or --ask-vault-pass.
+    ERROR! A vault password or secret must be specified to decrypt DIR/v.yml
+
+    hint: give one with --vault-password-file, --vault-id or --ask-vault-pass
     [exit 1]
     "##);
 }

@@ -53,9 +53,11 @@ pub(super) static GROUP_BY: Spec = Spec {
 
 /// `add_host`.
 pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Failure> {
-    let Some(name) = context.text("name") else {
+    let Some(given) = context.text("name") else {
         return Err("name, host or hostname needs to be provided".into());
     };
+    let (name, port) = windlass_inventory::parse_address(&given).unwrap_or((&given, None));
+    let name = name.to_owned();
     let groups: Vec<Value> = match context.arg("groups") {
         None => Vec::new(),
         Some(value) if value.kind() == minijinja::value::ValueKind::Map => {
@@ -64,7 +66,9 @@ pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Fail
         Some(value) => names(value).into_iter().map(Value::from).collect(),
     };
     let vars = context.args.iter().filter(|(key, _)| ADD_HOST.option(key).is_none());
-    let vars = Value::from_pairs(vars.map(|(key, value)| (Value::from(&**key), value.clone())));
+    let vars = vars.map(|(key, value)| (Value::from(&**key), value.clone()));
+    let port = port.map(|port| (Value::from("ansible_ssh_port"), Value::from(port)));
+    let vars = Value::from_pairs(vars.chain(port));
     let changed = is_new(context, &name, &groups, &vars);
     let entry = Value::from_pairs([
         ("host_name", Value::from(name)),

@@ -62,8 +62,13 @@ impl Files {
         if !windlass_vault::is_encrypted(&bytes) {
             return Ok((bytes, false));
         }
-        let clear = windlass_vault::decrypt(&bytes, &self.secrets)
-            .map_err(|error| Error::new(format!("{} cannot be decrypted: {error}", path.display())))?;
+        let clear = windlass_vault::decrypt(&bytes, &self.secrets).map_err(|error| match error {
+            windlass_vault::Error::NoSecrets => {
+                let message = format!("A vault password or secret must be specified to decrypt {}", path.display());
+                Error::new(message).hint("give one with --vault-password-file, --vault-id or --ask-vault-pass")
+            }
+            error => Error::new(format!("{} cannot be decrypted: {error}", path.display())),
+        })?;
         Ok((clear, true))
     }
 

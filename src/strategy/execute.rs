@@ -177,7 +177,8 @@ impl TaskOnHost {
         let ignored =
             (result.failed() && ignore("ignore_errors")) || (result.is_unreachable() && ignore("ignore_unreachable"));
         let no_log = self.no_log(context).unwrap_or(true);
-        if !result.changed() {
+        // What failed notifies nobody, also if that is ignored.
+        if !result.changed() || result.failed() {
             notify.clear();
         }
         self.send_result(&result, delegate, None, looped, ignored, no_log);
@@ -281,20 +282,21 @@ impl TaskOnHost {
         }
     }
 
-    /// Adds the names in `notify`, of the task and of the blocks around it.
+    /// Adds the names in `notify`.
     pub(super) fn notified(&self, context: &Context, names: &mut Vec<String>) {
         let around = self.task.frame.chain().map(|frame| &frame.keywords);
-        for keywords in std::iter::once(&self.task.keywords).chain(around) {
-            for node in keywords.list("notify") {
-                match given(context, &node) {
-                    Ok(None) => {}
-                    Ok(Some(value)) if value.kind() == minijinja::value::ValueKind::Seq => {
-                        names.extend(value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)));
-                    }
-                    Ok(Some(value)) => names.push(windlass_template::text(&value)),
-                    Err(error) => {
-                        self.warn(format!("notify of the task at {} cannot be evaluated: {error}", self.task.span));
-                    }
+        // The nearest counts: the task's own, or that of a block around it.
+        let nearest =
+            std::iter::once(&self.task.keywords).chain(around).find(|keywords| keywords.get("notify").is_some());
+        for node in nearest.map(|keywords| keywords.list("notify")).unwrap_or_default() {
+            match given(context, &node) {
+                Ok(None) => {}
+                Ok(Some(value)) if value.kind() == minijinja::value::ValueKind::Seq => {
+                    names.extend(value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)));
+                }
+                Ok(Some(value)) => names.push(windlass_template::text(&value)),
+                Err(error) => {
+                    self.warn(format!("notify of the task at {} cannot be evaluated: {error}", self.task.span));
                 }
             }
         }

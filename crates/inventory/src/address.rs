@@ -11,7 +11,7 @@ pub(crate) fn expand(pattern: &str) -> Result<(Vec<String>, Option<u32>), String
 }
 
 /// Splits `host:port`; `None` when the text is not a name or address of a host, with or without ranges.
-pub(crate) fn parse(text: &str) -> Option<(&str, Option<u32>)> {
+pub fn parse(text: &str) -> Option<(&str, Option<u32>)> {
     let (host, port) =
         split_port(text).map_or((text, None), |(host, port)| (host, Some(port).filter(|port| *port > 0)));
     (is_name(host) || is_ipv6(host)).then_some((host, port))

@@ -215,7 +215,7 @@ fn failures_text(source_name: &str, failures: &[(&'static str, Error)]) -> Strin
     for (plugin, error) in failures {
         text.push('\n');
         if !plugin.is_empty() {
-            text += &format!("Failed to parse {} with {plugin}: ", source_name.trim_end_matches(','));
+            text += &format!("Failed to parse {source_name} with {plugin}: ");
         }
         text += &error.to_string();
     }

@@ -30,6 +30,7 @@ mod toml;
 mod words;
 mod yaml;
 
+pub use address::parse as parse_address;
 pub use error::{Error, Warning};
 pub use expressions::Expressions;
 pub use layers::{Layer, LayerOrigin, Place};
