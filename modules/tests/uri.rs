@@ -170,3 +170,19 @@ fn what_is_not_sent() {
     }
     assert!(server.asked().is_empty());
 }
+
+#[test]
+fn a_service_that_listens_a_moment_later_is_waited_for() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let service = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let (mut stream, _) = std::net::TcpListener::bind(free).unwrap().accept().unwrap();
+        let mut asked = [0; 1024];
+        let _ = std::io::Read::read(&mut stream, &mut asked).unwrap();
+        std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nup")
+            .unwrap();
+    });
+    let result = apply("uri", json!({ "url": format!("http://{free}/"), "return_content": true }));
+    assert_eq!((&result["status"], &result["content"]), (&json!(200), &json!("up")), "{result}");
+    service.join().unwrap();
+}

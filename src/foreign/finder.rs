@@ -298,7 +298,10 @@ impl Modules {
         }
         let found = self.in_project(short).or_else(|| in_builtin(short));
         match found.unwrap_or_else(|| self.moved("ansible.builtin", short)) {
-            Resolution::Unknown(None) => Resolution::Unknown(self.action_plugin(short)),
+            Resolution::Unknown(None) => match self.action_plugin(short) {
+                Some(reason) => Resolution::Unknown(Some(reason)),
+                None => self.in_usual_collections(short).unwrap_or(Resolution::Unknown(None)),
+            },
             found => found,
         }
     }
@@ -325,6 +328,33 @@ impl Modules {
     fn core_module(&self, name: &str) -> Option<Resolution> {
         let path = self.listings.find(&self.ansible_core()?.modules(), name)?;
         Some(ForeignModule::found(name, path, Origin::Core))
+    }
+
+    /// A module that was Ansible's own once and is known by its short name since. Which collection has it now says a table of
+    /// ansible-core; without that one it is looked for in the collections into which such modules went.
+    fn in_usual_collections(&self, name: &str) -> Option<Resolution> {
+        if self.ansible_core().is_some() {
+            return None;
+        }
+        for root in self.collection_roots() {
+            for namespace in ["ansible", "community"] {
+                let folder = root.join("ansible_collections").join(namespace);
+                let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+                let mut collections: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+                collections.sort();
+                for collection in collections {
+                    if let Some(path) = self.listings.find(&collection.join("plugins/modules"), name) {
+                        let short = collection.file_name().unwrap_or_default().to_string_lossy();
+                        return Some(ForeignModule::found(
+                            name,
+                            path,
+                            Origin::Collection(format!("{namespace}.{short}")),
+                        ));
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// `namespace.collection.module`.
@@ -417,6 +447,18 @@ mod tests {
             Resolution::Foreign(module) => module.path.strip_prefix(root).unwrap().display().to_string(),
             Resolution::Unknown(reason) => format!("unknown: {}", reason.unwrap_or_default()),
         }
+    }
+
+    #[test]
+    fn short_names_of_collections_are_known_without_ansible_core() {
+        let base = "collections/ansible_collections";
+        let (root, modules) = project(&[
+            (&format!("{base}/community/general/plugins/modules/hoist.py"), ""),
+            (&format!("{base}/other/coll/plugins/modules/elsewhere.py"), ""),
+        ]);
+        let at = |name: &str| shown(root.path(), modules.resolve(name, &[]));
+        assert_eq!(at("hoist"), format!("{base}/community/general/plugins/modules/hoist.py"));
+        assert_eq!(at("elsewhere"), "unknown: ");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Differences as Ansible's callbacks show them.
 
 use serde_json::Value;
-use similar::TextDiff;
+use windlass_template::unified_diff;
 
 use super::palette::Color;
 use super::shown::Format;
@@ -55,13 +55,8 @@ fn one(diff: &Value, format: &Format) -> String {
         Some(header) => format!("{name}: {header}"),
         None => name.to_owned(),
     };
-    let changes = TextDiff::from_lines(&before, &after);
-    let shown = changes
-        .unified_diff()
-        .context_radius(format.diff_context)
-        .missing_newline_hint(true)
-        .header(&header("before_header", "before"), &header("after_header", "after"))
-        .to_string();
+    let names = (header("before_header", "before"), header("after_header", "after"));
+    let shown = unified_diff(&before, &after, format.diff_context, (&names.0, &names.1));
     text.push_str(&shown);
     text.push('\n');
     text

@@ -180,7 +180,8 @@ fn start(state: &State, node: &Node) -> Result<Ended, Error> {
     let mut command = launch(&keeper, "sh", &["-euc", BOOT, "windlass-lab", &overlay, &root, LAUNCH]);
     command.args(host.paths()).args(["--", "systemd-nspawn"]);
     command.args(["--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe"]);
-    command.args(["--capability=all", "--system-call-filter=@known"]);
+    // There is one clock for all: a host that sets a time zone or runs an NTP daemon would set this machine's.
+    command.args(["--capability=all", "--drop-capability=CAP_SYS_TIME", "--system-call-filter=@known"]);
     command.args(["--bind=/dev/kmsg", "--tmpfs=/tmp", "--resolv-conf=off", "--timezone=off", "--link-journal=no"]);
     command.arg(format!("--directory={root}"));
     command.arg(format!("--machine={}", network::machine_name(&state.options.bridge, node.number)));

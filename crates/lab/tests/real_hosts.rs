@@ -130,6 +130,9 @@ fn hosts_are_real_and_survive_a_power_cut() {
     run_on(&lab, "node1", &format!("sysctl -w vm.swappiness={other}"));
     assert_ne!(swappiness(), before);
 
+    // The clock is not: it is everybody's.
+    assert!(!try_on(&lab, "node1", "date --set=now").status.success());
+
     run_on(&lab, "node1", "apt-get update && apt-get install -y lab-hello=1.0");
     assert_eq!(run_on(&lab, "node1", "lab-hello"), "hello 1.0");
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    attributes::{Attributes, diff_of},
+    attributes::{Attributes, Change, diff_of},
     info::describe,
 };
 use crate::{Diff, Failure, Plan, process::reason};
@@ -26,15 +26,26 @@ pub fn plan(path: &Path, attributes: &Attributes) -> Result<Plan, Failure> {
     let side = |state: &str| serde_json::json!({ "path": path.display().to_string(), "state": state });
     let diff = Diff { before: side("absent"), after: side("directory"), ..Diff::default() };
     let plan = Plan::change(move |_host, outcome| {
-        make(&path, &attributes)?;
+        let changes = make(&path, &attributes)?;
+        // What the new directory was given belongs to the difference, too; before that nobody knows what it would have had.
+        let given = diff_of(&path, &changes);
+        for diff in &mut outcome.diff {
+            for (side, given) in [(&mut diff.before, &given.before), (&mut diff.after, &given.after)] {
+                if let (Some(side), Some(given)) = (side.as_object_mut(), given.as_object()) {
+                    side.extend(given.clone());
+                }
+            }
+        }
         outcome.data.extend(describe(&path));
         Ok(())
     });
     Ok(plan.with_diff(diff))
 }
 
-/// Makes what is missing on the way to a directory; only what is new gets the attributes.
-pub fn make(path: &Path, attributes: &Attributes) -> Result<(), Failure> {
+/// Makes what is missing on the way to a directory; only what is new gets the attributes. Tells what these changed of
+/// the directory itself.
+pub fn make(path: &Path, attributes: &Attributes) -> Result<Vec<Change>, Failure> {
+    let mut changes = Vec::new();
     let mut missing: Vec<PathBuf> = Vec::new();
     for part in path.ancestors() {
         if part.as_os_str().is_empty() || part.is_dir() {
@@ -44,7 +55,7 @@ pub fn make(path: &Path, attributes: &Attributes) -> Result<(), Failure> {
     }
     for part in missing.into_iter().rev() {
         match std::fs::create_dir(&part) {
-            Ok(()) => drop(attributes.apply(&part, true)?),
+            Ok(()) => changes = attributes.apply(&part, true)?,
             // Somebody was faster.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && part.is_dir() => {}
             Err(error) => {
@@ -54,5 +65,5 @@ pub fn make(path: &Path, attributes: &Attributes) -> Result<(), Failure> {
             }
         }
     }
-    Ok(())
+    Ok(changes)
 }

@@ -27,6 +27,8 @@ pub struct Staged {
     file: File,
     moved: bool,
     in_place: bool,
+    /// Whoever writes it flushes the whole file system afterwards, so a file that replaces nothing is not flushed by itself.
+    pub flushed_later: bool,
 }
 
 impl Staged {
@@ -50,7 +52,7 @@ impl Staged {
     fn create(directory: &Path, target: &Path) -> io::Result<Staged> {
         let path = directory.join(format!(".windlass-{}.tmp", random_name()?));
         let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Staged { path, target: target.to_owned(), file, moved: false, in_place: false })
+        Ok(Staged { path, target: target.to_owned(), file, moved: false, in_place: false, flushed_later: false })
     }
 
     /// Where the file is for now.
@@ -133,7 +135,10 @@ impl Staged {
             // Without it the policy's default remains, which `restorecon` would give too.
             let _ = set_context(&self.path, context);
         }
-        self.file.sync_all().map_err(|error| self.write_failure(&error))?;
+        let flush = !self.flushed_later || old.is_some() || target.is_symlink();
+        if flush {
+            self.file.sync_all().map_err(|error| self.write_failure(&error))?;
+        }
         if self.in_place {
             return self.overwrite();
         }
@@ -141,7 +146,9 @@ impl Staged {
             Ok(()) => {
                 self.moved = true;
                 // The content is safe already; some filesystems cannot sync a directory.
-                let _ = File::open(directory_of(&target)).and_then(|directory| directory.sync_all());
+                if flush {
+                    let _ = File::open(directory_of(&target)).and_then(|directory| directory.sync_all());
+                }
                 Ok(())
             }
             Err(Errno::BUSY | Errno::XDEV | Errno::ACCESS | Errno::PERM) if attributes.unsafe_writes => {

@@ -58,6 +58,8 @@ pub struct Wanted {
     pub keep: bool,
     /// The directory is made by the same task.
     pub directory_to_come: bool,
+    /// The task flushes the whole file system at its end, so a new file need not be flushed by itself.
+    pub flushed_later: bool,
 }
 
 impl Wanted {
@@ -73,6 +75,7 @@ impl Wanted {
             follow: true,
             keep: false,
             directory_to_come: false,
+            flushed_later: false,
         }
     }
 
@@ -151,6 +154,7 @@ impl Wanted {
 
     fn write(self, sum: &str, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         let mut staged = Staged::beside(&self.path, &self.attributes)?;
+        staged.flushed_later = self.flushed_later;
         let (sums, _) =
             staged.fill_hashed(&mut *self.open(host)?, vec![Hasher::sha1(), Hasher::Md5(Default::default())], host)?;
         let [written, md5] = sums.as_slice() else { return Err(Failure::new("a checksum is missing")) };

@@ -49,6 +49,12 @@ impl Address {
         self.authority.split(':').next().unwrap_or_default()
     }
 
+    /// Whether it is this host itself.
+    pub(super) fn is_loopback(&self) -> bool {
+        let host = self.host();
+        host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+
     /// The port, if need be the usual one.
     pub(super) fn port(&self) -> u16 {
         let usual = if self.scheme == "https" { 443 } else { 80 };

@@ -4,7 +4,8 @@ use std::{
     fs::File,
     io::{self, Read},
     path::PathBuf,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use flate2::read::MultiGzDecoder;
@@ -27,6 +28,9 @@ use crate::{Args, Failure, Host, process::reason};
 
 /// As many redirects as browsers follow, too.
 const MAX_REDIRECTS: usize = 10;
+
+/// How long a service of this host may take until it listens.
+const UNTIL_IT_LISTENS: Duration = Duration::from_secs(2);
 
 /// A client with the options of a task.
 pub(super) struct Client {
@@ -235,15 +239,27 @@ impl Client {
         for (name, value) in &request.headers {
             builder = builder.header(name, value);
         }
-        let answer = match &request.body {
-            None => agent.run(builder.body(()).map_err(unsendable)?),
-            Some(Payload::Bytes(bytes)) => agent.run(builder.body(bytes).map_err(unsendable)?),
-            Some(Payload::File(path)) => {
-                let file = File::open(path)
-                    .map_err(|error| format!("{} could not be read: {}", path.display(), reason(&error)))?;
-                agent.run(builder.body(file).map_err(unsendable)?)
+        let (parts, ()) = builder.body(()).map_err(unsendable)?.into_parts();
+        let send = || -> Result<Result<http::Response<Body>, Error>, String> {
+            match &request.body {
+                None => Ok(agent.run(http::Request::from_parts(parts.clone(), ()))),
+                Some(Payload::Bytes(bytes)) => Ok(agent.run(http::Request::from_parts(parts.clone(), bytes))),
+                Some(Payload::File(path)) => {
+                    let file = File::open(path)
+                        .map_err(|error| format!("{} could not be read: {}", path.display(), reason(&error)))?;
+                    Ok(agent.run(http::Request::from_parts(parts.clone(), file)))
+                }
             }
         };
+        let mut answer = send()?;
+        // A service of this host that was started a moment ago may not listen yet. Ansible takes long enough for a task that
+        // nobody notices; here a playbook may ask before the service can answer.
+        let patience = Instant::now() + UNTIL_IT_LISTENS.min(self.timeout);
+        while through.is_none() && address.is_loopback() && refused(&answer) && Instant::now() < patience {
+            host.check_cancelled().map_err(|failure| failure.message)?;
+            thread::sleep(Duration::from_millis(50));
+            answer = send()?;
+        }
         let answer = answer.map_err(|error| explain(error, address, through.as_deref(), self.timeout))?;
         Ok(response(answer, url, self.decompress, self.timeout))
     }
@@ -363,6 +379,11 @@ fn local_file(address: &Address) -> Result<Response, String> {
         url: address.url(),
         body: Box::new(file),
     })
+}
+
+/// Whether nobody listened.
+fn refused<T>(answer: &Result<T, Error>) -> bool {
+    matches!(answer, Err(Error::Io(error)) if error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// What went wrong, and with whom.

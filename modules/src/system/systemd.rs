@@ -116,6 +116,11 @@ impl Request {
         command.args(words.iter().copied())
     }
 
+    /// Whether the unit has to exist for this: one that does not can be masked, so that a package that is still to come starts nothing.
+    fn needs_unit(&self) -> bool {
+        self.masked.is_none() || self.state.is_some() || self.enabled.is_some()
+    }
+
     fn act(&self, verb: &str, unit: &str, host: &Host) -> Result<(), Failure> {
         let output = self.command(&[verb, unit]).run(host)?;
         if output.success() {
@@ -269,10 +274,11 @@ pub(super) fn plan(request: Request, host: &Host) -> Result<Plan, Failure> {
         )));
     }
     let unit = look(&request, &name, host)?;
-    if unit.missing() && !(request.daemon_reload || request.daemon_reexec) {
+    let needed = request.needs_unit();
+    if needed && unit.missing() && !(request.daemon_reload || request.daemon_reexec) {
         return absent(&request, &name, host);
     }
-    if unit.missing() && host.check() {
+    if needed && unit.missing() && host.check() {
         return absent(&request, &name, host);
     }
     let planned = verbs(&request, &unit);
@@ -287,7 +293,7 @@ pub(super) fn plan(request: Request, host: &Host) -> Result<Plan, Failure> {
             manager(&request, host)?;
             // What systemd has just read may say something else than before.
             let unit = if request.daemon_reload || request.daemon_reexec { look(&request, &name, host)? } else { unit };
-            if unit.missing() {
+            if needed && unit.missing() {
                 return Err(not_found(&name));
             }
             let verbs = verbs(&request, &unit);
@@ -374,6 +380,10 @@ mod tests {
         let masked = unit("inactive", "masked", "masked");
         assert_eq!(verbs(&wanted(Some("started"), None, Some(false)), &masked), ["unmask", "start"]);
         assert!(verbs(&wanted(None, None, Some(true)), &masked).is_empty());
+        let missing = unit("inactive", "not-found", "");
+        assert_eq!(verbs(&wanted(None, None, Some(true)), &missing), ["mask"]);
+        assert!(!wanted(None, None, Some(true)).needs_unit());
+        assert!(wanted(Some("started"), None, Some(false)).needs_unit());
     }
 
     #[test]

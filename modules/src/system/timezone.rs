@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::config_file;
 use crate::{
-    Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Spec,
+    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Spec,
     facts::{Root, systemd_runs},
     process::{self, Command, reason},
 };
@@ -42,7 +42,7 @@ impl Module for Timezone {
         &SPEC
     }
 
-    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+    fn plan(&self, args: &Args, _host: &Host) -> Result<Plan, Failure> {
         let root = Root::host();
         let before = current(&root);
         let name = args.str("name").map(str::to_owned);
@@ -60,12 +60,20 @@ impl Module for Timezone {
             "UTC"
         };
         let clock = args.str("hwclock").filter(|wanted| *wanted != clock_before).map(str::to_owned);
-        let zone = name.filter(|name| *name != before);
-        if zone.is_none() && clock.is_none() {
-            return Ok(Plan::unchanged());
+        let (mut shown_before, mut shown_after) = (Map::new(), Map::new());
+        if let Some(name) = &name {
+            shown_before.insert("name".to_owned(), before.clone().into());
+            shown_after.insert("name".to_owned(), name.clone().into());
         }
-        let after = zone.clone().unwrap_or_else(|| before.clone());
-        let shows = host.diff();
+        if let Some(wanted) = args.str("hwclock") {
+            shown_before.insert("hwclock".to_owned(), clock_before.into());
+            shown_after.insert("hwclock".to_owned(), wanted.into());
+        }
+        let zone = name.filter(|name| *name != before);
+        let diff = Diff { before: shown_before.into(), after: shown_after.into(), ..Diff::default() };
+        if zone.is_none() && clock.is_none() {
+            return Ok(Plan::unchanged().with_diff(diff));
+        }
         let plan = Plan::change(move |host: &Host, _: &mut Outcome| {
             if let Some(zone) = zone {
                 set(&zone)?;
@@ -75,19 +83,14 @@ impl Module for Timezone {
             }
             Ok(())
         });
-        let line = |zone: &str| format!("timezone = {zone}\n");
-        Ok(if shows {
-            plan.with_diff(Diff { before: line(&before).into(), after: line(&after).into(), ..Diff::default() })
-        } else {
-            plan
-        })
+        Ok(plan.with_diff(diff))
     }
 }
 
 fn set(zone: &str) -> Result<(), Failure> {
     let draft = "/etc/.localtime.windlass";
     let _ = std::fs::remove_file(draft);
-    std::os::unix::fs::symlink(format!("{ZONES}/{zone}"), draft)
+    std::os::unix::fs::symlink(format!("..{ZONES}/{zone}"), draft)
         .and_then(|()| std::fs::rename(draft, "/etc/localtime"))
         .map_err(|error| Failure::new(format!("/etc/localtime could not be set to {zone}: {}.", reason(&error))))?;
     // Debian and Alpine keep the name in a file of its own as well.

@@ -5,7 +5,7 @@ use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome, dict, is_list};
 use crate::limits;
-use crate::python::{number, percent, repr, text, truth};
+use crate::python::{number, percent, repr, split_lines, text, truth};
 use crate::{Compat, Context};
 
 pub(super) fn capitalize(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
@@ -105,36 +105,6 @@ pub(super) fn indent(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         out.push_str(line);
     }
     Ok(Value::from(out))
-}
-
-/// `str.splitlines()`: Python breaks lines at more characters than the newline.
-pub(crate) fn split_lines(value: &str) -> Vec<&str> {
-    let is_break = |character| {
-        matches!(
-            character,
-            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}' | '\u{1d}' | '\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
-        )
-    };
-    let mut lines = Vec::new();
-    let mut rest = value;
-    while !rest.is_empty() {
-        match rest.find(is_break) {
-            None => {
-                lines.push(rest);
-                break;
-            }
-            Some(end) => {
-                lines.push(&rest[..end]);
-                let width = if rest[end..].starts_with("\r\n") {
-                    2
-                } else {
-                    rest[end..].chars().next().map_or(1, char::len_utf8)
-                };
-                rest = &rest[end + width..];
-            }
-        }
-    }
-    lines
 }
 
 pub(super) fn truncate(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {

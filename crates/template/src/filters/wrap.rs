@@ -3,7 +3,7 @@
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome};
-use super::text::split_lines;
+use crate::python::split_lines;
 
 pub(super) fn wordwrap(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let width = args.size("width", 79)?;

@@ -7,7 +7,7 @@ use minijinja::value::{Tuple, ValueKind};
 use super::Arguments;
 use crate::error::Error;
 use crate::limits;
-use crate::python::number;
+use crate::python::{number, split_lines, split_lines_with_ends};
 
 /// Calls a method of a text; `None` when there is no such method.
 pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<Option<Value>, Error> {
@@ -225,21 +225,8 @@ fn split_space(text: &str, most: usize, from_end: bool) -> Vec<&str> {
 fn splitlines(text: &str, arguments: &Arguments<'_>) -> Result<Value, Error> {
     let [keep] = arguments.bind(["keepends"], 0)?;
     let keep = keep.is_some_and(|keep| keep.is_true());
-    let mut lines = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let end =
-            rest.find(['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}']);
-        let Some(end) = end else {
-            lines.push(Value::from(rest));
-            break;
-        };
-        let width =
-            if rest[end..].starts_with("\r\n") { 2 } else { rest[end..].chars().next().map_or(1, char::len_utf8) };
-        lines.push(Value::from(&rest[..if keep { end + width } else { end }]));
-        rest = &rest[end + width..];
-    }
-    Ok(Value::from(lines))
+    let lines = if keep { split_lines_with_ends(text) } else { split_lines(text) };
+    Ok(lines.into_iter().map(Value::from).collect())
 }
 
 fn partition(text: &str, arguments: &Arguments<'_>, from_end: bool) -> Result<Value, Error> {

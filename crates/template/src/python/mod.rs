@@ -1,5 +1,6 @@
 //! Python's view of values: how it shows, orders, parses and matches them.
 
+pub(crate) mod difflib;
 pub(crate) mod json;
 pub(crate) mod number;
 pub(crate) mod order;
@@ -12,5 +13,6 @@ mod text;
 
 pub(crate) use windlass_python_regex as regex;
 
-pub(crate) use text::float;
+pub use difflib::unified_diff;
+pub(crate) use text::{float, split_lines, split_lines_with_ends};
 pub use text::{repr, text, truth, type_name};

@@ -172,6 +172,35 @@ fn is_printable(character: char) -> bool {
         || code >= 0xe0000)
 }
 
+/// `str.splitlines()`: Python breaks lines at more characters than the newline.
+pub(crate) fn split_lines(value: &str) -> Vec<&str> {
+    split_lines_with_ends(value).into_iter().map(|line| line.trim_end_matches(is_break)).collect()
+}
+
+/// `str.splitlines(True)`: the lines with what ends them.
+pub(crate) fn split_lines_with_ends(value: &str) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = value;
+    while let Some(end) = rest.find(is_break) {
+        let after = rest.get(end..).unwrap_or_default();
+        let width = if after.starts_with("\r\n") { 2 } else { after.chars().next().map_or(1, char::len_utf8) };
+        let (line, others) = rest.split_at(end + width);
+        lines.push(line);
+        rest = others;
+    }
+    if !rest.is_empty() {
+        lines.push(rest);
+    }
+    lines
+}
+
+fn is_break(character: char) -> bool {
+    matches!(
+        character,
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}' | '\u{1d}' | '\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

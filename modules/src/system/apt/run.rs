@@ -160,22 +160,16 @@ pub(super) fn did_something(text: &str) -> bool {
     numbers.map_or_else(|| text.lines().any(|line| line.starts_with("Del ")), |numbers| numbers > 0)
 }
 
-/// The paragraphs in which apt-get announces what it does to which packages.
+/// What apt-get announces between reading its lists and beginning: which packages, and how many.
 pub(super) fn announced(text: &str) -> String {
-    let mut announced = String::new();
-    let mut inside = false;
-    for line in text.lines() {
-        if line.starts_with("The following") || line.starts_with("  ") {
-            inside = inside || line.starts_with("The following");
-            if inside {
-                announced.push_str(line);
-                announced.push('\n');
-            }
-        } else {
-            inside = false;
-        }
-    }
-    announced
+    let lines: Vec<&str> = text.lines().collect();
+    let start = lines.iter().position(|line| *line == "Reading state information...").map_or(0, |found| found + 1);
+    let counts = |line: &&str| {
+        let rest = line.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        rest.len() < line.len() && (rest.starts_with(" upgraded") || rest.starts_with(" packages upgraded"))
+    };
+    let end = lines.iter().position(counts).map_or(lines.len(), |found| found + 1);
+    lines.get(start..end).unwrap_or_default().join("\n")
 }
 
 /// Completes an installation that was interrupted: dpkg refuses anything else before that.
@@ -253,8 +247,11 @@ mod tests {
 
     #[test]
     fn announcements_are_what_the_difference_shows() {
-        let text = "Reading package lists...\nThe following NEW packages will be installed:\n  curl libcurl4\n0 upgraded, 2 newly installed, 0 to remove and 0 not upgraded.\n  stray\n";
-        assert_eq!(announced(text), "The following NEW packages will be installed:\n  curl libcurl4\n");
+        let text = "Reading package lists...\nReading state information...\nThe following NEW packages will be installed:\n  curl libcurl4\nSuggested packages:\n  wget\n0 upgraded, 2 newly installed, 0 to remove and 0 not upgraded.\nUnpacking\n";
+        assert_eq!(
+            announced(text),
+            "The following NEW packages will be installed:\n  curl libcurl4\nSuggested packages:\n  wget\n0 upgraded, 2 newly installed, 0 to remove and 0 not upgraded."
+        );
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `fact_diff`: what differs between two values, as a unified diff.
 
 use minijinja::{State, Value};
-use similar::{ChangeTag, TextDiff};
 
 use crate::filters::attribute::step;
 use crate::filters::call::{Arguments, Outcome, is_dict, is_list, list};
+use crate::python::difflib::unified_diff;
 use crate::python::json::{DumpOptions, dump};
 use crate::python::regex::{Flags, compile};
 use crate::python::{repr, text};
@@ -43,35 +43,7 @@ pub(in crate::filters) fn fact_diff(_: &mut State<'_, '_>, args: &Arguments) -> 
         None => Vec::new(),
     };
     let (before, after) = (lines(args, args.value(), &skip)?, lines(args, after, &skip)?);
-    let diff = TextDiff::from_lines(&before, &after);
-    let groups = diff.grouped_ops(CONTEXT);
-    let mut out = String::new();
-    if !groups.is_empty() {
-        out.push_str("--- before\n+++ after\n");
-    }
-    for group in groups {
-        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
-        let range = |start: usize, end: usize| match end - start {
-            1 => format!("{}", start + 1),
-            0 => format!("{start},0"),
-            length => format!("{},{length}", start + 1),
-        };
-        let old = range(first.old_range().start, last.old_range().end);
-        let new = range(first.new_range().start, last.new_range().end);
-        out.push_str(&format!("@@ -{old} +{new} @@\n"));
-        for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
-            out.push(match change.tag() {
-                ChangeTag::Equal => ' ',
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
-            });
-            out.push_str(change.value().trim_end_matches('\n'));
-            out.push('\n');
-            if !change.value().ends_with('\n') {
-                out.push_str("\\ No newline at end of file\n");
-            }
-        }
-    }
+    let out = unified_diff(&before, &after, CONTEXT, ("before", "after"));
     // What the collection answers with is the text of a list.
     Ok(Value::from(repr(&list(out.split('\n').map(Value::from).collect()))))
 }
