@@ -76,6 +76,11 @@ async fn it_is_sent_once_and_verified_at_every_start() {
     let answer = pool.run(&target, call("ping", json!({}))).await.unwrap();
     assert_eq!(answer.result["ping"], "pong");
     assert_eq!(executors(&sshd).len(), 1, "{:?}", executors(&sshd));
+    // The executor is private, but what tasks make is as open as the login's mask says.
+    let mask = std::process::Command::new("sh").args(["-c", "umask"]).output().unwrap().stdout;
+    let answer =
+        pool.run(&target, call("command", json!({"_raw_params": "umask", "_uses_shell": true}))).await.unwrap();
+    assert_eq!(answer.result["stdout"], String::from_utf8(mask).unwrap().trim());
     assert_eq!(fs::metadata(sshd.path("remote tmp/.windlass-0")).unwrap().permissions().mode() & 0o777, 0o700);
     pool.reset(&target).await;
     pool.run(&target, call("ping", json!({}))).await.unwrap();

@@ -111,6 +111,18 @@ fn a_missing_password_and_a_missing_rule_are_told() {
 }
 
 #[test]
+fn a_message_that_sudo_writes_in_pieces_is_no_prompt() {
+    let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
+    let mut session = house.session("anna");
+    // As sudo does on a host that does not know its own name.
+    let script = "printf 'sudo: ' >&2; sleep 0.3; echo 'unable to resolve host here' >&2; exec sudo \"$@\"";
+    let who = Become { exe: Some(shell_words::join(["sh", "-c", script, "sudo"])), ..become_user("sudo", "root") };
+    let answer = session.run(as_user(who, shell(1, "id -un")));
+    assert_eq!(answer.result["stdout"], "root", "{}", answer.result);
+    session.close();
+}
+
+#[test]
 fn an_unprivileged_user_gets_a_copy_that_is_removed() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     let mut session = house.session("anna");

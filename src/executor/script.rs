@@ -11,10 +11,10 @@ pub(super) const NEED: &str = "windlass-need-";
 pub(super) const FAIL: &str = "windlass-fail-";
 
 /// `usable` makes a directory of our own below a base and looks whether it really is ours alone: others may have put one there first, and in a
-/// shared directory a link. The executor is looked for in all places before one is chosen to receive it, as a file system may have been remounted.
+/// shared directory a link. What the script makes is for nobody else; tasks have the mask of the login. The executor is looked for in all places before one is chosen to receive it, as a file system may have been remounted.
 const SCRIPT: &str = r##"
 w=$1; t=$2; k=$3;
-umask 077; HOME=${HOME:-/nonexistent};
+l=$(umask); umask 077; HOME=${HOME:-/nonexistent};
 PATH="$PATH:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"; export PATH;
 fail() { printf "\nwindlass-fail-%s %s\n" "$w" "$*"; exit 97; };
 u=$(id -u); m=$(uname -m);
@@ -38,7 +38,7 @@ right() {
   else s=$h; fi;
   [ "${s%% *}" = "$h" ];
 };
-start() { exec "$d/$n" serve "$w"; };
+start() { umask "$l"; exec "$d/$n" serve "$w"; };
 places() { for b in "$t" "$HOME/.cache" /var/tmp /tmp "$XDG_RUNTIME_DIR" "/run/user/$u" /dev/shm; do "$1" "$b" && return 0; done; return 1; };
 cached() { [ -d "$1/.windlass-$u" ] && usable "$1" && [ -f "$d/$n" ] && [ -x "$d/$n" ] && right "$d/$n"; };
 fit() {

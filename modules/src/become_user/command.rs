@@ -33,17 +33,14 @@ pub(super) fn invocation(who: &Become, executor: &[String], mark: &str) -> Resul
         "sudo" => {
             let mut words = program("sudo")?;
             let given = flags("-H -S -n")?;
-            let mut prompt = None;
-            if who.password.is_some() {
-                words.extend(given.into_iter().filter(|flag| flag != "-n" && flag != "--non-interactive"));
-                words.extend(["-p".into(), mark.into()]);
-                prompt = Some(mark.to_owned());
-            } else {
-                words.extend(given);
-            }
-            words.extend(["-u".into(), user]);
+            let answers = who.password.is_some();
+            words.extend(
+                given.into_iter().filter(|flag| !(answers && matches!(flag.as_str(), "-n" | "--non-interactive"))),
+            );
+            // With a prompt of our own nothing else that sudo says is taken for one.
+            words.extend(["-p".into(), mark.into(), "-u".into(), user]);
             words.extend_from_slice(executor);
-            Ok(Invocation { words, prompt, terminal: false })
+            Ok(Invocation { words, prompt: Some(mark.to_owned()), terminal: false })
         }
         "su" => {
             let mut words = program("su")?;
@@ -85,8 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn sudo_asks_with_our_mark_only_when_it_can_be_answered() {
-        assert_eq!(line(&who("sudo", None, None)), "sudo -H -S -n -u anna /x/executor serve w");
+    fn sudo_asks_with_our_mark_and_only_when_it_can_be_answered() {
+        assert_eq!(line(&who("sudo", None, None)), "sudo -H -S -n -p MARK -u anna /x/executor serve w");
         assert_eq!(line(&who("sudo", Some("secret"), None)), "sudo -H -S -p MARK -u anna /x/executor serve w");
         assert_eq!(line(&who("sudo", Some("secret"), Some("-n -E"))), "sudo -E -p MARK -u anna /x/executor serve w");
     }

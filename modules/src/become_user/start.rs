@@ -271,7 +271,9 @@ impl<'a> Dialogue<'a> {
             None => {
                 let text = String::from_utf8_lossy(&self.said);
                 let line = text.rsplit('\n').next().unwrap_or_default().trim_end();
-                line.ends_with(':') || line.ends_with('：')
+                // A message of the program itself begins with its name and may come in pieces: `su:`, then the rest.
+                let message = line.starts_with(&format!("{}:", self.who.method));
+                !message && (line.ends_with(':') || line.ends_with('：'))
             }
         }
     }

@@ -5,6 +5,7 @@
 use std::{
     fs::File,
     io::{self, BufReader, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
@@ -33,7 +34,11 @@ fn try_start(mut request: Request<Value>, detached: Detached, blob: &[u8], word:
         return Err("A task with large files of the controller cannot run detached.".to_owned());
     }
     let folder = directory(&detached.directory);
-    std::fs::create_dir_all(&folder)
+    // What a job answers may be secret.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)
         .map_err(|error| format!("could not create directory: {} - {}", folder.display(), reason(&error)))?;
     let arguments = std::env::args_os()
         .skip(1)
@@ -120,7 +125,7 @@ fn write(file: &Path, content: &Value) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".tmp");
     let beside = PathBuf::from(beside);
-    let mut open = File::create(&beside)?;
+    let mut open = File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     open.write_all(content.to_string().as_bytes())?;
     drop(open);
     std::fs::rename(&beside, file)
