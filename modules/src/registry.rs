@@ -85,6 +85,7 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::system::locale_gen::LocaleGen,
     &crate::system::modprobe::Modprobe,
     &crate::system::mount::Mount,
+    &crate::system::dnf::Dnf,
     &crate::system::package::Package,
     &crate::system::pam_limits::PamLimits,
     &crate::system::seboolean::SeBoolean,

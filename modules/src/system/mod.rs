@@ -1,6 +1,7 @@
 //! Modules for the system of a host: packages, services, accounts, kernel settings, mounts and names.
 
 mod config_file;
+pub mod dnf;
 mod dpkg;
 
 pub mod alternatives;

@@ -1,6 +1,6 @@
 //! `package`: packages, whatever package manager the host has.
 
-use super::apt;
+use super::{apt, dnf};
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
     facts::{Root, os_family, package_manager_of},
@@ -14,9 +14,6 @@ pub struct Package;
 pub static SPEC: Spec = Spec {
     name: "package",
     aliases: &[
-        "dnf",
-        "dnf5",
-        "yum",
         "zypper",
         "apk",
         "pacman",
@@ -78,6 +75,9 @@ impl Module for Package {
         if found == "apt" {
             return apt::plan(args, host);
         }
+        if matches!(found, "dnf" | "dnf4" | "dnf5" | "yum" | "yum4") {
+            return dnf::plan(args, found, host);
+        }
         let manager = MANAGERS.iter().find(|manager| manager.name == found).ok_or_else(|| {
             Failure::new(format!(
                 "Could not find a matching action for the \"{found}\" package manager. Known are apt, dnf, dnf5, yum, zypper, apk and pacman."
@@ -101,30 +101,6 @@ struct Manager {
 const RPM_QUERY: &[&str] = &["rpm", "-q", "--whatprovides"];
 
 static MANAGERS: &[Manager] = &[
-    Manager {
-        name: "dnf",
-        query: RPM_QUERY,
-        install: &["dnf", "-y", "install"],
-        upgrade: &["dnf", "-y", "--best", "install"],
-        remove: &["dnf", "-y", "remove"],
-        update: &["dnf", "-y", "makecache"],
-    },
-    Manager {
-        name: "dnf5",
-        query: RPM_QUERY,
-        install: &["dnf5", "-y", "install"],
-        upgrade: &["dnf5", "-y", "--best", "install"],
-        remove: &["dnf5", "-y", "remove"],
-        update: &["dnf5", "-y", "makecache"],
-    },
-    Manager {
-        name: "yum",
-        query: RPM_QUERY,
-        install: &["yum", "-y", "install"],
-        upgrade: &["yum", "-y", "install"],
-        remove: &["yum", "-y", "remove"],
-        update: &["yum", "-y", "makecache"],
-    },
     Manager {
         name: "zypper",
         query: RPM_QUERY,
@@ -175,14 +151,6 @@ fn other(manager: &'static Manager, args: &Args, host: &Host) -> Result<Plan, Fa
     }
     let verb = if removal { "Removed" } else { "Installed" };
     let results: Vec<String> = touched.iter().map(|name| format!("{verb}: {name}")).collect();
-    let mut options: Vec<String> = Vec::new();
-    if manager.name.starts_with("dnf") || manager.name == "yum" {
-        options.extend(args.list("enablerepo").into_iter().map(|repository| format!("--enablerepo={repository}")));
-        options.extend(args.list("disablerepo").into_iter().map(|repository| format!("--disablerepo={repository}")));
-        if args.bool("disable_gpg_check") {
-            options.push("--nogpgcheck".to_owned());
-        }
-    }
     let apply = move |host: &Host, outcome: &mut Outcome| {
         if update {
             command(manager.update).live().check_run(host)?;
@@ -197,7 +165,7 @@ fn other(manager: &'static Manager, args: &Args, host: &Host) -> Result<Plan, Fa
         } else {
             manager.install
         };
-        let output = command(words).args(options).args(touched.clone()).live().check_run(host)?;
+        let output = command(words).args(touched.clone()).live().check_run(host)?;
         if latest {
             outcome.changed = !says_nothing_to_do(&output);
         }

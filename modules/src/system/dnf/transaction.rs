@@ -1,0 +1,124 @@
+//! The table in which dnf shows what it is about to do.
+
+/// What is done to a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    Install,
+    Upgrade,
+    Downgrade,
+    Remove,
+}
+
+/// One package of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) action: Action,
+    pub(super) name: String,
+    arch: String,
+    version: String,
+}
+
+/// All that is to be done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Transaction(Vec<Entry>);
+
+impl Transaction {
+    /// Reads what `dnf --assumeno` prints.
+    pub(super) fn read(text: &str) -> Transaction {
+        let mut entries = Vec::new();
+        let mut action = None;
+        let mut pending: Vec<&str> = Vec::new();
+        for line in text.lines() {
+            if line.starts_with("Transaction Summary") {
+                break;
+            }
+            if !line.starts_with(' ') {
+                action = heading(line.trim());
+                pending.clear();
+                continue;
+            }
+            let Some(action) = action else { continue };
+            // A long name stands on a line of its own, and the rest on the next one. What is replaced is no package of the table.
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if words.first() == Some(&"replacing") {
+                continue;
+            }
+            pending.extend(words);
+            if let [name, arch, version, _repository, ..] = pending.as_slice() {
+                let (name, arch, version) = ((*name).to_owned(), (*arch).to_owned(), (*version).to_owned());
+                entries.push(Entry { action, name, arch, version });
+                pending.clear();
+            }
+        }
+        Transaction(entries)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.0.iter()
+    }
+}
+
+impl Entry {
+    /// As Ansible's result has it.
+    pub(super) fn result(&self) -> String {
+        let Entry { action, name, arch, version } = self;
+        let what = if *action == Action::Remove { "Removed" } else { "Installed" };
+        format!("{what}: {name}-{version}.{arch}")
+    }
+}
+
+fn heading(line: &str) -> Option<Action> {
+    let line = line.strip_suffix(':')?;
+    Some(match line {
+        _ if line.starts_with("Installing") || line.starts_with("Reinstalling") => Action::Install,
+        _ if line.starts_with("Upgrading") => Action::Upgrade,
+        _ if line.starts_with("Downgrading") => Action::Downgrade,
+        _ if line.starts_with("Removing") => Action::Remove,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+Dependencies resolved.
+================================================================================
+ Package             Architecture   Version              Repository        Size
+================================================================================
+Installing:
+ lab-service         noarch         1.0-1                lab              6.0 k
+Installing dependencies:
+ a-package-with-a-very-long-name-indeed
+                     noarch         1:2.0-1              lab              6.0 k
+Upgrading:
+ lab-hello           noarch         2.0-1                lab              6.0 k
+     replacing  lab-older.noarch 1.0-1
+Removing:
+ lab-extra           noarch         1.0-1                @System            4  \n
+Transaction Summary
+================================================================================
+Install  2 Packages
+";
+
+    #[test]
+    fn the_table_says_what_is_done() {
+        let transaction = Transaction::read(TABLE);
+        let expected = [
+            "Installed: a-package-with-a-very-long-name-indeed-1:2.0-1.noarch",
+            "Installed: lab-hello-2.0-1.noarch",
+            "Installed: lab-service-1.0-1.noarch",
+            "Removed: lab-extra-1.0-1.noarch",
+        ];
+        let mut results: Vec<String> = transaction.entries().map(Entry::result).collect();
+        results.sort();
+        assert_eq!(results, expected);
+        assert_eq!(transaction.entries().filter(|entry| entry.action == Action::Upgrade).count(), 1);
+        assert!(Transaction::read("Dependencies resolved.\nNothing to do.\nComplete!\n").is_empty());
+    }
+}
