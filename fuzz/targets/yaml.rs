@@ -32,7 +32,7 @@ fn inside(node: &Node, text: &str) {
 
 fn written_is_read(document: &Node, options: &Options) {
     let item = Item::from(document);
-    let Ok(written) = dump(&item, &DumpOptions::default()) else { return };
+    let Ok(written) = dump(&item, &DumpOptions { sort_keys: false, ..DumpOptions::default() }) else { return };
     match load_one(Source::new("written", written.as_str()), options) {
         Ok(read) => assert_eq!(format!("{item:?}"), format!("{:?}", Item::from(&read)), "{written}"),
         Err(error) => panic!("{error}\n{written}"),
