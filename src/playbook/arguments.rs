@@ -22,10 +22,10 @@ pub fn parse(text: &str, free_text: bool, span: &Span) -> Result<Mapping> {
             _ => raw.push(piece),
         }
     }
-    if !raw.is_empty() {
-        let text = raw.concat();
-        // The line break at the end of a block of text is part of it.
-        let text = text.trim_start_matches([' ', '\n']).trim_end_matches(' ');
+    let text = raw.concat();
+    // The line break at the end of a block of text is part of it.
+    let text = text.trim_start_matches([' ', '\n']).trim_end_matches(' ');
+    if !text.is_empty() {
         map.insert(Key::string("_raw_params", span.clone()), Node::string(text, span.clone()));
     }
     Ok(map)
