@@ -206,7 +206,7 @@ comes_back() {
 worker_joins() {
   lab_up 4 && play > "$log/joins.log" 2>&1 || { tail -40 "$log/joins.log"; return 1; }
   kubectl node1 get nodes -o wide
-  is_ready node4 && eventually 120 answers node4 node1 || return 1
+  eventually 60 is_ready node4 && eventually 120 answers node4 node1 || return 1
   # The others learn its name and its route; nothing of theirs is restarted but the routes.
   awk '/^(TASK|RUNNING HANDLER) /{task=$0} /^changed: \[node[123]/{print task}' "$log/joins.log" | sort -u > "$log/joins.changed"
   cat "$log/joins.changed"
@@ -236,7 +236,7 @@ control_plane_removed() {
 control_plane_rejoins() {
   play > "$log/rejoins.log" 2>&1 || { tail -40 "$log/rejoins.log"; return 1; }
   etcd_members
-  [ "$(etcd_members | grep -c started)" = 3 ] && is_ready node3 && eventually 120 answers node3 || return 1
+  [ "$(etcd_members | grep -c started)" = 3 ] && eventually 60 is_ready node3 && eventually 120 answers node3 || return 1
   play > "$log/rejoined.log" 2>&1 && recap "$log/rejoined.log" 'changed=0 +unreachable=0 +failed=0'
 }
 
