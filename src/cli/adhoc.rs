@@ -6,12 +6,12 @@ use std::sync::Arc;
 use clap::Args;
 use windlass_yaml::{Mapping, Node, Span};
 
-use super::options::{BecomeOptions, ConnectOptions, InventoryOptions, RunOptions, VaultOptions, module_arguments};
+use super::options::{TaskOptions, module_arguments};
 use super::session::{INTERRUPTED, Session, block_on};
 use crate::error::{Error, Result};
 use crate::foreign::Resolution;
 use crate::output::{Color, Event, Outputs};
-use crate::playbook::{Files, Frame, FrameKind, Item, Keywords, Play, Task};
+use crate::playbook::{Frame, FrameKind, Item, Keywords, Play, Task};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
 
@@ -52,25 +52,14 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     playbook_dir: Option<PathBuf>,
     #[command(flatten)]
-    run: RunOptions,
-    #[command(flatten)]
-    inventory: InventoryOptions,
-    #[command(flatten)]
-    connect: ConnectOptions,
-    #[command(flatten)]
-    r#become: BecomeOptions,
-    #[command(flatten)]
-    vault: VaultOptions,
+    options: TaskOptions,
 }
 
 /// Runs the verb.
 pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
-    arguments.run.apply(&mut settings)?;
-    arguments.inventory.apply(&mut settings);
-    arguments.connect.apply(&mut settings, &config)?;
-    arguments.r#become.apply(&mut settings, &config)?;
+    arguments.options.apply(&mut settings, &config)?;
     if let Some(timeout) = arguments.task_timeout {
         settings.task_timeout = timeout;
     }
@@ -86,12 +75,10 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     // Who names this machine knows that there may be no other.
     settings.localhost_warning &= !["localhost", "127.0.0.1", "::1"].contains(&arguments.pattern.as_str());
     let play = play_of(&arguments)?;
-    let vault = arguments.vault.secrets(&settings)?;
-    let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
-    let extra_vars = arguments.run.extra_vars(&files)?;
+    let inputs = arguments.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
     config.warnings.iter().for_each(|warning| printer.warning(warning));
-    let live = arguments.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let live = arguments.options.is_live();
     let stdout = match (arguments.one_line, settings.adhoc_callbacks) {
         (true, _) => "oneline".to_owned(),
         (false, true) => settings.stdout_callback.clone(),
@@ -104,7 +91,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     }
     let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
     let code = block_on(async {
-        let session = Session::start(settings, &vault, extra_vars, files, output, &printer)?;
+        let session = Session::start(settings, inputs, output, &printer)?;
         let modules = &session.shared.loader.modules;
         if let Some(dir) = &arguments.playbook_dir {
             modules.add_folder(dir);

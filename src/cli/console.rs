@@ -6,17 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use windlass_vault::Secrets as VaultSecrets;
 use windlass_yaml::{Mapping, Node, Span, Value};
 
 use self::command::Command;
 use super::adhoc::{self, is_valid};
-use super::options::{BecomeOptions, ConnectOptions, InventoryOptions, RunOptions, VaultOptions, module_arguments};
+use super::options::{Inputs, TaskOptions, module_arguments};
 use super::session::{INTERRUPTED, Session, block_on};
 use crate::error::{Error, Result};
 use crate::foreign::Resolution;
 use crate::output::{Color, Event, Outputs, Printer};
-use crate::playbook::{Files, Keywords};
+use crate::playbook::Keywords;
 use crate::settings::{Config, Settings};
 use crate::strategy::{PlaybookRun, ask, tell};
 
@@ -36,24 +35,14 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     playbook_dir: Option<PathBuf>,
     #[command(flatten)]
-    run: RunOptions,
-    #[command(flatten)]
-    inventory: InventoryOptions,
-    #[command(flatten)]
-    connect: ConnectOptions,
-    #[command(flatten)]
-    r#become: BecomeOptions,
-    #[command(flatten)]
-    vault: VaultOptions,
+    options: TaskOptions,
 }
 
 /// What a session of the console starts from.
 struct Start {
     config: Config,
     settings: Settings,
-    vault: VaultSecrets,
-    files: Arc<Files>,
-    extra_vars: Arc<Mapping>,
+    inputs: Inputs,
     printer: Printer,
     live: bool,
 }
@@ -73,22 +62,17 @@ struct Console {
 pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
-    arguments.run.apply(&mut settings)?;
-    arguments.inventory.apply(&mut settings);
-    arguments.connect.apply(&mut settings, &config)?;
-    arguments.r#become.apply(&mut settings, &config)?;
+    arguments.options.apply(&mut settings, &config)?;
     settings.step = arguments.step;
     settings.task_timeout = arguments.task_timeout.unwrap_or(settings.task_timeout);
     if let Some(dir) = arguments.playbook_dir {
         settings.playbook_dir = dir;
     }
-    let vault = arguments.vault.secrets(&settings)?;
-    let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
-    let extra_vars = arguments.run.extra_vars(&files)?;
+    let inputs = arguments.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
     config.warnings.iter().for_each(|warning| printer.warning(warning));
-    let live = arguments.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let start = Start { config, settings, vault, files, extra_vars, printer, live };
+    let live = arguments.options.is_live();
+    let start = Start { config, settings, inputs, printer, live };
     let pattern = arguments.pattern;
     let code = block_on(async { Console::open(start, pattern)?.talk().await })?;
     Ok(code.unwrap_or(INTERRUPTED))
@@ -99,8 +83,7 @@ impl Start {
         let stdout = if self.settings.adhoc_callbacks { self.settings.stdout_callback.as_str() } else { "minimal" };
         let enabled = if self.settings.adhoc_callbacks { self.settings.callbacks_enabled.as_slice() } else { &[] };
         let output = Outputs::new(stdout, enabled, &self.printer, &self.settings, &self.config, self.live)?;
-        let (files, extra_vars) = (Arc::clone(&self.files), Arc::clone(&self.extra_vars));
-        Session::start(self.settings.clone(), &self.vault, extra_vars, files, Box::new(output), &self.printer)
+        Session::start(self.settings.clone(), self.inputs.clone(), Box::new(output), &self.printer)
     }
 }
 

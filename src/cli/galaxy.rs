@@ -8,6 +8,7 @@ mod requirement;
 mod server;
 mod show;
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -209,6 +210,7 @@ impl Galaxy {
             token: common.token.clone(),
             check_certificates: !common.ignore_certs && self.setting("GALAXY_IGNORE_CERTS")? != Value::Bool(true),
             timeout: common.timeout.or(self.setting("GALAXY_SERVER_TIMEOUT")?.as_u64()).unwrap_or(60),
+            api: OnceCell::new(),
         })
     }
 

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use windlass_vault::Secrets as VaultSecrets;
 use windlass_yaml::{Key, Mapping, Node, Source, Span, Value};
 
 use super::secrets::{ask, secret_file};
 use crate::connection::Secret;
 use crate::error::{Error, Result};
+use crate::playbook::Files;
 use crate::settings::{Config, Settings};
 
 /// Who to run on.
@@ -110,7 +112,7 @@ pub(super) struct RunOptions {
     verbose: u8,
     /// Show the output of running commands as it comes
     #[arg(long)]
-    pub(super) live: bool,
+    live: bool,
     /// Search modules in these folders first (separated by colons)
     #[arg(short = 'M', long, value_name = "PATH")]
     module_path: Vec<String>,
@@ -120,6 +122,50 @@ pub(super) struct RunOptions {
     /// Follow this line of Ansible's behaviour: 2.18 or 2.19
     #[arg(long, value_name = "LINE")]
     compat: Option<String>,
+}
+
+/// What every verb that runs tasks takes.
+#[derive(Debug, Args)]
+pub(super) struct TaskOptions {
+    #[command(flatten)]
+    run: RunOptions,
+    #[command(flatten)]
+    inventory: InventoryOptions,
+    #[command(flatten)]
+    connect: ConnectOptions,
+    #[command(flatten)]
+    r#become: BecomeOptions,
+    #[command(flatten)]
+    vault: VaultOptions,
+}
+
+/// What a run reads before it starts: the passwords of vaults, and with them files and the variables of the command line.
+#[derive(Clone)]
+pub(super) struct Inputs {
+    pub(super) vault: VaultSecrets,
+    pub(super) files: Arc<Files>,
+    pub(super) extra_vars: Arc<Mapping>,
+}
+
+impl TaskOptions {
+    pub(super) fn apply(&self, settings: &mut Settings, config: &Config) -> Result<()> {
+        self.run.apply(settings)?;
+        self.inventory.apply(settings);
+        self.connect.apply(settings, config)?;
+        self.r#become.apply(settings, config)
+    }
+
+    pub(super) fn inputs(&self, settings: &Settings) -> Result<Inputs> {
+        let vault = self.vault.secrets(settings)?;
+        let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
+        let extra_vars = self.run.extra_vars(&files)?;
+        Ok(Inputs { vault, files, extra_vars })
+    }
+
+    /// Whether the output of running commands is shown as it comes.
+    pub(super) fn is_live(&self) -> bool {
+        self.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr())
+    }
 }
 
 impl InventoryOptions {
@@ -210,13 +256,13 @@ impl RunOptions {
     }
 
     /// The variables of `-e`, later ones over earlier ones.
-    pub(super) fn extra_vars(&self, files: &crate::playbook::Files) -> Result<Arc<Mapping>> {
+    fn extra_vars(&self, files: &Files) -> Result<Arc<Mapping>> {
         extra_vars(&self.extra_vars, files)
     }
 }
 
 /// The variables that texts of `-e` stand for, later ones over earlier ones.
-pub(super) fn extra_vars(texts: &[String], files: &crate::playbook::Files) -> Result<Arc<Mapping>> {
+pub(super) fn extra_vars(texts: &[String], files: &Files) -> Result<Arc<Mapping>> {
     let mut vars = Mapping::new();
     for text in texts {
         let found = extra(text, files)?;
@@ -227,7 +273,7 @@ pub(super) fn extra_vars(texts: &[String], files: &crate::playbook::Files) -> Re
     Ok(Arc::new(vars))
 }
 
-fn extra(text: &str, files: &crate::playbook::Files) -> Result<Arc<Mapping>> {
+fn extra(text: &str, files: &Files) -> Result<Arc<Mapping>> {
     let trimmed = text.trim_start();
     if let Some(file) = trimmed.strip_prefix('@') {
         return files.variables(&crate::settings::expand_home(file));

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::options::{BecomeOptions, ConnectOptions, InventoryOptions, RunOptions, VaultOptions};
+use super::options::TaskOptions;
 use super::session::{INTERRUPTED, Session, block_on};
 use crate::error::{Error, Result};
 use crate::output::{Color, Event, Outputs};
 use crate::plan::TagFilter;
-use crate::playbook::{Files, Item, Play};
+use crate::playbook::{Item, Play};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
 
@@ -57,25 +57,14 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     #[command(flatten)]
-    run: RunOptions,
-    #[command(flatten)]
-    inventory: InventoryOptions,
-    #[command(flatten)]
-    connect: ConnectOptions,
-    #[command(flatten)]
-    r#become: BecomeOptions,
-    #[command(flatten)]
-    vault: VaultOptions,
+    options: TaskOptions,
 }
 
 /// Runs the verb.
 pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
-    arguments.run.apply(&mut settings)?;
-    arguments.inventory.apply(&mut settings);
-    arguments.connect.apply(&mut settings, &config)?;
-    arguments.r#become.apply(&mut settings, &config)?;
+    arguments.options.apply(&mut settings, &config)?;
     settings.force_handlers |= arguments.force_handlers;
     settings.step = arguments.step;
     settings.start_at_task.clone_from(&arguments.start_at_task);
@@ -104,9 +93,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     }
     settings.playbook_dir =
         crate::vars::absolute(arguments.playbooks.first().and_then(|path| path.parent()).unwrap_or(Path::new("")));
-    let vault = arguments.vault.secrets(&settings)?;
-    let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
-    let extra_vars = arguments.run.extra_vars(&files)?;
+    let inputs = arguments.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
     if settings.verbosity > 0 {
         let line = match &settings.config_file {
@@ -116,12 +103,12 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         printer.line(&line, Color::Verbose);
     }
     config.warnings.iter().for_each(|warning| printer.warning(warning));
-    let live = arguments.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let live = arguments.options.is_live();
     let stdout = settings.stdout_callback.clone();
     let enabled = settings.callbacks_enabled.clone();
     let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
     let code = block_on(async {
-        let session = Session::start(settings, &vault, extra_vars, files, output, &printer)?;
+        let session = Session::start(settings, inputs, output, &printer)?;
         let outcome = drive(&arguments, &session, &printer).await;
         session.end().await;
         outcome

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{Semaphore, mpsc};
 use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions};
 use windlass_template::Engine;
-use windlass_vault::Secrets as VaultSecrets;
 use windlass_yaml::Mapping;
 
+use super::options::Inputs;
 use crate::error::{Error, Result};
 use crate::executor::{Limits, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
 use crate::output::{Event, Output, Printer, Secrets};
-use crate::playbook::{Files, Loader};
+use crate::playbook::Loader;
 use crate::settings::{BaseSettings, Settings};
 use crate::strategy::Shared;
 use crate::vars::{FactCache, InventoryExpressions, Run, World};
@@ -84,12 +84,11 @@ impl Session {
     /// Starts: must be called within the runtime.
     pub(super) fn start(
         settings: Settings,
-        vault: &VaultSecrets,
-        extra_vars: Arc<Mapping>,
-        files: Arc<Files>,
+        inputs: Inputs,
         mut output: Box<dyn Output>,
         printer: &Printer,
     ) -> Result<Session> {
+        let Inputs { vault, files, extra_vars } = inputs;
         let secrets = printer.secrets().clone();
         let (events, mut receiver) = mpsc::unbounded_channel::<Event>();
         for name in &settings.unsupported {
@@ -114,7 +113,7 @@ impl Session {
         let engine = Engine::new(windlass_template::Options {
             compat: settings.compat,
             playbook_dir: settings.playbook_dir.clone(),
-            secrets: vault.clone(),
+            secrets: vault,
             revealed: revealed.clone(),
             plugins: Some(Arc::<PythonPlugins>::clone(&plugins)),
             settings: Some(Arc::new(BaseSettings::new(events.clone()))),

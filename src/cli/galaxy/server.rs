@@ -1,5 +1,6 @@
 //! What a Galaxy server knows of roles, and files behind addresses.
 
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::path::Path;
 
@@ -16,6 +17,8 @@ pub(super) struct Server {
     pub(super) check_certificates: bool,
     /// Seconds to wait for an answer.
     pub(super) timeout: u64,
+    /// Where it knows roles, once it was asked.
+    pub(super) api: OnceCell<String>,
 }
 
 /// A role on a server: the address of its archive, and the version that is.
@@ -88,7 +91,15 @@ impl Server {
     }
 
     /// The address of the part of the server that knows roles.
-    fn api(&self) -> Result<String> {
+    fn api(&self) -> Result<&str> {
+        if let Some(known) = self.api.get() {
+            return Ok(known);
+        }
+        let found = self.find_api()?;
+        Ok(self.api.get_or_init(|| found))
+    }
+
+    fn find_api(&self) -> Result<String> {
         let base = self.address.trim_end_matches('/');
         let candidates = match base.ends_with("/api") {
             true => vec![base.to_owned()],
