@@ -27,7 +27,10 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::ping::Ping,
     // Keys and certificates.
     &crate::crypto::openssh_keypair::OpensshKeypair,
+    &crate::crypto::openssl_csr::OpensslCsr,
+    &crate::crypto::openssl_csr_info::OpensslCsrInfo,
     &crate::crypto::openssl_privatekey::OpensslPrivatekey,
+    &crate::crypto::x509_certificate::X509Certificate,
     &crate::crypto::x509_certificate_info::X509CertificateInfo,
     // Files.
     &crate::files::acl::Acl,

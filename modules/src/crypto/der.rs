@@ -1,7 +1,5 @@
 //! DER, as far as certificates need it: elements inside of elements.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use serde_json::Value;
 
 /// One element of an encoding.
@@ -86,49 +84,6 @@ impl<'a> Element<'a> {
             _ => text,
         }
     }
-
-    /// A name of a host, an address or another thing, with its kind before it.
-    pub(super) fn general_name(&self) -> Option<String> {
-        Some(match self.tag {
-            0x81 => format!("email:{}", self.text()),
-            0x82 => format!("DNS:{}", self.text()),
-            0x86 => format!("URI:{}", self.text()),
-            0x87 => format!("IP:{}", address(self.body)?),
-            0x88 => format!("RID:{}", self.oid()),
-            0xa4 => {
-                let (name, _) = Element::first(self.body)?;
-                let parts = super::names::attributes(&name)?;
-                let shown = parts.iter().rev().map(|(oid, value)| {
-                    let (_, short) = super::names::of_attribute(oid);
-                    format!("{short}={}", escaped(value))
-                });
-                format!("dirName:{}", shown.collect::<Vec<_>>().join(","))
-            }
-            0xa0 => {
-                let parts = self.parts()?;
-                let value = parts.get(1).and_then(|value| Element::first(value.body)).map(|(value, _)| value.whole);
-                let digits = hex::encode(value.unwrap_or_default());
-                format!("otherName:{};{}", parts.first()?.oid(), pairs(&digits))
-            }
-            _ => return None,
-        })
-    }
-}
-
-/// A part of a name as RFC 4514 writes it.
-fn escaped(value: &str) -> String {
-    let mut text = String::new();
-    let last = value.chars().count().saturating_sub(1);
-    for (at, character) in value.chars().enumerate() {
-        let first_or_last = at == 0 && matches!(character, ' ' | '#') || at == last && character == ' ';
-        match character {
-            '\0' => text.push_str("\\00"),
-            ',' | '+' | '<' | '>' | ';' | '"' | '\\' => text.extend(['\\', character]),
-            _ if first_or_last => text.extend(['\\', character]),
-            _ => text.push(character),
-        }
-    }
-    text
 }
 
 /// Digits of hexadecimal numbers in pairs.
@@ -163,19 +118,6 @@ pub(super) fn number(bytes: &[u8]) -> Value {
     text.into()
 }
 
-fn address(bytes: &[u8]) -> Option<String> {
-    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
-        return Some(Ipv4Addr::from(bytes).to_string());
-    }
-    if let Ok(bytes) = <[u8; 16]>::try_from(bytes) {
-        return Some(Ipv6Addr::from(bytes).to_string());
-    }
-    // A network is an address and its mask.
-    let (address, mask) = bytes.split_at_checked(bytes.len() / 2)?;
-    let length: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
-    matches!(bytes.len(), 8 | 32).then(|| self::address(address)).flatten().map(|shown| format!("{shown}/{length}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,11 +127,6 @@ mod tests {
         assert_eq!(number(&[0, 1, 0]), 256);
         assert_eq!(number(&[0xff; 20]), "1461501637330902918203684832716283019655932542975");
         assert_eq!(number(&[1, 0, 0, 0, 0, 0, 0, 0, 0]), "18446744073709551616");
-    }
-
-    #[test]
-    fn parts_of_names_are_escaped() {
-        assert_eq!(escaped(" a, \"b\" #"), "\\ a\\, \\\"b\\\" #");
     }
 
     #[test]

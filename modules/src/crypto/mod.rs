@@ -1,7 +1,20 @@
-//! Modules for keys and certificates; they drive `openssl` and `ssh-keygen`.
+//! Modules for keys and certificates. Keys are made and used by `openssl` and `ssh-keygen`, which know all their kinds and ways to be encrypted;
+//! requests and certificates are encoded here.
 
 mod der;
+mod encode;
+mod extension;
+mod general_name;
+mod key;
 mod names;
 pub mod openssh_keypair;
+pub mod openssl_csr;
+pub mod openssl_csr_info;
 pub mod openssl_privatekey;
+mod public_key;
+mod request;
+mod signed;
+mod target;
+mod times;
+pub mod x509_certificate;
 pub mod x509_certificate_info;

@@ -1,6 +1,6 @@
 //! What object identifiers are called.
 
-use super::der::Element;
+use super::{der::Element, encode};
 
 /// The parts of a name of a person or thing, in order.
 pub(super) fn attributes(name: &Element<'_>) -> Option<Vec<(String, String)>> {
@@ -14,6 +14,33 @@ pub(super) fn attributes(name: &Element<'_>) -> Option<Vec<(String, String)>> {
     Some(found)
 }
 
+/// The encoding of a name that has these parts, each an identifier and its text.
+pub(super) fn encode(parts: &[(String, String)]) -> Result<Vec<u8>, String> {
+    let parts = parts.iter().map(|(oid, text)| Ok(encode::set(encode_attribute(oid, text)?)));
+    Ok(encode::sequence(parts.collect::<Result<Vec<_>, String>>()?))
+}
+
+/// The encoding of one part of a name.
+pub(super) fn encode_attribute(oid: &str, text: &str) -> Result<Vec<u8>, String> {
+    let length = text.chars().count();
+    let (tag, lengths) = match of_attribute(oid).0 {
+        "countryName" | "jurisdictionCountryName" => (0x13, 2..=2),
+        "commonName" => (0x0c, 1..=64),
+        "serialNumber" | "dnQualifier" => (0x13, 1..=usize::MAX),
+        "emailAddress" | "domainComponent" => (0x16, 1..=usize::MAX),
+        _ => (0x0c, 1..=usize::MAX),
+    };
+    if !lengths.contains(&length) {
+        let (name, _) = of_attribute(oid);
+        return Err(match lengths.end() {
+            2 => format!("{name} must be a code of two characters, and \"{text}\" has {length}"),
+            _ => format!("{name} must have from {} to {} characters, and has {length}", lengths.start(), lengths.end()),
+        });
+    }
+    let id = encode::oid(oid).ok_or_else(|| format!("{oid} is no object identifier"))?;
+    Ok(encode::sequence([id, encode::element(tag, text.as_bytes())]))
+}
+
 /// The long and the short name of a part of a name.
 pub(super) fn of_attribute(oid: &str) -> (&str, &str) {
     ATTRIBUTES.iter().find(|(known, ..)| *known == oid).map_or((oid, oid), |(_, long, short)| (long, short))
@@ -21,7 +48,18 @@ pub(super) fn of_attribute(oid: &str) -> (&str, &str) {
 
 /// The name of another identifier, or itself.
 pub(super) fn of(oid: &str) -> &str {
-    NAMES.iter().find(|(known, _)| *known == oid).map_or(oid, |(_, name)| name)
+    let purpose = PURPOSES.iter().find(|(known, ..)| *known == oid).map(|(_, name, _)| name);
+    purpose.or_else(|| NAMES.iter().find(|(known, _)| *known == oid).map(|(_, name)| name)).copied().unwrap_or(oid)
+}
+
+/// The identifier of this name, long or short, of a part of a name or a purpose; one with dots stands for itself.
+pub(super) fn oid(name: &str) -> Option<&str> {
+    let known = ATTRIBUTES.iter().chain(PURPOSES).find(|(_, long, short)| *long == name || *short == name);
+    match known {
+        Some((oid, ..)) => Some(oid),
+        None if name == "userID" => Some("0.9.2342.19200300.100.1.1"),
+        None => Some(name).filter(|name| encode::oid_body(name).is_some()),
+    }
 }
 
 const ATTRIBUTES: &[(&str, &str, &str)] = &[
@@ -80,17 +118,36 @@ const NAMES: &[(&str, &str)] = &[
     ("1.3.36.3.3.2.8.1.1.7", "brainpoolP256r1"),
     ("1.3.36.3.3.2.8.1.1.11", "brainpoolP384r1"),
     ("1.3.36.3.3.2.8.1.1.13", "brainpoolP512r1"),
-    // What a key is for.
-    ("2.5.29.37.0", "Any Extended Key Usage"),
-    ("1.3.6.1.5.5.7.3.1", "TLS Web Server Authentication"),
-    ("1.3.6.1.5.5.7.3.2", "TLS Web Client Authentication"),
-    ("1.3.6.1.5.5.7.3.3", "Code Signing"),
-    ("1.3.6.1.5.5.7.3.4", "E-mail Protection"),
-    ("1.3.6.1.5.5.7.3.5", "IPSec End System"),
-    ("1.3.6.1.5.5.7.3.6", "IPSec Tunnel"),
-    ("1.3.6.1.5.5.7.3.7", "IPSec User"),
-    ("1.3.6.1.5.5.7.3.8", "Time Stamping"),
-    ("1.3.6.1.5.5.7.3.9", "OCSP Signing"),
-    ("1.3.6.1.5.5.7.3.17", "ipsec Internet Key Exchange"),
-    ("1.3.6.1.4.1.311.20.2.2", "Microsoft Smartcard Login"),
+];
+
+/// What a key is for.
+const PURPOSES: &[(&str, &str, &str)] = &[
+    ("2.5.29.37.0", "Any Extended Key Usage", "anyExtendedKeyUsage"),
+    ("1.3.6.1.5.5.7.3.1", "TLS Web Server Authentication", "serverAuth"),
+    ("1.3.6.1.5.5.7.3.2", "TLS Web Client Authentication", "clientAuth"),
+    ("1.3.6.1.5.5.7.3.3", "Code Signing", "codeSigning"),
+    ("1.3.6.1.5.5.7.3.4", "E-mail Protection", "emailProtection"),
+    ("1.3.6.1.5.5.7.3.5", "IPSec End System", "ipsecEndSystem"),
+    ("1.3.6.1.5.5.7.3.6", "IPSec Tunnel", "ipsecTunnel"),
+    ("1.3.6.1.5.5.7.3.7", "IPSec User", "ipsecUser"),
+    ("1.3.6.1.5.5.7.3.8", "Time Stamping", "timeStamping"),
+    ("1.3.6.1.5.5.7.3.9", "OCSP Signing", "OCSPSigning"),
+    ("1.3.6.1.5.5.7.3.10", "dvcs", "DVCS"),
+    ("1.3.6.1.5.5.7.3.17", "ipsec Internet Key Exchange", "ipsecIKE"),
+    ("1.3.6.1.5.5.7.3.18", "Ctrl/provision WAP Access", "capwapAC"),
+    ("1.3.6.1.5.5.7.3.19", "Ctrl/Provision WAP Termination", "capwapWTP"),
+    ("1.3.6.1.5.5.7.3.21", "SSH Client", "secureShellClient"),
+    ("1.3.6.1.5.5.7.3.22", "SSH Server", "secureShellServer"),
+    ("1.3.6.1.5.5.7.3.23", "Send Router", "sendRouter"),
+    ("1.3.6.1.5.5.7.3.24", "Send Proxied Router", "sendProxiedRouter"),
+    ("1.3.6.1.5.5.7.3.25", "Send Owner", "sendOwner"),
+    ("1.3.6.1.5.5.7.3.26", "Send Proxied Owner", "sendProxiedOwner"),
+    ("1.3.6.1.5.5.7.3.27", "CMC Certificate Authority", "cmcCA"),
+    ("1.3.6.1.5.5.7.3.28", "CMC Registration Authority", "cmcRA"),
+    ("1.3.6.1.4.1.311.2.1.21", "Microsoft Individual Code Signing", "msCodeInd"),
+    ("1.3.6.1.4.1.311.2.1.22", "Microsoft Commercial Code Signing", "msCodeCom"),
+    ("1.3.6.1.4.1.311.10.3.1", "Microsoft Trust List Signing", "msCTLSign"),
+    ("1.3.6.1.4.1.311.10.3.3", "Microsoft Server Gated Crypto", "msSGC"),
+    ("1.3.6.1.4.1.311.10.3.4", "Microsoft Encrypted File System", "msEFS"),
+    ("1.3.6.1.4.1.311.20.2.2", "Microsoft Smartcardlogin", "msSmartcardLogin"),
 ];

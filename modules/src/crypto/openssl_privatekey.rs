@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::target;
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
     files::{
@@ -13,7 +14,7 @@ use crate::{
         mode::Mode,
         write::{BACKUP, Source, Wanted},
     },
-    process::{Command, Output, reason},
+    process::{Command, Output},
     run, with_attributes,
 };
 
@@ -124,20 +125,7 @@ impl Module for OpensslPrivatekey {
             data.insert("curve".into(), curve.as_str().into());
         }
         if args.str("state") == Some("absent") {
-            let path = task.path;
-            let plan = if path.symlink_metadata().is_err() {
-                Plan::unchanged()
-            } else {
-                Plan::change(move |_, outcome| {
-                    if let Some(copy) = backup::make(&path)?.filter(|_| keep_old) {
-                        outcome.set("backup_file", copy.display().to_string());
-                    }
-                    std::fs::remove_file(&path).map_err(|error| {
-                        Failure::new(format!("{} cannot be removed: {}.", path.display(), reason(&error)))
-                    })
-                })
-            };
-            return Ok(plan.with_all(data));
+            return Ok(target::removal(task.path, keep_old).with_all(data));
         }
         let attributes = Attributes::of(args, host)?;
         let return_content = args.bool("return_content");

@@ -1,0 +1,193 @@
+//! Extensions: what a request or a certificate says beside a name and a key.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+use super::{
+    der::{Element, pairs},
+    encode, general_name, names,
+};
+use crate::Map;
+
+/// The names of hosts a key is for.
+pub(super) const ALTERNATIVE_NAMES: &str = "2.5.29.17";
+/// What a key may be used for.
+pub(super) const KEY_USAGE: &str = "2.5.29.15";
+/// What else it may be used for.
+pub(super) const EXTENDED_KEY_USAGE: &str = "2.5.29.37";
+/// Whether it is an authority's.
+pub(super) const BASIC_CONSTRAINTS: &str = "2.5.29.19";
+/// Whether a server must send a fresh answer of its authority along.
+pub(super) const TLS_FEATURE: &str = "1.3.6.1.5.5.7.1.24";
+/// Which names an authority may speak for.
+pub(super) const NAME_CONSTRAINTS: &str = "2.5.29.30";
+/// What the key is called.
+pub(super) const SUBJECT_KEY: &str = "2.5.29.14";
+/// What the authority's key is called.
+pub(super) const AUTHORITY_KEY: &str = "2.5.29.35";
+/// Where lists of revoked certificates are.
+pub(super) const CRL_POINTS: &str = "2.5.29.31";
+
+/// One extension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Extension {
+    pub(super) oid: String,
+    pub(super) critical: bool,
+    pub(super) value: Vec<u8>,
+}
+
+impl Extension {
+    pub(super) fn new(oid: &str, critical: bool, value: Vec<u8>) -> Extension {
+        Extension { oid: oid.to_owned(), critical, value }
+    }
+
+    /// All of a list.
+    pub(super) fn read(list: &Element<'_>) -> Option<Vec<Extension>> {
+        let one = |extension: Element<'_>| {
+            let parts = extension.parts()?;
+            Some(Extension {
+                oid: parts.first()?.oid(),
+                critical: parts.len() == 3 && parts.get(1)?.body != [0],
+                value: parts.last()?.body.to_vec(),
+            })
+        };
+        list.parts()?.into_iter().map(one).collect()
+    }
+
+    /// Its encoding, if its identifier is one.
+    pub(super) fn encode(&self) -> Option<Vec<u8>> {
+        let critical = if self.critical { encode::element(0x01, &[0xff]) } else { Vec::new() };
+        Some(encode::sequence([encode::oid(&self.oid)?, critical, encode::element(0x04, &self.value)]))
+    }
+}
+
+/// The encoding of a list of extensions.
+pub(super) fn encode_all(all: &[Extension]) -> Vec<u8> {
+    encode::sequence(all.iter().filter_map(Extension::encode))
+}
+
+/// The extension with this identifier.
+pub(super) fn find<'a>(all: &'a [Extension], oid: &str) -> Option<&'a Extension> {
+    all.iter().find(|extension| extension.oid == oid)
+}
+
+/// The identifier that an extension gives the key.
+pub(super) fn subject_key(all: &[Extension]) -> Option<&[u8]> {
+    Some(Element::first(&find(all, SUBJECT_KEY)?.value)?.0.body)
+}
+
+/// Reads what an extension says.
+type Reader = fn(&[u8]) -> Option<Value>;
+
+/// The keys of a result that requests and certificates have.
+pub(super) fn describe(all: &[Extension], result: &mut Map) {
+    let mut add = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
+    let readers: [(&str, &str, Reader); 5] = [
+        ("key_usage", KEY_USAGE, key_usage),
+        ("extended_key_usage", EXTENDED_KEY_USAGE, extended_key_usage),
+        ("basic_constraints", BASIC_CONSTRAINTS, basic_constraints),
+        ("ocsp_must_staple", TLS_FEATURE, must_staple),
+        ("subject_alt_name", ALTERNATIVE_NAMES, general_names),
+    ];
+    for (key, oid, read) in readers {
+        let extension = find(all, oid);
+        add(key, extension.and_then(|extension| read(&extension.value)).unwrap_or(Value::Null));
+        add(&format!("{key}_critical"), json!(extension.is_some_and(|extension| extension.critical)));
+    }
+    add("subject_key_identifier", json!(subject_key(all).map(|id| pairs(&hex::encode(id)))));
+    let authority = find(all, AUTHORITY_KEY).and_then(|extension| Element::first(&extension.value)?.0.parts());
+    let part = |tag: u8| authority.iter().flatten().find(|part| part.tag == tag);
+    add("authority_key_identifier", json!(part(0x80).map(|id| pairs(&hex::encode(id.body)))));
+    let issuers =
+        part(0xa1).and_then(|names| names.parts()?.iter().map(general_name::shown).collect::<Option<Vec<_>>>());
+    add("authority_cert_issuer", json!(issuers));
+    add("authority_cert_serial_number", part(0x82).map_or(Value::Null, Element::number));
+    let by_oid: Map = all
+        .iter()
+        .map(|one| (one.oid.clone(), json!({"critical": one.critical, "value": STANDARD.encode(&one.value)})))
+        .collect();
+    add("extensions_by_oid", by_oid.into());
+}
+
+/// The names an authority may speak for, and those it may not.
+pub(super) fn describe_name_constraints(all: &[Extension], result: &mut Map) {
+    let extension = find(all, NAME_CONSTRAINTS);
+    let parts = extension.and_then(|extension| Element::first(&extension.value)?.0.parts());
+    for (key, tag) in [("name_constraints_permitted", 0xa0), ("name_constraints_excluded", 0xa1)] {
+        let subtrees = parts.as_ref().map(|parts| {
+            let part = parts.iter().find(|part| part.tag == tag);
+            let names = part.and_then(|part| {
+                part.parts()?
+                    .iter()
+                    .map(|tree| general_name::shown(&Element::first(tree.body)?.0))
+                    .collect::<Option<Vec<_>>>()
+            });
+            names.unwrap_or_default()
+        });
+        result.insert(key.to_owned(), json!(subtrees));
+    }
+    let critical = extension.is_some_and(|extension| extension.critical);
+    result.insert("name_constraints_critical".to_owned(), critical.into());
+}
+
+/// Where an extension says that something is to be had, by the identifier of what.
+pub(super) fn access(all: &[Extension], what: &str) -> Option<String> {
+    let (list, _) = Element::first(&find(all, "1.3.6.1.5.5.7.1.1")?.value)?;
+    list.parts()?.iter().find_map(|description| {
+        let parts = description.parts()?;
+        let location = parts.get(1).filter(|location| location.tag == 0x86)?;
+        (parts.first()?.oid() == what).then(|| location.text())
+    })
+}
+
+/// What a key may be used for, in the order of the bits: as results and as openssl call it.
+pub(super) const USES: [(&str, &str); 9] = [
+    ("Digital Signature", "digitalSignature"),
+    ("Non Repudiation", "nonRepudiation"),
+    ("Key Encipherment", "keyEncipherment"),
+    ("Data Encipherment", "dataEncipherment"),
+    ("Key Agreement", "keyAgreement"),
+    ("Certificate Sign", "keyCertSign"),
+    ("CRL Sign", "cRLSign"),
+    ("Encipher Only", "encipherOnly"),
+    ("Decipher Only", "decipherOnly"),
+];
+
+/// The bits of a use that are set.
+pub(super) fn uses(value: &[u8]) -> Option<Vec<usize>> {
+    let bits = Element::first(value)?.0.body.get(1..)?;
+    let set = |at: &usize| bits.get(at / 8).is_some_and(|byte| byte & (0x80 >> (at % 8)) != 0);
+    Some((0..USES.len()).filter(set).collect())
+}
+
+fn key_usage(value: &[u8]) -> Option<Value> {
+    let set = uses(value)?;
+    // The last two say something about key agreement only.
+    let told = set.iter().filter(|at| **at < 7 || set.contains(&4));
+    let mut names: Vec<&str> = told.filter_map(|at| USES.get(*at)).map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    Some(json!(names))
+}
+
+fn extended_key_usage(value: &[u8]) -> Option<Value> {
+    let oids: Vec<String> = Element::first(value)?.0.parts()?.iter().map(Element::oid).collect();
+    let mut uses: Vec<&str> = oids.iter().map(|oid| names::of(oid)).collect();
+    uses.sort_unstable();
+    Some(json!(uses))
+}
+
+fn basic_constraints(value: &[u8]) -> Option<Value> {
+    let parts = Element::first(value)?.0.parts()?;
+    let ca = parts.iter().any(|part| part.tag == 1 && part.body != [0]);
+    let length = parts.iter().find(|part| part.tag == 2).map(|part| format!("pathlen:{}", part.number()));
+    let first = format!("CA:{}", if ca { "TRUE" } else { "FALSE" });
+    Some(json!(std::iter::once(first).chain(length).collect::<Vec<_>>()))
+}
+
+fn must_staple(value: &[u8]) -> Option<Value> {
+    Some(json!(Element::first(value)?.0.parts()?.iter().any(|feature| feature.body == [5])))
+}
+
+fn general_names(value: &[u8]) -> Option<Value> {
+    Some(json!(Element::first(value)?.0.parts()?.iter().map(general_name::shown).collect::<Option<Vec<_>>>()?))
+}

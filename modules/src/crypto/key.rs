@@ -1,0 +1,157 @@
+//! Private keys that sign, by `openssl`.
+
+use super::{der::Element, encode, public_key, signed::Signed};
+use crate::{
+    Args, Failure, Host,
+    files::scratch::Scratch,
+    process::{Command, Output, reason},
+};
+
+/// The variable that a passphrase travels in: never in an argument of a program.
+const SECRET: &str = "WINDLASS_PASSPHRASE";
+
+/// A private key as its file has it, perhaps encrypted.
+pub(super) struct Key {
+    text: Vec<u8>,
+    passphrase: String,
+    /// Its public half.
+    pub(super) public: Vec<u8>,
+}
+
+impl Key {
+    /// The key that `PREFIX_path` or `PREFIX_content` and `PREFIX_passphrase` say, if one of them is given.
+    pub(super) fn of(args: &Args, prefix: &str, host: &Host) -> Result<Option<Key>, Failure> {
+        let text = match (args.str(&format!("{prefix}_content")), args.str(&format!("{prefix}_path"))) {
+            (Some(content), _) => content.as_bytes().to_vec(),
+            (None, Some(path)) => std::fs::read(path)
+                .map_err(|error| Failure::new(format!("The private key {path} cannot be read: {}", reason(&error))))?,
+            (None, None) => return Ok(None),
+        };
+        let passphrase = args.str(&format!("{prefix}_passphrase"));
+        let encrypted = String::from_utf8_lossy(&text).contains("ENCRYPTED");
+        if encrypted != passphrase.is_some() {
+            return Err(Failure::new("Wrong or empty passphrase provided for private key"));
+        }
+        let passphrase = passphrase.unwrap_or_default().to_owned();
+        let mut key = Key { text, passphrase, public: Vec::new() };
+        let output =
+            key.openssl(&["pkey", "-pubout", "-outform", "DER", "-passin", "env:WINDLASS_PASSPHRASE"], host)?;
+        if !output.success() {
+            return Err(Failure::new(
+                "Wrong passphrase provided for private key, or private key cannot be parsed: openssl does not accept it.",
+            )
+            .with("stderr", output.stderr_text()));
+        }
+        key.public = output.stdout;
+        Ok(Some(key))
+    }
+
+    /// Runs openssl with the key on its standard input.
+    fn openssl(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
+        let command = Command::new("openssl").plain_locale().args(words.iter().copied());
+        command.variable(SECRET, self.passphrase.as_str()).input(self.text.clone()).run(host)
+    }
+
+    /// The method's name that signs with this key: for keys of Edwards' curves without a digest.
+    pub(super) fn method(&self, digest: &str) -> Result<Method, Failure> {
+        let kind = kind_of(&self.public);
+        if matches!(kind.as_str(), "X25519" | "X448") {
+            return Err(Failure::new(format!("Key of type {kind} not supported for issuing certificates")));
+        }
+        let found =
+            METHODS.iter().find(|method| method.kind == kind && (method.digest.is_empty() || method.digest == digest));
+        found.copied().ok_or_else(|| Failure::new(format!("Unsupported digest \"{digest}\"")))
+    }
+
+    /// Signs a content: the whole of a request or certificate.
+    pub(super) fn sign(&self, content: Vec<u8>, method: Method, host: &Host) -> Result<Vec<u8>, Failure> {
+        let scratch = Scratch::new()?;
+        let file = scratch.path().join("content");
+        std::fs::write(&file, &content)
+            .map_err(|error| Failure::new(format!("{} cannot be written: {}.", file.display(), reason(&error))))?;
+        let (file, digest) = (file.to_string_lossy(), format!("-{}", method.digest));
+        let words: &[&str] = match method.digest {
+            "" => &[
+                "pkeyutl",
+                "-sign",
+                "-rawin",
+                "-inkey",
+                "/dev/stdin",
+                "-passin",
+                "env:WINDLASS_PASSPHRASE",
+                "-in",
+                &file,
+            ],
+            _ => &["dgst", &digest, "-sign", "/dev/stdin", "-passin", "env:WINDLASS_PASSPHRASE", &file],
+        };
+        let output = self.openssl(words, host)?;
+        if !output.success() || output.stdout.is_empty() {
+            return Err(output.failure(&["openssl".to_owned(), words.first().copied().unwrap_or_default().to_owned()]));
+        }
+        Ok(encode::sequence([content, method.identifier(), encode::bit_string(&output.stdout)]))
+    }
+}
+
+/// A way to sign.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Method {
+    kind: &'static str,
+    digest: &'static str,
+    oid: &'static str,
+}
+
+impl Method {
+    /// The encoding of what says which method it is.
+    pub(super) fn identifier(&self) -> Vec<u8> {
+        // RSA has parameters, which are nothing.
+        let parameters = if self.kind == "RSA" { encode::element(0x05, &[]) } else { Vec::new() };
+        encode::sequence([encode::oid(self.oid).unwrap_or_default(), parameters])
+    }
+}
+
+const METHODS: &[Method] = &[
+    Method { kind: "RSA", digest: "md5", oid: "1.2.840.113549.1.1.4" },
+    Method { kind: "RSA", digest: "sha1", oid: "1.2.840.113549.1.1.5" },
+    Method { kind: "RSA", digest: "sha256", oid: "1.2.840.113549.1.1.11" },
+    Method { kind: "RSA", digest: "sha384", oid: "1.2.840.113549.1.1.12" },
+    Method { kind: "RSA", digest: "sha512", oid: "1.2.840.113549.1.1.13" },
+    Method { kind: "ECC", digest: "sha1", oid: "1.2.840.10045.4.1" },
+    Method { kind: "ECC", digest: "sha256", oid: "1.2.840.10045.4.3.2" },
+    Method { kind: "ECC", digest: "sha384", oid: "1.2.840.10045.4.3.3" },
+    Method { kind: "ECC", digest: "sha512", oid: "1.2.840.10045.4.3.4" },
+    Method { kind: "DSA", digest: "sha1", oid: "1.2.840.10040.4.3" },
+    Method { kind: "DSA", digest: "sha256", oid: "2.16.840.1.101.3.4.3.2" },
+    Method { kind: "DSA", digest: "sha384", oid: "2.16.840.1.101.3.4.3.3" },
+    Method { kind: "DSA", digest: "sha512", oid: "2.16.840.1.101.3.4.3.4" },
+    Method { kind: "Ed25519", digest: "", oid: "1.3.101.112" },
+    Method { kind: "Ed448", digest: "", oid: "1.3.101.113" },
+];
+
+fn kind_of(public: &[u8]) -> String {
+    let found = Element::first(public).and_then(|(key, _)| public_key::kind_and_numbers(&key));
+    found.map(|(kind, _)| kind).unwrap_or_default()
+}
+
+/// Whether the owner of a public key signed this.
+pub(super) fn verify(signed: &Signed, public: &[u8], host: &Host) -> Result<bool, Failure> {
+    let kind = kind_of(public);
+    let Some(method) = METHODS.iter().find(|method| method.oid == signed.algorithm && method.kind == kind) else {
+        return Ok(false);
+    };
+    let scratch = Scratch::new()?;
+    let file = |name: &str, bytes: &[u8]| {
+        let path = scratch.path().join(name);
+        std::fs::write(&path, bytes)
+            .map_err(|error| Failure::new(format!("{} cannot be written: {}.", path.display(), reason(&error))))?;
+        Ok::<String, Failure>(path.to_string_lossy().into_owned())
+    };
+    let content = file("content", &signed.content)?;
+    let signature = file("signature", &signed.signature)?;
+    let key = file("key", public_key::pem("PUBLIC KEY", public).as_bytes())?;
+    let digest = format!("-{}", method.digest);
+    let words: &[&str] = match method.digest {
+        "" => &["pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", &key, "-sigfile", &signature, "-in", &content],
+        _ => &["dgst", &digest, "-verify", &key, "-signature", &signature, &content],
+    };
+    Ok(Command::new("openssl").plain_locale().args(words.iter().copied()).run(host)?.success())
+}
