@@ -51,7 +51,8 @@ unit:
 lab-test: build artifacts
 	tests/lab/run
 
-compat: setup
+compat:
+	@tools/setup python3-venv
 	tools/compat
 
 fuzz:

@@ -2,10 +2,11 @@
 //!
 //! * `tables/KIND/NAME.txt`: many small cases that one playbook answers (`table.rs`); their answers are in `NAME.jsonl`.
 //! * `precedence`: every pair of places where a variable can be set (`precedence.rs`).
+//! * `matrices/NAME`: a project with open places, run with every combination of what can stand in them (`matrix.rs`).
 //! * `projects/NAME`: a playbook, an inventory and what they print, leave behind and exit with (`project.rs`).
 //! * `differences.jsonl`: what is different and stays so, with the reason.
 //!
-//! `COMPAT_ONLY` names the tables and projects to run, by a part of their names. `COMPAT_ENGINES=FOLDER` runs the real engines
+//! `COMPAT_ONLY` names the tables, matrices and projects to run, by a part of their names. `COMPAT_ENGINES=FOLDER` runs the real engines
 //! instead (`make compat`), and with `COMPAT_RECORD=1` their answers are written down.
 
 #![allow(
@@ -18,6 +19,7 @@
 
 mod answers;
 mod engine;
+mod matrix;
 mod precedence;
 #[path = "../common/printed.rs"]
 mod printed;
@@ -46,6 +48,13 @@ fn variables_of_two_places_are_chosen_as_ansible_does() {
 }
 
 #[test]
+fn combinations_do_what_they_do_with_ansible() {
+    let report = Report::default();
+    matrix::all().iter().for_each(|matrix| matrix.run(&engines(), &report));
+    report.finish("matrices");
+}
+
+#[test]
 fn projects_do_what_they_do_with_ansible() {
     let report = Report::default();
     every(&project::all(), |project| project.run(&engines(), &report));
@@ -60,7 +69,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compat")
 }
 
-/// Whether the caller wants this table or project.
+/// Whether the caller wants this table, matrix or project.
 fn is_wanted(name: &str) -> bool {
     let wanted = std::env::var("COMPAT_ONLY").unwrap_or_default();
     wanted.is_empty() || wanted.split_whitespace().any(|part| name.contains(part))

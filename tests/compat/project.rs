@@ -137,7 +137,8 @@ fn recorded_run(recorded: &str, run: &str, line: &str) -> Option<String> {
     Some(lines.take_while(|text| !is_head(text)).map(|text| format!("{text}\n")).collect())
 }
 
-fn list_files(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
+/// Every file below a folder, but those whose names begin with a dot: its name and its text.
+pub(crate) fn list_files(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.strip_prefix(root).unwrap().display().to_string();

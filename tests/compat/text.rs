@@ -52,15 +52,25 @@ const OF_FAILURES: &[&str] = &[
 
 /// A registered result without what changes from run to run, and without the words about a failure.
 pub(crate) fn steady(value: Json) -> Json {
+    steady_with(value, &[])
+}
+
+/// The same with the difference that is shown.
+pub(crate) fn steady_with_diff(value: Json) -> Json {
+    steady_with(value, &["diff"])
+}
+
+fn steady_with(value: Json, kept: &[&str]) -> Json {
     match value {
         Json::Object(map) => {
             let has_failed = map.get("failed").is_some_and(|failed| failed == true);
-            let is_kept = |key: &str| !VOLATILE.contains(&key) && (!has_failed || OF_FAILURES.contains(&key));
-            Json::Object(
-                map.into_iter().filter(|(key, _)| is_kept(key)).map(|(key, value)| (key, steady(value))).collect(),
-            )
+            let is_kept = |key: &str| {
+                (!VOLATILE.contains(&key) || kept.contains(&key)) && (!has_failed || OF_FAILURES.contains(&key))
+            };
+            let entries = map.into_iter().filter(|(key, _)| is_kept(key));
+            Json::Object(entries.map(|(key, value)| (key, steady_with(value, kept))).collect())
         }
-        Json::Array(items) => Json::Array(items.into_iter().map(steady).collect()),
+        Json::Array(items) => Json::Array(items.into_iter().map(|item| steady_with(item, kept)).collect()),
         other => other,
     }
 }
