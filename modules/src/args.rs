@@ -241,6 +241,7 @@ fn coerce(
     Ok(match kind {
         Kind::Raw => value.clone(),
         Kind::Str => text_of(value).into(),
+        Kind::Path if value.is_array() || value.is_object() => return Err(refuse("path")),
         Kind::Path => expand_path(&text_of(value), host).into(),
         Kind::Bool => truth(value).ok_or_else(|| refuse("bool"))?.into(),
         Kind::Int => integer(value).ok_or_else(|| refuse("int"))?.into(),
@@ -300,7 +301,7 @@ fn text_of(value: &Value) -> String {
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
         Value::Null => String::new(),
-        other => other.to_string(),
+        other => crate::foreign::python_text(other),
     }
 }
 

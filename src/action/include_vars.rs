@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_modules::{Kind, Opt, Return, Spec};
-use windlass_template::Value;
+use windlass_template::{Value, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
 use super::{ActionContext, Failure};
@@ -39,9 +39,13 @@ pub(super) static SPEC: Spec = Spec {
             "Leave files of `dir` with other extensions out; otherwise they are a failure.",
         )
         .default("false"),
-        Opt::new("hash_behaviour", Kind::Str, "What happens to a variable that is there already: it is replaced.")
-            .choices(&["replace"])
-            .default("\"replace\""),
+        Opt::new(
+            "hash_behaviour",
+            Kind::Str,
+            "What happens to a dictionary that is there already: it is replaced, or what is read is merged into it at every level.",
+        )
+        .choices(&["replace", "merge"])
+        .default("\"replace\""),
     ],
     mutually_exclusive: &[
         &["_raw_params", "file"],
@@ -91,13 +95,16 @@ fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
             read.insert(key.clone(), node.clone());
         }
     }
-    let shown = windlass_template::from_json(&Node::map(read, Span::none()).to_json());
+    let shown = shown(context, read);
     let listed: Value = files.iter().map(|file| Value::from(file.display().to_string())).collect();
     let mut result = TaskResult::ok(false).with("ansible_included_var_files", listed);
     // What a vault keeps secret is not shown either.
     let secret = |file: &PathBuf| std::fs::read(file).is_ok_and(|bytes| windlass_vault::is_encrypted(&bytes));
     if files.iter().any(secret) {
         result.set("_ansible_no_log", true);
+    }
+    if context.text("hash_behaviour").as_deref() == Some("merge") {
+        result.set("_windlass_merge", true);
     }
     match context.text("name") {
         Some(name) => {
@@ -107,6 +114,18 @@ fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
         None => result.set("ansible_facts", shown),
     }
     Ok(result)
+}
+
+/// What the result says of the variables: rendered if somebody keeps it. What cannot be rendered now is shown as it is written.
+fn shown(context: &ActionContext, read: Mapping) -> Value {
+    if context.task.register.is_none() {
+        return windlass_template::from_json(&Node::map(read, Span::none()).to_json());
+    }
+    let vars = read.string_entries().map(|(name, node)| (Arc::from(name), Variable::Text(node.clone()))).collect();
+    let with_all = context.context.with(vars);
+    let rendered =
+        |node: &Node| with_all.render(node).unwrap_or_else(|_| windlass_template::from_json(&node.to_json()));
+    Value::from_pairs(read.iter().map(|(key, node)| (Value::from(key.to_text()), rendered(node))))
 }
 
 fn files_of_dir(context: &ActionContext, dir: &str) -> Result<Vec<PathBuf>, Failure> {

@@ -20,12 +20,26 @@ pub(super) static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
+/// The statistics, whose names may be templates.
+fn with_names(context: &ActionContext, data: &Value) -> Result<Value, Failure> {
+    let Some(written) = context.task.args.get("data").and_then(|node| node.as_map()) else { return Ok(data.clone()) };
+    let mut named = Vec::new();
+    for key in written.keys() {
+        if let Ok(value) = data.get_item(&Value::from(key.to_text()))
+            && !value.is_undefined()
+        {
+            named.push((Value::from(context.context.render_to_string(&key.as_node())?), value));
+        }
+    }
+    Ok(Value::from_pairs(named))
+}
+
 /// `set_stats`: the strategy adds up what is in `ansible_stats`.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let flag = |name: &str, usual: bool| context.arg(name).map_or(usual, crate::vars::truth);
     let data = match context.arg("data") {
         None => Value::from_pairs(std::iter::empty::<(Value, Value)>()),
-        Some(data) if data.kind() == minijinja::value::ValueKind::Map => data.clone(),
+        Some(data) if data.kind() == minijinja::value::ValueKind::Map => with_names(context, data)?,
         Some(_) => return Err("The 'data' option needs to be a dictionary/hash".into()),
     };
     for name in data.try_iter().into_iter().flatten() {

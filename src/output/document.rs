@@ -8,8 +8,12 @@ use super::event::path_of;
 use super::json::indented_json;
 use super::palette::Color;
 use super::printer::Printer;
+use super::shown::included;
 use super::{Event, Output, Recap, Status};
 use crate::error::Result;
+
+/// Keys of results that only the engine reads, or that are said by the status.
+const HIDDEN: &[&str] = &["_ansible_facts_cacheable", "failed", "skipped"];
 
 /// Collects plays, tasks and results, and prints them when the run is over.
 pub(super) struct Document {
@@ -107,7 +111,7 @@ impl Output for Document {
             Event::Result(result) if result.item.is_none() => {
                 let mut value = result.result.to_json();
                 if let Some(map) = value.as_object_mut() {
-                    map.retain(|key, _| !key.starts_with("_windlass") && key != "failed" && key != "skipped");
+                    map.retain(|key, _| !key.starts_with("_windlass") && !HIDDEN.contains(&key.as_str()));
                     map.insert("action".into(), result.task.action.as_str().into());
                     if !result.looped {
                         map.insert("_ansible_no_log".into(), result.no_log.into());
@@ -122,13 +126,9 @@ impl Output for Document {
             }
             Event::Included { task, what, hosts, .. } => {
                 for host in hosts {
-                    let value = json!({
-                        "_ansible_no_log": false,
-                        "action": task.action,
-                        "changed": false,
-                        "include": what,
-                        "include_args": {},
-                    });
+                    let mut value = included(task, what);
+                    value["_ansible_no_log"] = false.into();
+                    value["action"] = task.action.as_str().into();
                     self.file(task.id, host, value);
                 }
             }

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use super::callbacks::{CallbackOption, Setup};
 use super::event::{arguments_of, path_of};
 use super::printer::Printer;
-use super::shown::Format;
+use super::shown::{Format, included};
 use super::{Event, Output, Status};
 use crate::error::{Error, Result};
 
@@ -260,7 +260,7 @@ impl Output for Junit {
                 }
                 let failed = match event.status {
                     Status::Failed { ignored } => !ignored || self.fail_on_ignore,
-                    Status::Unreachable { .. } => true,
+                    Status::Unreachable { ignored } => !ignored || self.fail_on_ignore,
                     Status::Ok | Status::Skipped => self.fail_on_change && event.result.changed(),
                 };
                 let message = match event.report.as_deref().and_then(|report| report.split("\nOrigin: ").next()) {
@@ -275,6 +275,10 @@ impl Output for Junit {
             }
             Event::Included { task, what, hosts, .. } => {
                 let output = format!("{what} (args={{}} vars={{}}): [{}]", hosts.join(", "));
+                let dumped = self.printer.secrets().mask(&self.format.dump(&included(task, what), Some(0)));
+                for host in hosts {
+                    self.finish(task.id, host, false, |_| Outcome::Passed(dumped.clone()));
+                }
                 self.finish(task.id, "include", false, |_| Outcome::Passed(output));
             }
             Event::Recap(_) => {

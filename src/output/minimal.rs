@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::callbacks::Setup;
 use super::palette::Color;
 use super::printer::Printer;
-use super::shown::{Format, clean_debug};
+use super::shown::{Format, clean_debug, included};
 use super::{Event, Output, ResultEvent, Status};
 use crate::error::Result;
 
@@ -85,10 +85,16 @@ pub(super) fn code(result: &Value) -> String {
 
 impl Output for MinimalOutput {
     fn event(&mut self, event: &Event) {
-        if let Event::Result(result) = event
-            && result.item.is_none()
-        {
-            self.result(result);
+        match event {
+            Event::Result(result) if result.item.is_none() => self.result(result),
+            Event::Included { task, what, hosts, item: None } => {
+                let result = included(task, what).as_object().cloned().unwrap_or_default();
+                let text = self.format.text(result, Some(4), false);
+                for host in hosts {
+                    self.printer.line(&format!("{host} | SUCCESS => {text}"), Color::Ok);
+                }
+            }
+            _ => {}
         }
     }
 }

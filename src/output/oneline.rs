@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::callbacks::Setup;
 use super::minimal::{code, is_command, word};
+use super::palette::Color;
 use super::printer::Printer;
-use super::shown::Format;
+use super::shown::{Format, included};
 use super::{Event, Output, ResultEvent, Status};
 
 /// Prints a line for every result.
@@ -55,10 +56,15 @@ impl OneLineOutput {
 
 impl Output for OneLineOutput {
     fn event(&mut self, event: &Event) {
-        if let Event::Result(result) = event
-            && result.item.is_none()
-        {
-            self.result(result);
+        match event {
+            Event::Result(result) if result.item.is_none() => self.result(result),
+            Event::Included { task, what, hosts, item: None } => {
+                let text = self.format.dump(&included(task, what), Some(0)).replace('\n', "");
+                for host in hosts {
+                    self.printer.line(&format!("{host} | SUCCESS => {text}"), Color::Ok);
+                }
+            }
+            _ => {}
         }
     }
 }

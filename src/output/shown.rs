@@ -7,6 +7,29 @@ use windlass_yaml::{Node, Span};
 use super::callbacks::Setup;
 use super::json::indented_json;
 use crate::error::{Error, Result};
+use crate::playbook::Task;
+
+/// The result of a task that included something, which every callback but the default one shows for each host.
+pub(super) fn included(task: &Task, what: &str) -> Value {
+    let mut result = Map::from_iter([("changed".to_owned(), Value::Bool(false))]);
+    let mut arguments = Map::new();
+    for (key, node) in task.args.iter() {
+        let text = node.scalar_text().unwrap_or_default();
+        match key.to_text().as_str() {
+            // A name that is a template was shown as what it came to.
+            "_raw_params" | "file" => {
+                let shown = if text.contains("{{") { what } else { text.as_str() };
+                result.insert("include".to_owned(), shown.into());
+            }
+            "apply" => {}
+            other => {
+                arguments.insert(other.to_owned(), node.to_json());
+            }
+        }
+    }
+    result.insert("include_args".to_owned(), arguments.into());
+    result.into()
+}
 
 /// How results are written.
 #[derive(Debug, Clone)]

@@ -58,8 +58,9 @@ fn split(text: &str) -> Result<Vec<&str>, String> {
     while let Some(&byte) = bytes.get(at) {
         let next = bytes.get(at + 1).copied();
         match (quote, byte) {
-            // A line that goes on in the next one: neither the backslash nor the line break are part of a piece.
-            (None, b'\\') if depth == 0 && at == start && next == Some(b'\n') => {
+            // A line that goes on in the next one: neither the backslash nor the line break are part of a piece. YAML may have made a
+            // blank of the line break.
+            (None, b'\\') if depth == 0 && at == start && matches!(next, None | Some(b' ' | b'\n')) => {
                 while matches!(bytes.get(at + 1), Some(b' ' | b'\n')) {
                     at += 1;
                 }
@@ -190,6 +191,14 @@ mod tests {
             parsed("{{ 'a' + b if c == d else e }}={{ f }}", false),
             [pair("{{ 'a' + b if c == d else e }}", "{{ f }}")]
         );
+    }
+
+    #[test]
+    fn a_line_that_goes_on_in_the_next_is_one_line() {
+        for text in ["tool --one \\\n  --two", "tool --one \\ --two", "tool \\ --one --two", "tool --one --two \\"] {
+            assert_eq!(parsed(text, true), [pair("_raw_params", "tool --one --two")], "{text:?}");
+        }
+        assert_eq!(parsed("grep a\\ b", true), [pair("_raw_params", "grep a\\ b")]);
     }
 
     #[test]

@@ -158,7 +158,9 @@ impl Keywords {
                 None => other(word, &Node { value: node.value.clone(), span: key.span.clone() })?,
             }
         }
-        Ok(Keywords(found))
+        let keywords = Keywords(found);
+        super::checked::check(&keywords, on)?;
+        Ok(keywords)
     }
 
     /// A keyword's value; `null` counts as not given.

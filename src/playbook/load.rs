@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use windlass_template::Engine;
+use windlass_template::{Engine, PluginKind};
 use windlass_yaml::{Key, Mapping, Node, Span, Value};
 
-use super::arguments;
 use super::keyword::{Keywords, On, is_keyword, unknown};
 use super::model::{Block, Frame, FrameKind, Item, Play, Role, Task};
 use super::source::{Files, StaticScope, folder_of};
-use crate::error::{Error, Result};
+use super::{arguments, checked};
+use crate::error::{Error, Result, did_you_mean};
 use crate::foreign::{Modules, Resolution};
 
 /// Loads playbooks, task files and roles of one project.
@@ -49,7 +49,7 @@ pub struct TaskFile<'a> {
 /// What roles that are imported anywhere bring for the whole play.
 #[derive(Debug, Default)]
 pub struct Imported {
-    /// Roles whose variables the play sees.
+    /// The roles, in the order in which they were read.
     pub roles: Vec<Arc<Role>>,
     /// Their handlers, and those of the roles they depend on.
     pub handlers: Vec<Item>,
@@ -131,6 +131,9 @@ impl Loader {
             "ansible.builtin.import_playbook" => Ok(()),
             _ => Err(unknown(word, On::Import, node)),
         })?;
+        if target.is_null() {
+            return Err(Error::parse("import_playbook needs the name of a file", &target.span));
+        }
         let context =
             self.engine.scope(Arc::new(StaticScope { layers: vec![keywords.vars()?, Arc::clone(&self.extra_vars)] }));
         let name = context.render_to_string(target).map_err(|error| Error::parse(error.report(), &target.span))?;
@@ -139,7 +142,7 @@ impl Loader {
             return Err(Error::parse(format!("{name} imports itself"), &target.span));
         }
         if !path.is_file() {
-            return Err(Error::parse(format!("could not find or access '{}'", path.display()), &target.span));
+            return Err(Error::parse(format!("could not find or access '{}'", path.display()), &target.span).generic());
         }
         keywords.extend(inherited);
         chain.push(path.clone());
@@ -153,6 +156,7 @@ impl Loader {
         let Some(hosts) = keywords.get("hosts").cloned() else {
             return Err(Error::parse("a play needs `hosts`: the pattern of the hosts it runs on", &entry.span));
         };
+        checked::hosts(&hosts)?;
         if let Some(user) = keywords.get("user").cloned() {
             if keywords.get("remote_user").is_some() {
                 let message = "both 'user' and 'remote_user' are set for this play. The use of 'user' is deprecated, and should be removed";
@@ -194,6 +198,9 @@ impl Loader {
         let mut tasks = Vec::new();
         let mut handlers = Vec::new();
         let mut roles = Vec::new();
+        if let Some(node) = keywords.get("roles").filter(|node| node.as_list().is_none()) {
+            return Err(Error::parse(format!("`roles` is a list of roles, not {}", node.kind()), &node.span));
+        }
         for entry in keywords.list("roles") {
             let request = self.role_entry(&entry, &frame, dir)?;
             let loaded = self.role(&request, &from)?;
@@ -250,7 +257,7 @@ impl Loader {
                 return Err(Error::parse(format!("a task must be a mapping, not {}", entry.kind()), &entry.span));
             };
             if map.contains_key("block") || map.contains_key("rescue") || map.contains_key("always") {
-                if from.handlers {
+                if from.handlers && matches!(from.frame.kind, FrameKind::Block) {
                     return Err(Error::parse("Using a block as a handler is not supported.", &entry.span)
                         .hint("give each task of it a name, or let them `listen` to one topic"));
                 }
@@ -291,13 +298,20 @@ impl Loader {
         let frame =
             Arc::new(Frame { parent: Some(Arc::clone(from.frame)), keywords, vars, kind: FrameKind::Block, tags });
         let inner = TaskFile { frame: &frame, when: &when, ..*from };
-        Ok(Item::Block(Arc::new(Block {
+        let mut block = Block {
             body: self.items_of(body.as_ref(), &inner)?,
             rescue: self.items_of(rescue.as_ref(), &inner)?,
             always: self.items_of(always.as_ref(), &inner)?,
             frame: Arc::clone(&frame),
             role: None,
-        })))
+        };
+        // Handlers are notified one by one, so there is no block that could fail.
+        if from.handlers && !(block.rescue.is_empty() && block.always.is_empty()) {
+            self.files.warn(format!("`rescue` and `always` of a block of handlers are never run ({})", entry.span));
+            block.rescue.clear();
+            block.always.clear();
+        }
+        Ok(Item::Block(Arc::new(block)))
     }
 
     fn task(&self, entry: &Node, map: &Mapping, from: &TaskFile<'_>) -> Result<Vec<Item>> {
@@ -307,6 +321,17 @@ impl Loader {
         let mut keywords = Keywords::read(map, on, |word, node| {
             if let Some(lookup) = word.strip_prefix("with_").filter(|lookup| !lookup.is_empty()) {
                 let terms = map.get(word).cloned().unwrap_or_else(|| node.clone());
+                self.check_lookup(lookup, on, node)?;
+                if with_lookup.is_some() {
+                    return Err(Error::parse(format!("duplicate loop in task: {lookup}"), &node.span)
+                        .hint("a task has one `loop` or one `with_...`")
+                        .generic());
+                }
+                if terms.is_null() {
+                    return Err(
+                        Error::parse(format!("you must specify a value when using {word}"), &node.span).generic()
+                    );
+                }
                 with_lookup = Some((lookup.to_owned(), terms));
             } else {
                 let value = map.get(word).cloned().unwrap_or_else(|| node.clone());
@@ -379,6 +404,24 @@ impl Loader {
             }
             _ => Ok(vec![Item::Task(Arc::new(task))]),
         }
+    }
+
+    /// Whether there is the lookup of a `with_...`. Those of collections are looked for when they are used.
+    fn check_lookup(&self, lookup: &str, on: On, node: &Node) -> Result<()> {
+        let short = super::model::short_name(lookup);
+        let names = || windlass_template::lookups::LOOKUPS.iter().flat_map(|lookup| lookup.names()).copied();
+        let is_ours = names().any(|name| name == short);
+        let is_theirs = || match &self.engine.options().plugins {
+            Some(plugins) => plugins.provides(PluginKind::Lookup, lookup, false).unwrap_or(true),
+            None => false,
+        };
+        if short.contains('.') || is_ours || is_theirs() {
+            return Ok(());
+        }
+        let hint = did_you_mean(short, names().filter(|name| !name.contains('.')));
+        let message =
+            format!("'with_{lookup}' is not a valid attribute for a {}: there is no lookup '{lookup}'", on.title());
+        Err(Error::parse(message, &node.span).maybe_hint(hint))
     }
 
     /// The one key of a task that is no keyword.
@@ -465,9 +508,7 @@ impl Loader {
         let loaded = self.role(&request, &inner)?;
         let mut imported = from.imported.lock().unwrap_or_else(PoisonError::into_inner);
         imported.handlers.extend(loaded.handlers);
-        if request.public.unwrap_or(true) {
-            imported.roles.push(loaded.role);
-        }
+        imported.roles.push(loaded.role);
         Ok(vec![loaded.tasks])
     }
 
@@ -586,13 +627,13 @@ pub(super) fn collections_of(keywords: &Keywords, frame: &Arc<Frame>) -> Vec<Str
     own.into_iter().chain(named.iter().filter_map(Node::scalar_text)).collect()
 }
 
-/// The frame of an import: it hands every keyword down, and its variables rank as parameters.
+/// The frame of an import: it hands every keyword and its variables down.
 fn include_frame(task: &Task, parent: &Arc<Frame>) -> Frame {
     Frame {
         parent: Some(Arc::clone(parent)),
         keywords: task.keywords.clone(),
         vars: Arc::clone(&task.vars),
-        kind: FrameKind::Include,
+        kind: FrameKind::Import,
         tags: Arc::clone(&task.tags),
     }
 }
@@ -668,14 +709,18 @@ const RESERVED: &[&str] = &[
     "none", "nonlocal", "not", "or", "pass", "raise", "return", "true", "try", "while", "with", "yield",
 ];
 
+/// Whether a variable can have this name.
+pub(super) fn is_variable_name(text: &str) -> bool {
+    let mut characters = text.chars();
+    characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !RESERVED.contains(&text)
+}
+
 /// Checks a name given to a variable.
 pub(super) fn variable_name(node: &Node) -> Result<Arc<str>> {
     let text = node.scalar_text().unwrap_or_default();
-    let mut characters = text.chars();
-    let valid = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && !RESERVED.contains(&text.as_str());
-    if valid {
+    if is_variable_name(&text) {
         Ok(text.into())
     } else {
         Err(Error::parse(

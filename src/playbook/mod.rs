@@ -1,6 +1,7 @@
 //! Playbooks as the user wrote them: keywords checked, imports and roles expanded, every value with its place.
 
 pub mod arguments;
+mod checked;
 pub mod keyword;
 mod load;
 mod model;

@@ -27,7 +27,7 @@ pub struct Play {
     pub post_tasks: Vec<Item>,
     /// Handlers: of the roles in order, then the play's own.
     pub handlers: Vec<Item>,
-    /// Roles whose defaults and variables the whole play sees, in order.
+    /// Its roles and those that are imported anywhere in it, in order.
     pub roles: Vec<Arc<Role>>,
     /// The folder of the playbook file.
     pub dir: PathBuf,
@@ -72,8 +72,10 @@ pub enum FrameKind {
     Dependent(Arc<Dependent>),
     /// A block.
     Block,
-    /// An include or import: its `vars` rank above facts and registered results.
+    /// A dynamic include: its `vars` rank above facts and registered results.
     Include,
+    /// An import: its `vars` rank as those of a block.
+    Import,
 }
 
 /// The variables of a role that the roles it depends on see.
@@ -124,6 +126,8 @@ pub struct Role {
     pub dependencies: Vec<Arc<Role>>,
     /// Roles inside which it was used, innermost first.
     pub parents: Vec<Arc<Role>>,
+    /// Whether the whole play sees its defaults and variables.
+    pub public: bool,
     /// Whether it may run again on a host it has completed on.
     pub allow_duplicates: bool,
     /// What makes two uses the same: name, place, parameters, conditions, tags.

@@ -165,7 +165,7 @@ impl Loader {
             Ok(())
         })?;
         let Some(name) = keywords.get("role").or_else(|| keywords.get("name")).cloned().or(name) else {
-            return Err(Error::parse("a role needs a name: `role: NAME`", &entry.span));
+            return Err(Error::parse("a role needs a name: `role: NAME`", &entry.span).generic());
         };
         let vars = keywords.vars()?;
         let text = self.static_text(&name, frame, &vars)?;
@@ -258,6 +258,7 @@ impl Loader {
             params: Arc::clone(&request.params),
             dependencies,
             parents,
+            public: request.public.unwrap_or(true),
             allow_duplicates,
             identity: request.identity(&path),
             path: path.clone(),

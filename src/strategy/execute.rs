@@ -126,11 +126,11 @@ impl TaskOnHost {
             Err(failure) => match self.condition(&context) {
                 // A loop over something undefined is no error when the task is not to be run anyway.
                 Ok(Some(skipped)) => self.finished(&context, skipped, None, false, Vec::new(), Vec::new()),
-                // What is no list says nothing about change, and before 2.19 neither did what is undefined.
+                // A loop that cannot be made says nothing about change, and before 2.19 neither did what is undefined.
                 _ => {
-                    let is_evaluation = matches!(failure, Failure::Evaluation(_));
+                    let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
                     let mut result = failure.into_result();
-                    if !is_evaluation || self.shared.run.settings.compat == Compat::V2_18 {
+                    if !is_undefined || self.shared.run.settings.compat == Compat::V2_18 {
                         result.remove("changed");
                     }
                     self.finished(&context, result, None, false, Vec::new(), Vec::new())
@@ -255,13 +255,19 @@ impl TaskOnHost {
     }
 
     fn lookup_items(&self, context: &Context, lookup: &str, terms: &Node) -> Result<Vec<Value>, Failure> {
-        let rendered = match crate::playbook::short_name(lookup) {
+        let short = crate::playbook::short_name(lookup);
+        let is_classic = self.shared.run.settings.compat == windlass_template::Compat::V2_18;
+        let rendered = match short {
             // Names that cannot be made yet are passed over, as files that are not there are.
             "first_found" => context.render_defined(terms)?,
             _ => crate::vars::render(context, terms)?,
         };
         let terms: Vec<Value> = match rendered.kind() {
             minijinja::value::ValueKind::Seq => rendered.try_iter().into_iter().flatten().collect(),
+            // 2.18 goes over the terms whatever they are, and of a dictionary that gives the keys.
+            minijinja::value::ValueKind::Map if is_classic && short == "items" => {
+                rendered.try_iter().into_iter().flatten().collect()
+            }
             _ => vec![rendered],
         };
         let items = context.lookup(lookup, &terms, &windlass_template::LookupOptions::new())?;
@@ -270,15 +276,14 @@ impl TaskOnHost {
         Ok(items.into_iter().map(list).collect())
     }
 
-    pub(super) fn item_label(&self, context: &Context, item: &Value, no_log: bool) -> String {
+    /// What an item is called in the output; or why its label cannot be made.
+    pub(super) fn item_label(&self, context: &Context, item: &Value, no_log: bool) -> Result<String, Failure> {
         if no_log {
-            return "(censored due to no_log)".to_owned();
+            return Ok("(censored due to no_log)".to_owned());
         }
         match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
-            Some(node) => crate::vars::render(context, node)
-                .map(|value| windlass_template::text(&value))
-                .unwrap_or_else(|_| context.render_tolerant(node)),
-            None => windlass_template::text(item),
+            Some(node) => Ok(windlass_template::text(&crate::vars::render(context, node)?)),
+            None => Ok(windlass_template::text(item)),
         }
     }
 

@@ -48,7 +48,8 @@ impl Wanted {
 pub(super) struct Included {
     pub(super) block: Arc<Block>,
     pub(super) handlers: Vec<Item>,
-    pub(super) public_roles: Vec<Arc<Role>>,
+    /// The role, and those that are imported in what was included.
+    pub(super) roles: Vec<Arc<Role>>,
     /// The file or role, as it is shown.
     pub(super) what: String,
 }
@@ -166,18 +167,17 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
             .hint("a file that includes itself needs a condition that ends it"));
     }
     if task.short_action() == "include_role" {
-        let request = RoleRequest::of_arguments(&wanted.args, &task.span, &frame, playbook_dir)?;
+        let mut request = RoleRequest::of_arguments(&wanted.args, &task.span, &frame, playbook_dir)?;
+        request.public.get_or_insert(false);
         let loaded = shared.loader.role(&request, &from)?;
         let Item::Block(block) = loaded.tasks else {
             return Err(Error::parse("a role has no tasks to include", &task.span));
         };
         let imported = imported.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut public_roles = imported.roles;
-        if request.public.unwrap_or(false) {
-            public_roles.push(Arc::clone(&loaded.role));
-        }
+        let mut roles = imported.roles;
+        roles.push(Arc::clone(&loaded.role));
         let handlers = loaded.handlers.into_iter().chain(imported.handlers).collect();
-        return Ok(Included { block, handlers, public_roles, what: request.name });
+        return Ok(Included { block, handlers, roles, what: request.name });
     }
     let mut file = None;
     for (name, node) in &wanted.args {
@@ -198,7 +198,7 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
     Ok(Included {
         block,
         handlers: imported.handlers,
-        public_roles: imported.roles,
+        roles: imported.roles,
         what: crate::vars::absolute(&path).display().to_string(),
     })
 }

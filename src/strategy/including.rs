@@ -115,11 +115,11 @@ impl Batch {
                 let context = self.play_context();
                 self.handlers.add(&included.handlers, &context);
             }
-            if is_new && !included.public_roles.is_empty() {
+            if is_new && !included.roles.is_empty() {
                 let mut world = self.world.successor();
                 if let Some(play) = &world.play {
                     let mut state = PlayState::clone(play);
-                    state.public_roles.extend(included.public_roles.iter().cloned());
+                    state.included_roles.extend(included.roles.iter().cloned());
                     world.play = Some(Arc::new(state));
                 }
                 self.world = Arc::new(world);

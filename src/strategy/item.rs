@@ -113,7 +113,9 @@ impl TaskOnHost {
         let keyword = |name: &str| self.keyword(context, name).and_then(|node| given(context, node).ok()?);
         let address = || {
             let theirs = self.world.host_context(&Arc::from(host)).variable("ansible_host").ok().flatten();
-            theirs.filter(|_| host != &*self.host).unwrap_or_else(|| Value::from(host))
+            let is_implicit = self.world.inventory.host(host).is_some_and(|host| host.is_implicit());
+            let own = if is_implicit { "127.0.0.1" } else { host };
+            theirs.filter(|_| host != &*self.host).unwrap_or_else(|| Value::from(own))
         };
         let connection = || keyword("connection").unwrap_or_else(|| Value::from(settings.connection.as_str()));
         let user = || keyword("remote_user").or_else(|| settings.remote_user.as_deref().map(Value::from));

@@ -174,6 +174,14 @@ impl<'a> Items<'a> {
         if self.is_added_again(&result) {
             result.set("changed", false);
         }
+        let no_log = task.no_log(&context).unwrap_or(true);
+        let label = task.item_label(&context, &item, no_log).unwrap_or_else(|failure| {
+            let why = failure.into_result();
+            let why = why.text("msg").unwrap_or_default();
+            result.set("failed", true);
+            result.set("msg", format!("Failed to template loop_control.label: {why}"));
+            "None".to_owned()
+        });
         if let Some(name) = &task.task.register {
             self.seen.insert(Arc::clone(name), Variable::Data(result.to_value()));
         }
@@ -181,8 +189,6 @@ impl<'a> Items<'a> {
         if !result.is_skipped() {
             task.notified(&context, &mut self.notify);
         }
-        let no_log = task.no_log(&context).unwrap_or(true);
-        let label = task.item_label(&context, &item, no_log);
         let ignored = task
             .task
             .keyword("ignore_errors")

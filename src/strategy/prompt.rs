@@ -8,12 +8,10 @@ use windlass_yaml::{Mapping, Node};
 
 use super::ask::ask;
 use super::execute::Shared;
-use crate::error::{Error, Result, did_you_mean};
+use crate::error::{Error, Result};
 use crate::output::Event;
 use crate::playbook::Play;
 use crate::vars::truth;
-
-const KEYS: &[&str] = &["name", "prompt", "default", "private", "confirm", "encrypt", "salt_size", "salt", "unsafe"];
 
 /// Asks for what the play wants to know and the command line does not say. Without a terminal the defaults are taken.
 pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> Result<Arc<Mapping>> {
@@ -53,12 +51,6 @@ struct Question<'a> {
 
 impl<'a> Question<'a> {
     fn read(entry: &'a Node, context: &Context) -> Result<Question<'a>> {
-        let unknown = entry.as_map().and_then(|map| map.keys().find(|key| !KEYS.contains(&key.to_text().as_str())));
-        if let Some(key) = unknown {
-            let word = key.to_text();
-            let message = format!("Invalid vars_prompt data structure, found unsupported key '{word}'");
-            return Err(Error::parse(message, &key.span).maybe_hint(did_you_mean(&word, KEYS.iter().copied())));
-        }
         let field = |name: &str| entry.get(name).filter(|node| !node.is_null());
         let text = |name: &str| {
             let node = field(name)?;

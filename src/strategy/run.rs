@@ -173,6 +173,7 @@ impl PlaybookRun {
             return Ok(true);
         }
         let hosts = self.left_of(&all);
+        self.check_variables(&hosts)?;
         if let Some(sentence) = open_files::allow_for(hosts.len()) {
             self.shared.warn(sentence);
         }
@@ -184,7 +185,7 @@ impl PlaybookRun {
             hosts_all: all.clone().into(),
             hosts: hosts.clone().into(),
             batch: hosts.clone().into(),
-            public_roles: Vec::new(),
+            included_roles: Vec::new(),
             play: Arc::clone(&play),
         }));
         self.world = Arc::new(world);
@@ -212,6 +213,15 @@ impl PlaybookRun {
         }
         self.change_world(|world| world.play = None);
         Ok(true)
+    }
+
+    /// Refuses hosts whose variables cannot be read: without them a task would do something else.
+    fn check_variables(&self, hosts: &[Arc<str>]) -> Result<()> {
+        let inventory = &self.world.inventory;
+        for host in hosts.iter().filter_map(|name| inventory.host(name)) {
+            inventory.layers(host).map_err(|error| Error::from(error).as_parse())?;
+        }
+        Ok(())
     }
 
     /// Those that have not failed.

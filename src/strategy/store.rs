@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use windlass_template::{Value, Variable};
-use windlass_yaml::{Node, Span};
+use windlass_template::{Scope, Value, Variable};
+use windlass_yaml::{Mapping, Node, Span};
 
 use super::execute::HostOutcome;
 use super::label;
@@ -12,7 +12,7 @@ use super::play::Batch;
 use super::result::TaskResult;
 use crate::error::Result;
 use crate::playbook::Task;
-use crate::vars::{World, clean_facts};
+use crate::vars::{TaskScope, World, clean_facts};
 
 impl Batch {
     /// Counts a result for the recap.
@@ -88,7 +88,8 @@ impl Batch {
                 }
             }
             if let Some(files) = result.get("ansible_included_var_files") {
-                self.include_vars(result, files, world.host_mut(&to))?;
+                let vars = self.included_vars(task, &to, result, files)?;
+                Arc::make_mut(&mut world.host_mut(&to).included).extend(vars);
             }
             if let Some(stats) = result.get("ansible_stats") {
                 Arc::make_mut(&mut world.custom_stats).add(host, &windlass_template::to_json(stats));
@@ -106,20 +107,30 @@ impl Batch {
         Ok(())
     }
 
-    fn include_vars(&self, result: &TaskResult, files: &Value, state: &mut crate::vars::HostState) -> Result<()> {
-        let mut vars: IndexMap<Arc<str>, Variable> = IndexMap::new();
+    /// The variables of the files that `include_vars` found, as they are written.
+    fn included_vars(
+        &self,
+        task: &Arc<Task>,
+        host: &Arc<str>,
+        result: &TaskResult,
+        files: &Value,
+    ) -> Result<IndexMap<Arc<str>, Variable>> {
+        let mut read = Mapping::new();
         for file in files.try_iter().into_iter().flatten() {
             let map = self.shared.files.variables(std::path::Path::new(&windlass_template::text(&file)))?;
-            match result.text("_include_vars_name") {
-                Some(name) => {
-                    vars.insert(name.into(), Variable::Text(Node::map(Arc::clone(&map), Span::none())));
-                }
-                None => vars
-                    .extend(map.string_entries().map(|(name, node)| (Arc::from(name), Variable::Text(node.clone())))),
+            read.extend(map.iter().map(|(key, node)| (key.clone(), node.clone())));
+        }
+        let mut vars: IndexMap<Arc<str>, Variable> = match result.text("_include_vars_name") {
+            Some(name) => IndexMap::from([(name.into(), Variable::Text(Node::map(read, Span::none())))]),
+            None => read.string_entries().map(|(name, node)| (name.into(), Variable::Text(node.clone()))).collect(),
+        };
+        if result.is("_windlass_merge") {
+            let scope = TaskScope::of_task(&self.world, host, task);
+            for (name, variable) in &mut vars {
+                *variable = crate::vars::merged(variable.clone(), scope.get(name).into_iter());
             }
         }
-        Arc::make_mut(&mut state.included).extend(vars);
-        Ok(())
+        Ok(vars)
     }
 }
 

@@ -103,13 +103,12 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         "ansible_play_hosts" => names(&world.play.as_ref()?.hosts),
         "ansible_play_batch" | "play_hosts" => names(&world.play.as_ref()?.batch),
         "ansible_play_role_names" | "role_names" => {
-            let roles = &world.play.as_ref()?.play.roles;
-            roles.iter().map(|role| Value::from(role.name.as_str())).collect()
+            world.play.as_ref()?.roles().map(|role| Value::from(role.name.as_str())).collect()
         }
-        "ansible_dependent_role_names" => names_of(dependencies(&world.play.as_ref()?.play.roles)),
+        "ansible_dependent_role_names" => names_of(dependencies(world.play.as_ref()?.roles())),
         "ansible_role_names" => {
-            let roles = &world.play.as_ref()?.play.roles;
-            names_of(dependencies(roles).into_iter().chain(roles))
+            let play = world.play.as_ref()?;
+            names_of(dependencies(play.roles()).into_iter().chain(play.roles()))
         }
         "role_name" => Value::from(scope.task.as_ref()?.frame.role()?.short_name()),
         "ansible_collection_name" => {
@@ -156,8 +155,12 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
 }
 
 /// All roles that these depend on, directly or not.
-fn dependencies(roles: &[Arc<Role>]) -> Vec<&Arc<Role>> {
-    roles.iter().flat_map(|role| role.dependencies.iter().chain(dependencies(&role.dependencies))).collect()
+fn dependencies<'a>(roles: impl Iterator<Item = &'a Arc<Role>>) -> Vec<&'a Arc<Role>> {
+    roles.flat_map(dependencies_of).collect()
+}
+
+fn dependencies_of(role: &Arc<Role>) -> Vec<&Arc<Role>> {
+    role.dependencies.iter().chain(role.dependencies.iter().flat_map(dependencies_of)).collect()
 }
 
 /// The names of roles, each once.

@@ -5,7 +5,7 @@ use windlass_template::Variable;
 use windlass_yaml::{Node, Span};
 
 /// A variable with what the lower ranks have to say about it, highest first, as long as all are dictionaries.
-pub(super) fn all(highest: Variable, lower: impl Iterator<Item = Variable>) -> Variable {
+pub(crate) fn all(highest: Variable, lower: impl Iterator<Item = Variable>) -> Variable {
     let mut lower = lower.peekable();
     if lower.peek().is_none() {
         return highest;

@@ -20,6 +20,7 @@ pub use expressions::InventoryExpressions;
 pub use facts::{Facts, GATHERED, clean_facts};
 pub(crate) use hostvars::variables_of;
 pub(crate) use magic::{ANSIBLE_VERSION, absolute};
+pub(crate) use merge::all as merged;
 pub use scope::TaskScope;
 pub(crate) use world::world_knows;
 pub use world::{HostState, PlayState, Run, VarMap, World};

@@ -94,7 +94,7 @@ impl TaskScope {
         let mut layers = Layers::default();
         layers.text(&world.run.extra_vars);
         // Variables of includes and role parameters, the innermost first.
-        if crate::playbook::short_name(&task.action).starts_with("include_") || task.short_action() == "import_role" {
+        if crate::playbook::short_name(&task.action).starts_with("include_") {
             layers.text(&task.vars);
         }
         for frame in task.frame.chain() {
@@ -102,7 +102,7 @@ impl TaskScope {
                 FrameKind::Include => layers.text(&frame.vars),
                 FrameKind::Role(role) => layers.text(&role.params),
                 FrameKind::Dependent(role) => layers.text(&role.params),
-                FrameKind::Play | FrameKind::Block => {}
+                FrameKind::Play | FrameKind::Block | FrameKind::Import => {}
             }
         }
         let state = world.host(host);
@@ -110,7 +110,7 @@ impl TaskScope {
         layers.mixed(&state.included);
         layers.text(&task.vars);
         for frame in task.frame.chain() {
-            if matches!(frame.kind, FrameKind::Block) {
+            if matches!(frame.kind, FrameKind::Block | FrameKind::Import) {
                 layers.text(&frame.vars);
             }
         }
@@ -227,7 +227,7 @@ impl Layers {
                     self.text(&frame.vars);
                     self.text(&role.vars);
                 }
-                FrameKind::Play | FrameKind::Block | FrameKind::Include => {}
+                FrameKind::Play | FrameKind::Block | FrameKind::Include | FrameKind::Import => {}
             }
         }
     }
@@ -241,7 +241,7 @@ impl Layers {
 
     fn play_role_variables(&mut self, world: &Arc<World>) {
         if let Some(play) = &world.play {
-            for role in play.play.roles.iter().chain(&play.public_roles).rev() {
+            for role in play.roles().rev().filter(|role| role.public) {
                 self.exported(role);
             }
         }
@@ -256,7 +256,7 @@ impl Layers {
 
     fn play_defaults(&mut self, world: &Arc<World>) {
         if let Some(play) = &world.play {
-            for role in play.play.roles.iter().chain(&play.public_roles).rev() {
+            for role in play.roles().rev().filter(|role| role.public) {
                 self.role_defaults(role);
             }
         }

@@ -59,8 +59,15 @@ pub struct PlayState {
     pub hosts: Arc<[Arc<str>]>,
     /// The hosts of the running batch that have not failed.
     pub batch: Arc<[Arc<str>]>,
-    /// Roles that became public while running (`include_role` with `public`).
-    pub public_roles: Vec<Arc<Role>>,
+    /// Roles that were included while running.
+    pub included_roles: Vec<Arc<Role>>,
+}
+
+impl PlayState {
+    /// All roles of the play so far, in the order in which they were read.
+    pub fn roles(&self) -> impl DoubleEndedIterator<Item = &Arc<Role>> {
+        self.play.roles.iter().chain(&self.included_roles)
+    }
 }
 
 /// A snapshot of everything variables are made of.

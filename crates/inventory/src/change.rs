@@ -329,7 +329,11 @@ impl Inventory {
 }
 
 /// With `merge` a dictionary completes the one of the same name instead of replacing it.
-fn set_variables<'n>(variables: &mut Arc<Mapping>, news: impl Iterator<Item = (&'n Key, &'n Node)>, merge: bool) {
+pub(crate) fn set_variables<'n>(
+    variables: &mut Arc<Mapping>,
+    news: impl Iterator<Item = (&'n Key, &'n Node)>,
+    merge: bool,
+) {
     let variables = Arc::make_mut(variables);
     for (key, value) in news {
         let value = match variables.get_key(key) {

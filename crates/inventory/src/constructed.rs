@@ -161,7 +161,7 @@ impl Constructed {
         let groups = inventory.sorted_groups(host);
         let mut variables = Mapping::new();
         if self.use_vars_plugins {
-            variables = merge(&inventory.layers(host)?);
+            variables = merge(&inventory.layers(host)?, inventory.merge_hashes);
         } else {
             for group in groups.iter().filter_map(|group| inventory.group_at(*group)) {
                 variables.extend(group.variables.iter().map(|(key, value)| (key.clone(), value.clone())));

@@ -31,7 +31,7 @@ fn load_with(path: &Path, options: &LoadOptions) -> (Inventory, Vec<Warning>) {
 
 fn variable(inventory: &Inventory, host: &str, name: &str) -> Option<Node> {
     let layers = inventory.layers(inventory.host(host).unwrap()).unwrap();
-    export::merge(&layers).get(name).cloned()
+    export::merge(&layers, false).get(name).cloned()
 }
 
 fn shown(inventory: &Inventory, host: &str, name: &str) -> String {

@@ -368,13 +368,10 @@ impl Context {
             Yaml::Map(mapping) => {
                 let mut entries: IndexMap<Value, Value> = IndexMap::with_capacity(mapping.len());
                 for (key, node) in mapping.iter() {
-                    let key = match &key.value {
-                        Yaml::String(text) if is_template(text) => self.render(&key.as_node())?,
-                        _ => crate::lazy::key_value(key),
-                    };
+                    // Keys are never templates.
                     match self.render(node) {
                         Ok(value) => {
-                            entries.insert(key, value);
+                            entries.insert(crate::lazy::key_value(key), value);
                         }
                         Err(error) if *error.kind() == ErrorKind::Omitted => {}
                         Err(error) => return Err(error),

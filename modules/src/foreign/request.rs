@@ -115,7 +115,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// `str(value)` of Python.
-fn python_text(value: &Value) -> String {
+pub(crate) fn python_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => python_repr(other),

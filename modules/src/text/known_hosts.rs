@@ -84,6 +84,7 @@ impl Module for KnownHosts {
             .with("name", args.required("name")?)
             .with("key", args.value("key").cloned().unwrap_or_default())
             .with("path", path)
+            .with("state", if present { "present" } else { "absent" })
             .with("hash_host", args.bool("hash_host")))
     }
 }

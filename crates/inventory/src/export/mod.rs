@@ -12,6 +12,7 @@ use windlass_yaml::{Key, Mapping, Node, Span, Value, python_str};
 pub use json::to_json;
 pub use toml::to_toml;
 
+use crate::change::set_variables;
 use crate::{Error, Group, Host, HostName, Inventory, Layer, LayerOrigin};
 
 /// Which variables are shown where.
@@ -322,11 +323,11 @@ fn host_variables(inventory: &Inventory, host: &Host, variables: Variables) -> R
     }
     if variables == Variables::Own {
         layers.retain(Layer::is_of_host);
-        return Ok(merge(&layers));
+        return Ok(merge(&layers, inventory.merge_hashes));
     }
-    let mut merged = merge(&layers);
-    merged.extend(inventory.extra_vars.iter().map(|(key, value)| (key.clone(), value.clone())));
-    Ok(merged)
+    let mut merged = Arc::new(merge(&layers, inventory.merge_hashes));
+    set_variables(&mut merged, inventory.extra_vars.iter(), inventory.merge_hashes);
+    Ok(Arc::unwrap_or_clone(merged))
 }
 
 fn unshared(node: &Node) -> Node {
@@ -341,20 +342,20 @@ fn unshared(node: &Node) -> Node {
 }
 
 fn group_variables(inventory: &Inventory, group: &Group) -> Result<Mapping, Error> {
-    let mut vars = merge(&inventory.layers_of_group(&group.name)?);
+    let mut vars = merge(&inventory.layers_of_group(&group.name)?, inventory.merge_hashes);
     if group.priority != 1 {
         vars.insert_str("ansible_group_priority", Node::new(Value::Int(group.priority), Span::none()));
     }
     Ok(vars)
 }
 
-/// The variables of layers in one mapping; later layers win.
-pub fn merge(layers: &[Layer]) -> Mapping {
-    let mut merged = Mapping::new();
+/// The variables of layers in one mapping; later layers win, or with `hashes` complete the dictionaries of earlier ones.
+pub fn merge(layers: &[Layer], hashes: bool) -> Mapping {
+    let mut merged = Arc::default();
     for layer in layers {
-        merged.extend(layer.vars.iter().map(|(key, value)| (key.clone(), value.clone())));
+        set_variables(&mut merged, layer.vars.iter(), hashes);
     }
-    merged
+    Arc::unwrap_or_clone(merged)
 }
 
 fn map(mapping: Mapping) -> Node {

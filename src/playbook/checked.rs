@@ -1,0 +1,181 @@
+//! Values of keywords that cannot be right whatever the variables are: they are refused before anything runs.
+
+use windlass_yaml::{Mapping, Node};
+
+use super::keyword::{Keywords, On};
+use super::load::is_variable_name;
+use crate::error::{Error, Result, did_you_mean};
+
+/// Keywords that are one text.
+const TEXTS: &[&str] = &[
+    "become_exe",
+    "become_flags",
+    "become_method",
+    "become_user",
+    "connection",
+    "debugger",
+    "delegate_to",
+    "fact_path",
+    "name",
+    "order",
+    "remote_user",
+    "role",
+    "strategy",
+];
+
+/// Keywords of a play that are true or false, and are evaluated when the play starts.
+const FLAGS: &[&str] = &["force_handlers", "gather_facts"];
+
+const OF_LOOP_CONTROL: &[&str] =
+    &["break_when", "extended", "extended_allitems", "index_var", "label", "loop_var", "pause"];
+
+/// What an entry of `vars_prompt` may hold.
+const OF_PROMPTS: &[&str] =
+    &["name", "prompt", "default", "private", "confirm", "encrypt", "salt_size", "salt", "unsafe"];
+
+/// Refuses what no variable can make right.
+pub(super) fn check(keywords: &Keywords, on: On) -> Result<()> {
+    for name in TEXTS {
+        texts(name, keywords.get(name))?;
+    }
+    if let Some(vars) = keywords.get("vars").and_then(Node::as_map) {
+        variable_names(vars, on)?;
+    }
+    if let Some(node) = keywords.get("tags") {
+        tags(node)?;
+    }
+    if let Some(node) = keywords.get("module_defaults") {
+        module_defaults(node)?;
+    }
+    if let Some(node) = keywords.get("loop_control") {
+        loop_control(node)?;
+    }
+    if on == On::Play {
+        play(keywords)?;
+    }
+    Ok(())
+}
+
+fn play(keywords: &Keywords) -> Result<()> {
+    for name in FLAGS {
+        let Some(node) = keywords.get(name) else { continue };
+        let known = ["yes", "no", "true", "false", "on", "off", "y", "n", "t", "f", "1", "0", "1.0", "0.0"];
+        if !is_template(node) && !node.scalar_text().is_some_and(|text| known.contains(&text.to_lowercase().as_str())) {
+            return Err(Error::parse(format!("`{name}` is true or false, and this is {}", shown(node)), &node.span));
+        }
+    }
+    if let Some(node) = keywords.get("max_fail_percentage") {
+        let number = node.scalar_text().map(|text| text.replace('%', "").trim().parse::<f64>().is_ok());
+        if !is_template(node) && number != Some(true) {
+            let message = format!("`max_fail_percentage` is a number, and this is {}", shown(node));
+            return Err(Error::parse(message, &node.span));
+        }
+    }
+    keywords.list("vars_prompt").iter().try_for_each(prompt)
+}
+
+/// The pattern of a play: a text, or a list of texts.
+pub(super) fn hosts(node: &Node) -> Result<()> {
+    let items = match node.as_list() {
+        Some(items) => items,
+        None => std::slice::from_ref(node),
+    };
+    let is_empty =
+        items.is_empty() || (node.as_list().is_none() && node.scalar_text().is_some_and(|text| text.is_empty()));
+    if is_empty {
+        return Err(Error::parse("`hosts` is empty: a play needs the pattern of the hosts it runs on", &node.span));
+    }
+    match items.iter().find(|item| item.as_str().is_none()) {
+        None => Ok(()),
+        Some(item) => {
+            let message = format!("a pattern of hosts is a text, and this is {}", shown(item));
+            Err(Error::parse(message, &item.span).hint("quote a name that is a number"))
+        }
+    }
+}
+
+fn prompt(entry: &Node) -> Result<()> {
+    let Some(map) = entry.as_map() else {
+        return Err(Error::parse(format!("a prompt is a mapping, and this is {}", shown(entry)), &entry.span));
+    };
+    if let Some(key) = map.keys().find(|key| !OF_PROMPTS.contains(&key.to_text().as_str())) {
+        let word = key.to_text();
+        let message = format!("Invalid vars_prompt data structure, found unsupported key '{word}'");
+        return Err(Error::parse(message, &key.span).maybe_hint(did_you_mean(&word, OF_PROMPTS.iter().copied())));
+    }
+    if !map.contains_key("name") {
+        return Err(Error::parse("Invalid vars_prompt data structure, missing 'name' key", &entry.span));
+    }
+    Ok(())
+}
+
+fn texts(name: &str, node: Option<&Node>) -> Result<()> {
+    match node {
+        Some(node) if node.as_list().is_some() || node.as_map().is_some() => {
+            Err(Error::parse(format!("`{name}` is a text, and this is {}", shown(node)), &node.span))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn variable_names(vars: &Mapping, on: On) -> Result<()> {
+    match vars.keys().find(|key| !key.as_str().is_some_and(is_variable_name)) {
+        None => Ok(()),
+        Some(key) => {
+            let name = key.to_text();
+            let message = format!("Invalid variable name in vars specified for {}: '{name}'", on.title());
+            Err(Error::parse(message, &key.span)
+                .hint("the name of a variable has letters, digits and `_`, does not begin with a digit, and is no word of Python")
+                .generic())
+        }
+    }
+}
+
+fn tags(node: &Node) -> Result<()> {
+    if node.as_list().is_some() || node.as_str().is_some() {
+        return Ok(());
+    }
+    Err(Error::parse(format!("tags must be specified as a list, and this is {}", shown(node)), &node.span).generic())
+}
+
+fn module_defaults(node: &Node) -> Result<()> {
+    let items = match node.as_list() {
+        Some(items) => items,
+        None => std::slice::from_ref(node),
+    };
+    match items.iter().find(|item| item.as_map().is_none()) {
+        None => Ok(()),
+        Some(item) => {
+            let message = format!(
+                "`module_defaults` is a mapping of modules and groups to their arguments, and this is {}",
+                shown(item)
+            );
+            Err(Error::parse(message, &item.span).hint("only the arguments may be templates"))
+        }
+    }
+}
+
+fn loop_control(node: &Node) -> Result<()> {
+    let Some(map) = node.as_map() else {
+        let message = format!("`loop_control` is a mapping, and this is {}", shown(node));
+        return Err(Error::parse(message, &node.span).hint("its values may be templates, it itself may not"));
+    };
+    if let Some(key) = map.keys().find(|key| !OF_LOOP_CONTROL.contains(&key.to_text().as_str())) {
+        let word = key.to_text();
+        return Err(Error::parse(format!("'{word}' is not a valid attribute for a LoopControl"), &key.span)
+            .maybe_hint(did_you_mean(&word, OF_LOOP_CONTROL.iter().copied())));
+    }
+    ["index_var", "label", "loop_var"].iter().try_for_each(|name| texts(name, map.get(name)))
+}
+
+fn is_template(node: &Node) -> bool {
+    node.as_str().is_some_and(|text| text.contains("{{") || text.contains("{%"))
+}
+
+/// A value in a message: a text as it is written, of anything else its kind.
+fn shown(node: &Node) -> String {
+    match node.scalar_text() {
+        Some(text) => format!("'{text}'"),
+        None => node.kind().to_owned(),
+    }
+}
