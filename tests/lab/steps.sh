@@ -214,7 +214,11 @@ worker_joins() {
   play > "$log/joined.log" 2>&1 && recap "$log/joined.log" 'changed=0 +unreachable=0 +failed=0'
 }
 
-remove_node() { "$windlass" playbook -i "$inventory" playbooks/remove_node.yml -e "node=$1" -e drain_grace_period=5 -e skip_confirmation=true; }
+# remove_node NODE [OPTION...]
+remove_node() {
+  local node=$1; shift
+  "$windlass" playbook -i "$inventory" playbooks/remove_node.yml -e "node=$node" -e drain_grace_period=5 -e skip_confirmation=true "$@"
+}
 
 # gone NODE: neither the cluster nor the host knows of the other
 gone() {
@@ -233,11 +237,35 @@ control_plane_removed() {
   gone node3 && [ "$(etcd_members | wc -l)" = 2 ] && answers node1
 }
 
-control_plane_rejoins() {
-  play > "$log/rejoins.log" 2>&1 || { tail -40 "$log/rejoins.log"; return 1; }
+# joined NAME NODE: cluster.yml brings the node (back) into etcd and the cluster; what it says is kept under NAME
+joined() {
+  play > "$log/$1.log" 2>&1 || { tail -40 "$log/$1.log"; return 1; }
   etcd_members
-  [ "$(etcd_members | grep -c started)" = 3 ] && eventually 60 is_ready node3 && eventually 120 answers node3 || return 1
-  play > "$log/rejoined.log" 2>&1 && recap "$log/rejoined.log" 'changed=0 +unreachable=0 +failed=0'
+  [ "$(etcd_members | grep -c started)" = 3 ] && eventually 60 is_ready "$2" && eventually 120 answers "$2" || return 1
+  play > "$log/$1-again.log" 2>&1 && recap "$log/$1-again.log" 'changed=0 +unreachable=0 +failed=0'
+}
+
+control_plane_rejoins() { joined rejoins node3; }
+
+etcd_data_lost() {
+  local before; before=$(etcd_members)
+  on node2 'systemctl stop etcd && rm -rf /var/lib/etcd/*' && joined data-lost node2 || return 1
+  # Another member than before, under the same name; the others are the same ones.
+  [ "$(etcd_members | grep -cFxf <(echo "$before"))" = 2 ] && eventually 60 kubectl node2 get --raw=/readyz
+}
+
+dead_host_removed() {
+  "$windlass" lab kill node3 && eventually 180 not_ready node3 || return 1
+  # Nobody confirms that its pods have ended; and the host itself is left as it is.
+  remove_node node3 -e reset_nodes=false -e allow_ungraceful_removal=true -e drain_timeout=10s > "$log/dead.log" 2>&1 || { tail -40 "$log/dead.log"; return 1; }
+  etcd_members
+  ! kubectl node2 get node node3 2>/dev/null && [ "$(etcd_members | wc -l)" = 2 ] && eventually 60 kubectl node2 get --raw=/readyz
+}
+
+dead_host_returns() {
+  "$windlass" lab start node3 &&
+    "$windlass" playbook -i "$inventory" playbooks/reset.yml --limit node3 -e reset_confirmation=yes > "$log/dead-reset.log" 2>&1 || { tail -40 "$log/dead-reset.log"; return 1; }
+  joined dead-returns node3
 }
 
 worker_removed() {
