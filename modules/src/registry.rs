@@ -50,6 +50,8 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::facts::service_facts::ServiceFacts,
     &crate::facts::setup::Setup,
     // Kubernetes.
+    &crate::kubernetes::core::k8s::K8s,
+    &crate::kubernetes::core::k8s_info::K8sInfo,
     &crate::kubernetes::etcd::Etcd,
     &crate::kubernetes::image::Image,
     &crate::kubernetes::kube::Kube,

@@ -8,6 +8,7 @@ mod deadline;
 
 use crate::{Host, Plan, process};
 
+pub mod core;
 pub mod etcd;
 pub mod image;
 pub mod kube;

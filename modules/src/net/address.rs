@@ -2,20 +2,20 @@
 
 /// A URL, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Address {
+pub(crate) struct Address {
     /// `http`, `https`, `file`, in lower case.
-    pub(super) scheme: String,
+    pub(crate) scheme: String,
     /// User and password, decoded.
-    pub(super) credentials: Option<(String, String)>,
+    pub(crate) credentials: Option<(String, String)>,
     /// Host and port.
-    pub(super) authority: String,
+    pub(crate) authority: String,
     /// Path and query, beginning with a slash.
-    pub(super) path: String,
+    pub(crate) path: String,
 }
 
 impl Address {
     /// Takes a URL apart; its fragment is no concern of a server.
-    pub(super) fn parse(url: &str) -> Option<Address> {
+    pub(crate) fn parse(url: &str) -> Option<Address> {
         let (scheme, rest) = url.trim().split_once("://").or_else(|| {
             // `file:/path` is a usual way to write it.
             url.trim()
@@ -37,12 +37,12 @@ impl Address {
     }
 
     /// The URL without user and password.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
     }
 
     /// The host without its port.
-    pub(super) fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         if let Some(rest) = self.authority.strip_prefix('[') {
             return rest.split(']').next().unwrap_or_default();
         }
@@ -50,25 +50,25 @@ impl Address {
     }
 
     /// Whether it is this host itself.
-    pub(super) fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         let host = self.host();
         host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
     /// The port, if need be the usual one.
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         let usual = if self.scheme == "https" { 443 } else { 80 };
         let tail = self.authority.rsplit_once(']').map_or(self.authority.as_str(), |(_, tail)| tail);
         tail.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(usual)
     }
 
     /// The path without the query, decoded.
-    pub(super) fn file_path(&self) -> String {
+    pub(crate) fn file_path(&self) -> String {
         decode(self.path.split('?').next().unwrap_or_default())
     }
 
     /// The last part of the path, `index.html` if there is none.
-    pub(super) fn file_name(&self) -> &str {
+    pub(crate) fn file_name(&self) -> &str {
         let path = self.path.split('?').next().unwrap_or_default();
         match path.rsplit('/').next() {
             Some("" | "." | "..") | None => "index.html",
@@ -77,7 +77,7 @@ impl Address {
     }
 
     /// Where a `Location` leads from here.
-    pub(super) fn join(&self, location: &str) -> Option<Address> {
+    pub(crate) fn join(&self, location: &str) -> Option<Address> {
         let location = location.trim();
         let scheme = location.split([':', '/', '?']).next().unwrap_or_default();
         if location.get(scheme.len()..).is_some_and(|rest| rest.starts_with("://")) {
@@ -114,7 +114,7 @@ fn without_dots(path: &str) -> String {
 }
 
 /// A URL as it may be shown: a password in it is not.
-pub(super) fn masked(url: &str) -> String {
+pub(crate) fn masked(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     match authority.rsplit_once('@') {
@@ -127,7 +127,7 @@ pub(super) fn masked(url: &str) -> String {
 }
 
 /// Replaces `%41` by `A`.
-pub(super) fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {

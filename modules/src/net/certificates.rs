@@ -26,6 +26,28 @@ pub(super) fn authorities(ca_path: Option<&str>, host: &Host) -> Result<RootCert
     Ok(if trusted.is_empty() { RootCerts::WebPki } else { RootCerts::from(trusted) })
 }
 
+/// The authorities of a [`super::client::Service`].
+#[derive(Debug, Default)]
+pub(crate) enum Trusted {
+    /// Those that the host trusts.
+    #[default]
+    Host,
+    /// Those of a file.
+    File(String),
+    /// Those in this PEM text.
+    Pem(Vec<u8>),
+}
+
+impl Trusted {
+    pub(super) fn roots(&self, host: &Host) -> Result<RootCerts, Failure> {
+        match self {
+            Trusted::Host => authorities(None, host),
+            Trusted::File(path) => authorities(Some(path), host),
+            Trusted::Pem(text) => Ok(RootCerts::from(of_pem(text))),
+        }
+    }
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path)
         .map_err(|error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error))))
@@ -34,13 +56,29 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, Failure> {
     let mut found = Vec::new();
     for file in files(path)? {
-        let bytes = read(&file)?;
-        found.extend(parse_pem(&bytes).filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        }));
+        found.extend(of_pem(&read(&file)?));
     }
     Ok(found)
+}
+
+fn of_pem(text: &[u8]) -> Vec<Certificate<'static>> {
+    let items = parse_pem(text).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    });
+    items.collect()
+}
+
+/// A client's certificate, with those of its issuers, and its key.
+pub(super) fn identity(certificate: &[u8], key: &[u8]) -> Result<ClientCert, Failure> {
+    let chain = of_pem(certificate);
+    if chain.is_empty() {
+        return Err(Failure::new("The client certificate is not in PEM form."));
+    }
+    let key = PrivateKey::from_pem(key).map_err(|_| {
+        Failure::new("The client certificate's key is not in PEM form, or not one that is not encrypted.")
+    })?;
+    Ok(ClientCert::new_with_certs(&chain, key))
 }
 
 /// The file itself, or the files of a directory.

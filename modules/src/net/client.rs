@@ -1,6 +1,7 @@
 //! An HTTP client as Ansible's modules need it: logins, redirects, proxies, timeouts.
 
 use std::{
+    cell::RefCell,
     fs::File,
     io::{self, Read},
     path::PathBuf,
@@ -19,7 +20,8 @@ use ureq::{
 
 use super::{
     address::{Address, masked},
-    certificates, credentials,
+    certificates::{self, Trusted},
+    credentials,
     forward::Forwarding,
     proxy::{self, Way},
     resolve::HostNames,
@@ -33,10 +35,16 @@ const MAX_REDIRECTS: usize = 10;
 const UNTIL_IT_LISTENS: Duration = Duration::from_secs(2);
 
 /// A client with the options of a task.
-pub(super) struct Client {
+pub(crate) struct Client {
     agent_name: String,
     timeout: Duration,
     use_proxy: bool,
+    /// The proxy and the servers that need none, instead of the environment's.
+    proxy: Option<(String, String)>,
+    /// The name and port to connect to, whatever the URL says: its name is then only that of the server's certificate.
+    instead: Option<(String, u16)>,
+    /// The way to the server that was spoken with last, and the connections that are open to it.
+    route: RefCell<Option<(String, Route)>>,
     credentials: Option<(String, String)>,
     force_basic_auth: bool,
     use_netrc: bool,
@@ -48,19 +56,46 @@ pub(super) struct Client {
     verify: bool,
 }
 
+/// How requests get to a server.
+#[derive(Clone)]
+struct Route {
+    agent: Agent,
+    /// The proxy, for messages.
+    through: Option<String>,
+    /// The login at a proxy that is no tunnel.
+    proxy_login: Option<String>,
+}
+
+/// How a client is to reach a server that is no URL of a task's own: an API.
+#[derive(Debug, Default)]
+pub(crate) struct Service {
+    pub(crate) agent_name: String,
+    pub(crate) timeout: Duration,
+    /// User and password.
+    pub(crate) credentials: Option<(String, String)>,
+    /// The proxy and the servers that need none, instead of the environment's.
+    pub(crate) proxy: Option<(String, String)>,
+    /// The name and port to connect to, if the URL's name is only that of the server's certificate.
+    pub(crate) instead: Option<(String, u16)>,
+    pub(crate) verify: bool,
+    pub(crate) authorities: Trusted,
+    /// The client's certificate and key, in PEM form.
+    pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
 /// One request; its redirects belong to it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Request {
-    pub(super) method: String,
-    pub(super) url: String,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Option<Payload>,
-    pub(super) follow: Follow,
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) url: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Option<Payload>,
+    pub(crate) follow: Follow,
 }
 
 /// What is sent.
 #[derive(Debug, Clone)]
-pub(super) enum Payload {
+pub(crate) enum Payload {
     /// Bytes at hand.
     Bytes(Vec<u8>),
     /// A file of the host.
@@ -69,7 +104,7 @@ pub(super) enum Payload {
 
 /// Which redirects are followed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Follow {
+pub(crate) enum Follow {
     None,
     /// Those of requests that change nothing.
     Safe,
@@ -80,20 +115,20 @@ pub(super) enum Follow {
 }
 
 /// An answer, of whatever status.
-pub(super) struct Response {
-    pub(super) status: u16,
+pub(crate) struct Response {
+    pub(crate) status: u16,
     /// The answer in words: `OK (12 bytes)`, `HTTP Error 404: Not Found`.
-    pub(super) message: String,
+    pub(crate) message: String,
     /// Names are in lower case; what is there several times is joined.
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) cookies: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) cookies: Vec<(String, String)>,
     /// The URL that answered in the end.
-    pub(super) url: String,
-    pub(super) body: Box<dyn Read>,
+    pub(crate) url: String,
+    pub(crate) body: Box<dyn Read>,
 }
 
 impl Response {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
@@ -114,6 +149,9 @@ impl Client {
             agent_name: args.str("http_agent").unwrap_or("ansible-httpget").to_owned(),
             timeout: Duration::from_secs(seconds.unsigned_abs()),
             use_proxy: args.maybe_bool("use_proxy").unwrap_or(true),
+            proxy: None,
+            instead: None,
+            route: RefCell::default(),
             credentials,
             force_basic_auth: args.bool("force_basic_auth"),
             use_netrc: args.maybe_bool("use_netrc").unwrap_or(true),
@@ -126,6 +164,30 @@ impl Client {
         })
     }
 
+    /// A client of an API.
+    pub(crate) fn of_service(service: Service, host: &Host) -> Result<Client, Failure> {
+        Ok(Client {
+            agent_name: service.agent_name,
+            timeout: service.timeout,
+            use_proxy: true,
+            proxy: service.proxy,
+            instead: service.instead,
+            route: RefCell::default(),
+            force_basic_auth: service.credentials.is_some(),
+            credentials: service.credentials,
+            use_netrc: false,
+            no_cache: false,
+            decompress: true,
+            unredirected: Vec::new(),
+            roots: if service.verify { service.authorities.roots(host)? } else { RootCerts::WebPki },
+            client_cert: match service.identity {
+                Some((certificate, key)) => Some(certificates::identity(&certificate, &key)?),
+                None => None,
+            },
+            verify: service.verify,
+        })
+    }
+
     /// The same client, which lets nobody answer from a cache.
     pub(super) fn without_cache(mut self) -> Client {
         self.no_cache = true;
@@ -133,7 +195,7 @@ impl Client {
     }
 
     /// Sends a request and follows where it leads. The error is a sentence without its end.
-    pub(super) fn send(&self, request: &Request, host: &Host) -> Result<Response, String> {
+    pub(crate) fn send(&self, request: &Request, host: &Host) -> Result<Response, String> {
         let mut address =
             Address::parse(&request.url).ok_or_else(|| format!("unknown url type: '{}'", masked(&request.url)))?;
         match address.scheme.as_str() {
@@ -206,24 +268,11 @@ impl Client {
         host.check_cancelled().map_err(|failure| failure.message)?;
         let url = address.url();
         let unsendable = |error: http::Error| format!("The request for {url} cannot be sent: {error}");
-        let way = if self.use_proxy { proxy::way_to(address, host)? } else { Way::Direct };
-        let through = way.proxy();
+        let Route { agent, through, proxy_login } = self.route_to(address, host)?;
         let mut builder = http::Request::builder().method(request.method.as_str()).uri(url.as_str());
-        let mut tunnel = None;
-        let (mut names, mut forwarding) = (HostNames { instead: None }, Forwarding { server: None });
-        match way {
-            Way::Direct => {}
-            Way::Tunnel(proxy) => tunnel = Some(proxy),
-            Way::Forward(proxy) => {
-                names.instead = Some((proxy.host().to_owned(), proxy.port()));
-                forwarding.server = Some(format!("{}://{}", address.scheme, address.authority));
-                if let Some((user, password)) = &proxy.credentials {
-                    builder = builder.header("Proxy-Authorization", credentials::basic(user, password));
-                }
-            }
+        if let Some(login) = &proxy_login {
+            builder = builder.header("Proxy-Authorization", login);
         }
-        let connector = DefaultConnector::default().chain(forwarding);
-        let agent = Agent::with_parts(self.configuration(tunnel), connector, names);
         let mut defaults = vec![("User-Agent", self.agent_name.as_str()), ("Accept-Encoding", "identity")];
         if self.no_cache {
             defaults.push(("Cache-Control", "no-cache"));
@@ -264,7 +313,39 @@ impl Client {
         Ok(response(answer, url, self.decompress, self.timeout))
     }
 
-    fn configuration(&self, proxy: Option<Proxy>) -> Config {
+    /// The way to a server; requests to the one of the last time use the connections that are open.
+    fn route_to(&self, address: &Address, host: &Host) -> Result<Route, String> {
+        let origin = format!("{}://{}", address.scheme, address.authority);
+        if let Some((_, route)) = self.route.borrow().as_ref().filter(|(known, _)| *known == origin) {
+            return Ok(route.clone());
+        }
+        let way = match &self.proxy {
+            Some((proxy, exempt)) => proxy::way_by(proxy, exempt, address)?,
+            None if self.use_proxy => proxy::way_to(address, host)?,
+            None => Way::Direct,
+        };
+        let through = way.proxy();
+        let (mut tunnel, mut proxy_login) = (None, None);
+        let (mut names, mut forwarding) = (HostNames { instead: self.instead.clone() }, Forwarding { server: None });
+        match way {
+            Way::Direct => {}
+            Way::Tunnel(proxy) => tunnel = Some(proxy),
+            Way::Forward(proxy) => {
+                names.instead = Some((proxy.host().to_owned(), proxy.port()));
+                forwarding.server = Some(origin.clone());
+                proxy_login = proxy.credentials.map(|(user, password)| credentials::basic(&user, &password));
+            }
+        }
+        // Only the first line of a connection is made for a proxy.
+        let idle = if forwarding.server.is_some() { 0 } else { 2 };
+        let connector = DefaultConnector::default().chain(forwarding);
+        let agent = Agent::with_parts(self.configuration(tunnel, idle), connector, names);
+        let route = Route { agent, through, proxy_login };
+        *self.route.borrow_mut() = Some((origin, route.clone()));
+        Ok(route)
+    }
+
+    fn configuration(&self, proxy: Option<Proxy>, idle: usize) -> Config {
         let tls = TlsConfig::builder()
             .root_certs(self.roots.clone())
             .client_cert(self.client_cert.clone())
@@ -273,6 +354,8 @@ impl Client {
         Agent::config_builder()
             .tls_config(tls)
             .proxy(proxy)
+            .max_idle_connections(idle)
+            .max_idle_connections_per_host(idle)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .http_status_as_error(false)

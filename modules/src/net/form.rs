@@ -69,7 +69,8 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-fn quoted(text: &str) -> String {
+/// A text as a part of a form or of a query.
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {

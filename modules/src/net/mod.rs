@@ -1,8 +1,8 @@
 //! Modules that speak to servers, and the client they share.
 
-mod address;
-mod certificates;
-mod client;
+pub(crate) mod address;
+pub(crate) mod certificates;
+pub(crate) mod client;
 mod connections;
 mod credentials;
 mod digest_file;
@@ -15,6 +15,7 @@ mod resolve;
 pub mod uri;
 pub mod wait_for;
 
+pub(crate) use form::quoted;
 pub(crate) use get_url::download;
 
 use crate::{Args, Host};

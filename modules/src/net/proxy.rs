@@ -37,12 +37,16 @@ pub(super) fn way_to(address: &Address, host: &Host) -> Result<Way, String> {
     let Some(proxy) = variable(&format!("{}_proxy", address.scheme)).or_else(|| variable("all_proxy")) else {
         return Ok(Way::Direct);
     };
-    if variable("no_proxy").is_some_and(|list| exempt(&list, address)) {
+    way_by(&proxy, &variable("no_proxy").unwrap_or_default(), address)
+}
+
+/// The way to a URL by a proxy, unless the list of exempt servers has the server.
+pub(super) fn way_by(proxy: &str, exempted: &str, address: &Address) -> Result<Way, String> {
+    if exempt(exempted, address) {
         return Ok(Way::Direct);
     }
-    let url = if proxy.contains("://") { proxy } else { format!("http://{proxy}") };
-    let bad =
-        || format!("The proxy {} of the environment is not the URL of an HTTP proxy", super::address::masked(&url));
+    let url = if proxy.contains("://") { proxy.to_owned() } else { format!("http://{proxy}") };
+    let bad = || format!("The proxy {} is not the URL of an HTTP proxy", super::address::masked(&url));
     let parsed =
         Address::parse(&url).filter(|proxy| matches!(proxy.scheme.as_str(), "http" | "https")).ok_or_else(bad)?;
     if address.scheme == "http" && parsed.scheme == "http" {

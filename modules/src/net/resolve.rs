@@ -89,7 +89,7 @@ fn from_name_services(name: &str, deadline: Duration) -> io::Result<Vec<IpAddr>>
 /// The lookup as the HTTP client wants it.
 #[derive(Debug)]
 pub(super) struct HostNames {
-    /// The proxy to connect to, whatever the server is.
+    /// Whom to connect to, whatever the server is: a proxy, for one.
     pub(super) instead: Option<(String, u16)>,
 }
 

@@ -1,0 +1,184 @@
+//! Requests to an API server and its answers.
+
+use std::{cell::RefCell, collections::BTreeMap, io::Read};
+
+use serde_json::Value;
+
+use super::{access::Access, discovery::Resource, objects};
+use crate::{
+    Args, Failure, Host,
+    net::{
+        client::{Client as Http, Follow, Payload, Request},
+        quoted,
+    },
+    process::reason,
+};
+
+/// Larger answers are not read: no list of objects should be.
+const MAX_ANSWER: u64 = 512 << 20;
+
+/// A client of one API server, for the time of a task.
+pub(super) struct Client {
+    http: Http,
+    url: String,
+    headers: Vec<(String, String)>,
+    /// What groups have been asked for what they serve.
+    pub(super) known: RefCell<BTreeMap<String, Vec<Resource>>>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone)]
+pub(super) struct ApiError {
+    /// The HTTP status; 0 if the server was not reached.
+    pub(super) status: u16,
+    /// The status in words.
+    pub(super) reason: String,
+    /// What the server said, or why it was not reached.
+    pub(super) body: String,
+}
+
+impl ApiError {
+    pub(super) fn is_missing(&self) -> bool {
+        self.status == 404
+    }
+
+    /// The server was not reached, or broke off.
+    pub(super) fn is_connection(&self) -> bool {
+        self.status == 0
+    }
+
+    /// The sentence in the server's answer, or all of it.
+    pub(super) fn sentence(&self) -> String {
+        let status: Option<Value> = serde_json::from_str(&self.body).ok();
+        let message = status.as_ref().and_then(|status| status["message"].as_str()).filter(|text| !text.is_empty());
+        message.map_or_else(|| self.body.trim().to_owned(), str::to_owned)
+    }
+
+    /// The failure of a task: what was tried, and what came of it.
+    pub(super) fn failure(&self, tried: &str) -> Failure {
+        let failure = Failure::new(format!("{tried}: {}", self.body.trim()));
+        if self.is_connection() { failure } else { failure.with("reason", self.reason.as_str()) }
+    }
+}
+
+/// An answer and what the server warned of.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) value: Value,
+    pub(super) warnings: Vec<String>,
+}
+
+/// How a change is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Json,
+    Merge,
+    StrategicMerge,
+    /// Server-side apply.
+    Apply,
+}
+
+impl Format {
+    fn content_type(self) -> &'static str {
+        match self {
+            Format::Json => "application/json",
+            Format::Merge => "application/merge-patch+json",
+            Format::StrategicMerge => "application/strategic-merge-patch+json",
+            // JSON is YAML.
+            Format::Apply => "application/apply-patch+yaml",
+        }
+    }
+}
+
+/// Which objects of a kind.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Selection {
+    pub(super) name: Option<String>,
+    pub(super) namespace: Option<String>,
+    pub(super) labels: Vec<String>,
+    pub(super) fields: Vec<String>,
+}
+
+impl Selection {
+    /// The object that a definition is of.
+    pub(super) fn of(definition: &Value) -> Selection {
+        let text = |key: &str| definition["metadata"][key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        Selection { name: text("name"), namespace: text("namespace"), ..Selection::default() }
+    }
+
+    pub(super) fn path(&self, resource: &Resource) -> String {
+        resource.path(self.namespace.as_deref(), self.name.as_deref())
+    }
+
+    pub(super) fn query(&self) -> Vec<(&'static str, String)> {
+        let lists = [("labelSelector", &self.labels), ("fieldSelector", &self.fields)];
+        lists.into_iter().filter(|(_, list)| !list.is_empty()).map(|(key, list)| (key, list.join(","))).collect()
+    }
+}
+
+impl Client {
+    /// A client as the arguments say; nothing is asked yet.
+    pub(super) fn of(args: &Args, host: &Host) -> Result<Client, Failure> {
+        let access = Access::of(args, host)?;
+        let mut headers = access.headers.clone();
+        headers.push(("Accept".into(), "application/json".into()));
+        if let Some(token) = &access.token {
+            headers.push(("Authorization".into(), format!("Bearer {token}")));
+        }
+        let (http, url) = access.connect(host)?;
+        Ok(Client { http, url, headers, known: RefCell::default() })
+    }
+
+    /// Reads a path.
+    pub(super) fn get(&self, path: &str, query: &[(&str, String)], host: &Host) -> Result<Value, ApiError> {
+        self.send("GET", path, query, None, host).map(|answer| answer.value)
+    }
+
+    /// Reads an object, or a list of those that fit.
+    pub(super) fn read(&self, resource: &Resource, which: &Selection, host: &Host) -> Result<Value, ApiError> {
+        let mut value = self.get(&which.path(resource), &which.query(), host)?;
+        objects::name_items(&mut value);
+        Ok(value)
+    }
+
+    /// Sends a request; an answer that is no success is an error.
+    pub(super) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        query: &[(&str, String)],
+        body: Option<(Format, &Value)>,
+        host: &Host,
+    ) -> Result<Answer, ApiError> {
+        let unreached = |body: String| ApiError { status: 0, reason: String::new(), body };
+        let query: Vec<String> = query.iter().map(|(key, value)| format!("{key}={}", quoted(value))).collect();
+        let mark = if query.is_empty() { "" } else { "?" };
+        let mut headers = self.headers.clone();
+        if let Some((format, _)) = body {
+            headers.push(("Content-Type".into(), format.content_type().into()));
+        }
+        let request = Request {
+            method: method.to_owned(),
+            url: format!("{}{path}{mark}{}", self.url, query.join("&")),
+            headers,
+            body: body.map(|(_, value)| Payload::Bytes(value.to_string().into_bytes())),
+            follow: Follow::None,
+        };
+        let mut response = self.http.send(&request, host).map_err(|error| unreached(format!("{error}.")))?;
+        let mut bytes = Vec::new();
+        let read = (&mut response.body).take(MAX_ANSWER).read_to_end(&mut bytes);
+        read.map_err(|error| unreached(format!("The answer of {} broke off: {}.", self.url, reason(&error))))?;
+        if !(200..300).contains(&response.status) {
+            // `HTTP Error 409: Conflict`
+            let words = response.message.split_once(": ").map_or(response.message.as_str(), |(_, words)| words);
+            let body = String::from_utf8_lossy(&bytes).into_owned();
+            return Err(ApiError { status: response.status, reason: words.to_owned(), body });
+        }
+        let value = if bytes.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&bytes) };
+        let value = value.map_err(|error| {
+            unreached(format!("{} answers, but not as an API server of Kubernetes: {error}.", self.url))
+        })?;
+        let warnings = response.header("warning").map(objects::warnings).unwrap_or_default();
+        Ok(Answer { value, warnings })
+    }
+}

@@ -1,0 +1,67 @@
+//! Lists whose items have a key by which they are merged.
+
+use serde_json::Value;
+
+/// Where kinds keep the specification of their pods.
+const POD_SPECS: [&str; 6] = [
+    "Pod.spec.",
+    "Deployment.spec.template.spec.",
+    "DaemonSet.spec.template.spec.",
+    "StatefulSet.spec.template.spec.",
+    "Job.spec.template.spec.",
+    "CronJob.spec.jobTemplate.spec.template.spec.",
+];
+
+/// The key of a list's items, by the place of the list: `Service.spec.ports`, `Pod.spec.containers.env`.
+pub(super) fn merge_key(position: &str) -> Option<&'static str> {
+    let inner = POD_SPECS.iter().find_map(|prefix| position.strip_prefix(prefix));
+    let Some(inner) = inner else {
+        return Some(match position {
+            "Service.spec.ports" => "port",
+            "ServiceAccount.secrets"
+            | "ValidatingWebhookConfiguration.webhooks"
+            | "MutatingWebhookConfiguration.webhooks" => "name",
+            _ => return None,
+        });
+    };
+    let inner = ["containers.", "initContainers.", "ephemeralContainers."]
+        .iter()
+        .find_map(|prefix| inner.strip_prefix(prefix).map(|field| (true, field)))
+        .unwrap_or((false, inner));
+    Some(match inner {
+        (false, "containers" | "initContainers" | "ephemeralContainers" | "volumes" | "imagePullSecrets") => "name",
+        (true, "env") => "name",
+        (true, "volumeMounts") => "mountPath",
+        (true, "volumeDevices") => "devicePath",
+        (true, "ports") => "containerPort",
+        _ => return None,
+    })
+}
+
+/// The items with their keys; of several with one key the last counts.
+pub(super) fn by_key<'a>(items: &'a [Value], key: &str, position: &str) -> Result<Vec<(&'a Value, &'a Value)>, String> {
+    let mut found: Vec<(&Value, &Value)> = Vec::new();
+    for item in items {
+        let name = item.get(key).ok_or_else(|| format!("Expected key '{key}' not found in position {position}"))?;
+        match found.iter_mut().find(|(known, _)| *known == name) {
+            Some(former) => former.1 = item,
+            None => found.push((name, item)),
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_pods_are_known_wherever_the_pods_are() {
+        assert_eq!(merge_key("Pod.spec.containers"), Some("name"));
+        assert_eq!(merge_key("Deployment.spec.template.spec.containers.ports"), Some("containerPort"));
+        assert_eq!(merge_key("Job.spec.template.spec.initContainers.volumeMounts"), Some("mountPath"));
+        assert_eq!(merge_key("Service.spec.ports"), Some("port"));
+        assert_eq!(merge_key("Pod.spec.tolerations"), None);
+        assert_eq!(merge_key("ConfigMap.data"), None);
+    }
+}

@@ -1,0 +1,278 @@
+//! `k8s`: objects of a cluster are made, changed and deleted.
+
+mod apply;
+mod definitions;
+mod difference;
+mod hash;
+mod labels;
+mod lists;
+mod object;
+mod settle;
+
+use serde_json::{Value, json};
+
+use super::{
+    access::with_cluster,
+    client::{ApiError, Client},
+    objects::hidden,
+    wait::{self, Patience, Until},
+};
+use crate::{Args, Check, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec};
+
+/// The `k8s` module.
+pub struct K8s;
+
+/// The specification of `k8s`.
+pub static SPEC: Spec = Spec {
+    name: "k8s",
+    collection: "kubernetes.core",
+    summary: "Make, change and delete Kubernetes objects",
+    description: &[
+        "Speaks with the API server itself; neither kubectl nor Python is needed. An object that is there already is patched with what the \
+         definition says, and the task is changed if the object is another one after that.",
+        "With `apply` the definition that was applied last is kept in an annotation of the object, as `kubectl apply` does, so that what a \
+         definition no longer has is taken away.",
+        "In check mode the server itself predicts (a dry run), so what it refuses is refused there as well. With `--diff` the result tells in \
+         what the object differs.",
+        "`src` and `kubeconfig` are files of the host; where that is the control machine itself, they are found like files of `copy`. \
+         `template` is a file of the project, or several.",
+    ],
+    options: with_cluster![
+        Opt::new("state", Kind::Str, "`present` makes or patches, `patched` only patches what is there, `absent` deletes.")
+            .choices(&["present", "absent", "patched"])
+            .default("\"present\""),
+        Opt::new("kind", Kind::Str, "The kind of object, if the definition does not say it."),
+        Opt::new("name", Kind::Str, "The object's name, if the definition does not say it."),
+        Opt::new("namespace", Kind::Str, "The object's namespace, if the definition does not say it."),
+        Opt::new("api_version", Kind::Str, "The kind's group and version, if the definition does not say it.")
+            .aliases(&["api", "version"])
+            .default("\"v1\""),
+        Opt::new("resource_definition", Kind::Raw, "The object: a mapping, a list of them, or YAML with one or several.")
+            .aliases(&["definition", "inline"]),
+        Opt::new("src", Kind::Path, "A file with objects, or its URL."),
+        Opt::new(
+            "template",
+            Kind::Raw,
+            "A template with objects: its path, a mapping with `path` and the options of `template`, or a list of both.",
+        ),
+        Opt::new("force", Kind::Bool, "Replace an object that is there instead of patching it.").default("false"),
+        Opt::new("apply", Kind::Bool, "Compare with what was applied last, as `kubectl apply` does.").default("false"),
+        Opt::new("server_side_apply", Kind::Dict, "With `apply`: let the server apply, which tracks the owner of every field.").options(&[
+            Opt::required("field_manager", Kind::Str, "The name under which fields are owned."),
+            Opt::new("force_conflicts", Kind::Bool, "Take fields over that others own.").default("false"),
+        ]),
+        Opt::new("merge_type", Kind::List(&Kind::Str), "How an object is patched: the first of these that the server takes; by default `strategic-merge`, then `merge`.")
+            .choices(&["merge", "strategic-merge"]),
+        Opt::new("append_hash", Kind::Bool, "Put a hash of its content behind the name of a ConfigMap or Secret.").default("false"),
+        Opt::new("generate_name", Kind::Str, "What the server makes a name of."),
+        Opt::new("label_selectors", Kind::List(&Kind::Str), "Only definitions, and to be deleted objects, with these labels."),
+        Opt::new("delete_all", Kind::Bool, "With `state: absent` and no name: delete all objects of the kind in the namespace.")
+            .aliases(&["all"])
+            .default("false"),
+        Opt::new("delete_options", Kind::Dict, "How an object is deleted.").options(&[
+            Opt::new("propagationPolicy", Kind::Str, "What becomes of what it owns.").choices(&["Foreground", "Background", "Orphan"]),
+            Opt::new("gracePeriodSeconds", Kind::Int, "How long a pod may take to end."),
+            Opt::new("preconditions", Kind::Dict, "Delete it only if it is this one.").options(&[
+                Opt::new("resourceVersion", Kind::Str, "Its version."),
+                Opt::new("uid", Kind::Str, "Its id."),
+            ]),
+        ]),
+        Opt::new("validate", Kind::Dict, "Check definitions against what the server says of its kinds before anything is sent.").options(&[
+            Opt::new("fail_on_error", Kind::Bool, "Fail on a definition that is wrong, instead of warning."),
+            Opt::new("version", Kind::Str, "Accepted; what counts is the server's version."),
+            Opt::new("strict", Kind::Bool, "Fields that the kind does not have are wrong.").default("true"),
+        ]),
+        Opt::new("continue_on_error", Kind::Bool, "Of several objects, go on after one that failed.").default("false"),
+        Opt::new("hidden_fields", Kind::List(&Kind::Str), "Fields that the result shall not have, such as `metadata.managedFields`."),
+        wait::OPTIONS[0],
+        wait::OPTIONS[1],
+        wait::OPTIONS[2],
+        wait::OPTIONS[3],
+    ],
+    mutually_exclusive: &[
+        &["resource_definition", "src"],
+        &["merge_type", "apply"],
+        &["template", "resource_definition"],
+        &["template", "src"],
+        &["name", "generate_name"],
+    ],
+    check: Check::Full,
+    examples: "- name: A namespace\n  kubernetes.core.k8s:\n    kind: Namespace\n    name: shop\n    kubeconfig: /etc/kubernetes/admin.conf\n\n\
+               - name: A deployment that is up\n  kubernetes.core.k8s:\n    template: deployment.yml.j2\n    namespace: shop\n    wait: true\n\n\
+               - name: An address that nobody needs\n  kubernetes.core.k8s:\n    state: absent\n    kind: Service\n    namespace: shop\n    name: old\n",
+    returns: &[
+        Return { name: "result", kind: "dict", when: "success", doc: "The object as it is now; of several, `results` with what this task returns for each." },
+        Return { name: "method", kind: "str", when: "one object", doc: "What was done: `create`, `update`, `replace`, `apply`, `delete`." },
+        Return { name: "duration", kind: "int", when: "`wait`", doc: "How many seconds it took." },
+        Return { name: "diff", kind: "dict", when: "`--diff` and an object that was there", doc: "In what the object differs, `before` and `after`." },
+        Return { name: "error", kind: "dict", when: "`continue_on_error`, in `results`", doc: "Why this object failed." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for K8s {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let task = Task::of(args, host)?;
+        if host.check() {
+            // The server predicts.
+            let mut plan = Plan::unchanged();
+            task.run(host, &mut plan.outcome)?;
+            return Ok(plan);
+        }
+        Ok(Plan::change(move |host, outcome| task.run(host, outcome)))
+    }
+}
+
+/// What is asked for.
+struct Task {
+    client: Client,
+    definitions: Vec<Value>,
+    state: State,
+    apply: bool,
+    force: bool,
+    merge_types: Vec<String>,
+    append_hash: bool,
+    label_selectors: Vec<String>,
+    delete_options: Map,
+    server_side_apply: Option<ServerSide>,
+    hidden_fields: Vec<String>,
+    continue_on_error: bool,
+    until: Option<Until>,
+    patience: Patience,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Present,
+    Patched,
+    Absent,
+}
+
+struct ServerSide {
+    manager: String,
+    force: bool,
+}
+
+/// What came of one object.
+#[derive(Default)]
+struct Done {
+    changed: bool,
+    /// The keys of the result besides `changed`.
+    data: Map,
+    warnings: Vec<String>,
+}
+
+impl Task {
+    fn of(args: &Args, host: &Host) -> Result<Task, Failure> {
+        let client = Client::of(args, host)?;
+        let texts = |name: &str| -> Vec<String> { args.list(name).into_iter().map(str::to_owned).collect() };
+        let state = match args.required("state")? {
+            "absent" => State::Absent,
+            "patched" => State::Patched,
+            _ => State::Present,
+        };
+        let alone = ["name", "resource_definition", "src"].iter().all(|name| args.value(name).is_none());
+        let definitions = if args.bool("delete_all") && state == State::Absent && alone {
+            all_of_kind(&client, args, host)?
+        } else {
+            definitions::of(args, host)?
+        };
+        let given = |name: &str| args.value(name).and_then(Value::as_object);
+        Ok(Task {
+            client,
+            definitions,
+            state,
+            apply: args.bool("apply"),
+            force: args.bool("force"),
+            merge_types: texts("merge_type"),
+            append_hash: args.bool("append_hash"),
+            label_selectors: texts("label_selectors"),
+            delete_options: given("delete_options").map(without_nulls).unwrap_or_default(),
+            server_side_apply: given("server_side_apply").map(|options| ServerSide {
+                manager: options.get("field_manager").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                force: options.get("force_conflicts").and_then(Value::as_bool).unwrap_or(false),
+            }),
+            hidden_fields: texts("hidden_fields"),
+            continue_on_error: args.bool("continue_on_error"),
+            until: args.bool("wait").then(|| if state == State::Absent { Until::Absent } else { Until::of(args) }),
+            patience: Patience::of(args),
+        })
+    }
+
+    /// Does it, or has the server predict it.
+    fn run(self, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
+        outcome.changed = false;
+        let mut all = Vec::new();
+        for definition in &self.definitions {
+            host.check_cancelled()?;
+            all.push(match self.object(definition.clone(), host) {
+                Ok(done) => done,
+                Err(failure) if self.continue_on_error => {
+                    let mut error = failure.data;
+                    error.insert("msg".into(), failure.message.into());
+                    let data = [("result".to_owned(), json!({})), ("error".to_owned(), error.into())];
+                    Done { data: data.into_iter().collect(), ..Done::default() }
+                }
+                Err(failure) => return Err(failure),
+            });
+        }
+        outcome.changed = all.iter().any(|done| done.changed);
+        if all.len() == 1 {
+            for done in all {
+                outcome.data.extend(done.data);
+                outcome.warnings.extend(done.warnings);
+            }
+            return Ok(());
+        }
+        let results: Vec<Value> = all.into_iter().map(Done::into_json).collect();
+        outcome.set("result", json!({ "results": results }));
+        Ok(())
+    }
+
+    fn shown(&self, object: &Value) -> Value {
+        let fields: Vec<&str> = self.hidden_fields.iter().map(String::as_str).collect();
+        hidden(object, &fields)
+    }
+}
+
+impl Done {
+    fn into_json(self) -> Value {
+        let mut data = self.data;
+        data.insert("changed".into(), self.changed.into());
+        if !self.warnings.is_empty() {
+            data.insert("warnings".into(), json!(self.warnings));
+        }
+        data.into()
+    }
+}
+
+fn without_nulls(map: &Map) -> Map {
+    let pairs = map.iter().filter(|(_, value)| !value.is_null());
+    pairs
+        .map(|(key, value)| {
+            (key.clone(), value.as_object().map_or_else(|| value.clone(), |inner| without_nulls(inner).into()))
+        })
+        .collect()
+}
+
+/// All objects of a kind in a namespace.
+fn all_of_kind(client: &Client, args: &Args, host: &Host) -> Result<Vec<Value>, Failure> {
+    let kind =
+        args.str("kind").ok_or_else(|| Failure::new("'kind' option is required to specify the resource type."))?;
+    let version = args.required("api_version")?;
+    let resource = object::resource(client, kind, version, host)?;
+    let which = super::client::Selection {
+        namespace: args.str("namespace").map(str::to_owned),
+        labels: args.list("label_selectors").into_iter().map(str::to_owned).collect(),
+        ..Default::default()
+    };
+    match client.read(&resource, &which, host) {
+        Ok(list) => Ok(super::objects::items(&list).to_vec()),
+        Err(ApiError { status: 404 | 405, .. }) => Ok(Vec::new()),
+        Err(error) => Err(error.failure("Failed to retrieve requested object")),
+    }
+}

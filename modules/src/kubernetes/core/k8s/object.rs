@@ -1,0 +1,195 @@
+//! One object: what is there, what is done, and in what the object differs after it.
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        client::{Answer, Client, Selection},
+        discovery::Resource,
+        k8s_info::unanswered,
+        objects::exists,
+        wait::{Interrupted, wait},
+    },
+    Done, State, Task, difference, hash, labels,
+};
+use crate::{Failure, Host};
+
+/// The resource of a kind, which must be one that the server has.
+pub(super) fn resource(client: &Client, kind: &str, version: &str, host: &Host) -> Result<Resource, Failure> {
+    let found = client.find(kind, version, host).map_err(|error| unanswered(&error))?;
+    found.ok_or_else(|| {
+        Failure::new(format!(
+            "Failed to find exact match for {version}.{kind} by [kind, name, singularName, shortNames]"
+        ))
+    })
+}
+
+impl Task {
+    pub(super) fn object(&self, mut definition: Value, host: &Host) -> Result<Done, Failure> {
+        let text = |value: &Value| value.as_str().unwrap_or("None").to_owned();
+        let resource = resource(&self.client, &text(&definition["kind"]), &text(&definition["apiVersion"]), host)?;
+        definition["kind"] = resource.kind.as_str().into();
+        definition["apiVersion"] = resource.group_version.as_str().into();
+        let name = text(&definition["metadata"]["name"]);
+        let existing = self.existing(&resource, &mut definition, host)?;
+        if self.state == State::Absent {
+            return self.absent(&resource, &definition, existing, &name, host);
+        }
+        let selectors: Vec<&str> = self.label_selectors.iter().map(String::as_str).collect();
+        if !selectors.is_empty() && !labels::fit(&definition, &selectors) {
+            let namespace = text(&definition["metadata"]["namespace"]);
+            let message = format!(
+                "resource 'kind={},name={name},namespace={namespace}' filtered by label_selectors.",
+                resource.kind
+            );
+            return Ok(Done::default().with("result", json!({})).with("msg", message));
+        }
+        let (method, answer) = if self.apply {
+            ("apply", self.applied(&resource, &definition, host)?)
+        } else if existing.is_none() {
+            if self.state == State::Patched {
+                let mut done = Done::default().with("result", json!({}));
+                done.warnings.push(format!(
+                    "resource 'kind={},name={name}' was not found but will not be created as 'state' parameter has been set to 'patched'",
+                    resource.kind
+                ));
+                return Ok(done);
+            }
+            ("create", self.create(&resource, &definition, host)?)
+        } else if self.force {
+            ("replace", self.replace(&resource, &definition, host)?)
+        } else {
+            ("update", self.update(&resource, &definition, host)?)
+        };
+        self.present(&resource, existing, method, answer, &name, host)
+    }
+
+    /// What is there already. A name with a hash is put into the definition.
+    fn existing(&self, resource: &Resource, definition: &mut Value, host: &Host) -> Result<Option<Value>, Failure> {
+        if self.append_hash
+            && let Some(hash) = hash::of(definition)
+        {
+            let metadata = &mut definition["metadata"];
+            let key =
+                if metadata["name"].as_str().is_some_and(|name| !name.is_empty()) { "name" } else { "generateName" };
+            if let Some(name) = metadata[key].as_str() {
+                metadata[key] = format!("{name}-{hash}").into();
+            }
+        }
+        let which = Selection { labels: self.label_selectors.clone(), ..Selection::of(definition) };
+        if which.name.is_none() && which.labels.is_empty() {
+            return Ok(None);
+        }
+        match self.client.read(resource, &which, host) {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if matches!(error.status, 404 | 405) => Ok(None),
+            Err(error) => Err(error.failure("Failed to retrieve requested object")),
+        }
+    }
+
+    fn absent(
+        &self,
+        resource: &Resource,
+        definition: &Value,
+        existing: Option<Value>,
+        name: &str,
+        host: &Host,
+    ) -> Result<Done, Failure> {
+        let answer = self.delete(resource, definition, existing.as_ref(), host)?;
+        let mut done = Done { changed: exists(existing.as_ref()), ..Done::default() };
+        done = done.with("method", "delete").with("result", self.shown(&answer));
+        self.awaited(resource, definition, done, name, host)
+    }
+
+    fn present(
+        &self,
+        resource: &Resource,
+        existing: Option<Value>,
+        method: &str,
+        answer: Answer,
+        name: &str,
+        host: &Host,
+    ) -> Result<Done, Failure> {
+        let mut done = Done { changed: method == "create", warnings: answer.warnings, ..Done::default() };
+        done = done.with("method", method).with("result", answer.value.clone());
+        let waited = self.awaited(resource, &answer.value, done, name, host);
+        // What was waited for in vain is told with what was done.
+        let (mut done, failure) = match waited {
+            Ok(done) => (done, None),
+            Err(mut failure) if failure.data.contains_key("method") => {
+                let data = std::mem::take(&mut failure.data);
+                (Done { changed: method == "create", data, ..Done::default() }, Some(failure))
+            }
+            Err(failure) => return Err(failure),
+        };
+        let instance = done.data.get("result").cloned().unwrap_or_default();
+        if method != "create" {
+            self.compare(&existing.unwrap_or_else(|| json!({})), &instance, &mut done, host)?;
+        }
+        done = done.with("result", self.shown(&instance));
+        match failure {
+            None => Ok(done),
+            Some(mut failure) => {
+                failure.data = done.data;
+                failure.data.insert("changed".into(), done.changed.into());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Says whether the object is another one now, and in what.
+    fn compare(&self, before: &Value, after: &Value, done: &mut Done, host: &Host) -> Result<(), Failure> {
+        let differs = difference::between(before, after).map_err(Failure::new)?;
+        let counted = differs.as_ref().is_some_and(|(before, after)| difference::is_only_counted(before, after));
+        if counted {
+            done.warnings.push("No meaningful diff was generated, but the API may not be idempotent (only metadata.generation or metadata.resourceVersion were changed)".into());
+        }
+        done.changed = differs.is_some() && !counted;
+        if host.diff() {
+            let shown = differs.map_or_else(
+                || json!({}),
+                |(before, after)| json!({ "before": self.shown(&before), "after": self.shown(&after) }),
+            );
+            done.data.insert("diff".into(), shown);
+        }
+        Ok(())
+    }
+
+    /// Waits, if that is asked for. A deletion is waited for by what was to be deleted, anything else by what is there now.
+    fn awaited(
+        &self,
+        resource: &Resource,
+        object: &Value,
+        mut done: Done,
+        name: &str,
+        host: &Host,
+    ) -> Result<Done, Failure> {
+        let Some(until) = self.until.as_ref().filter(|_| !host.check()) else { return Ok(done) };
+        let which = Selection { labels: self.label_selectors.clone(), ..Selection::of(object) };
+        let waited =
+            wait(&self.client, resource, &which, until, self.patience, host).map_err(
+                |interrupted| match interrupted {
+                    Interrupted::Api(error) => unanswered(&error),
+                    Interrupted::Cancelled(failure) => failure,
+                },
+            )?;
+        done.data.insert("duration".into(), waited.seconds.into());
+        if self.state != State::Absent {
+            done.data.insert("result".into(), waited.object.unwrap_or_else(|| json!({})));
+        }
+        if waited.met {
+            return Ok(done);
+        }
+        let mut failure = Failure::new(format!("\"{}\" \"{name}\": Timed out waiting on resource", resource.kind));
+        failure.data = done.data;
+        failure.data.insert("changed".into(), done.changed.into());
+        Err(failure)
+    }
+}
+
+impl Done {
+    fn with(mut self, key: &str, value: impl Into<Value>) -> Done {
+        self.data.insert(key.to_owned(), value.into());
+        self
+    }
+}
