@@ -50,7 +50,10 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::facts::service_facts::ServiceFacts,
     &crate::facts::setup::Setup,
     // Kubernetes.
+    &crate::kubernetes::core::helm::release::HelmRelease,
+    &crate::kubernetes::core::helm::repository::HelmRepository,
     &crate::kubernetes::core::k8s::K8s,
+    &crate::kubernetes::core::k8s_drain::K8sDrain,
     &crate::kubernetes::core::k8s_info::K8sInfo,
     &crate::kubernetes::etcd::Etcd,
     &crate::kubernetes::image::Image,

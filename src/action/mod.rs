@@ -12,6 +12,7 @@ mod files;
 mod foreign;
 mod include_vars;
 mod inventory;
+mod kubernetes;
 mod module;
 mod pause;
 mod raw;
@@ -25,6 +26,7 @@ mod validate;
 
 use std::pin::Pin;
 
+use windlass_modules::kubernetes::core as cluster;
 use windlass_modules::{Spec, archive, commands, files as file_modules, net, registry, system};
 
 use crate::foreign::{Origin, Resolution};
@@ -55,6 +57,23 @@ const ACTIONS: &[Action] = &[
     Action { spec: &module::GATHER_FACTS, run: |context| Box::pin(module::gather_facts(context)) },
     Action { spec: &inventory::GROUP_BY, run: |context| Box::pin(inventory::group_by(context)) },
     Action { spec: &include_vars::SPEC, run: |context| Box::pin(include_vars::run(context)) },
+    Action {
+        spec: &cluster::helm::release::SPEC,
+        run: |context| Box::pin(kubernetes::run(context, "kubernetes.core.helm")),
+    },
+    Action {
+        spec: &cluster::helm::repository::SPEC,
+        run: |context| Box::pin(kubernetes::run(context, "kubernetes.core.helm_repository")),
+    },
+    Action { spec: &cluster::k8s::SPEC, run: |context| Box::pin(kubernetes::run(context, "kubernetes.core.k8s")) },
+    Action {
+        spec: &cluster::k8s_drain::SPEC,
+        run: |context| Box::pin(kubernetes::run(context, "kubernetes.core.k8s_drain")),
+    },
+    Action {
+        spec: &cluster::k8s_info::SPEC,
+        run: |context| Box::pin(kubernetes::run(context, "kubernetes.core.k8s_info")),
+    },
     Action { spec: &system::package::SPEC, run: |context| Box::pin(module::package(context)) },
     Action { spec: &pause::SPEC, run: |context| Box::pin(pause::run(context)) },
     Action { spec: &raw::SPEC, run: |context| Box::pin(raw::run(context)) },
@@ -102,7 +121,20 @@ pub fn is_immediate(action: &str) -> bool {
 
 /// Whether a task with this action may be a job of its own (`async`): those that are a module and no more.
 pub fn supports_async(action: &str) -> bool {
-    let dispatchers = ["command", "dnf", "package", "service", "shell", "uri", "yum"];
+    let dispatchers = [
+        "command",
+        "dnf",
+        "helm",
+        "helm_repository",
+        "k8s",
+        "k8s_drain",
+        "k8s_info",
+        "package",
+        "service",
+        "shell",
+        "uri",
+        "yum",
+    ];
     dispatchers.contains(&action) || self::action(action).is_none()
 }
 
@@ -114,7 +146,8 @@ pub fn started(mut result: TaskResult, compat: windlass_template::Compat) -> Tas
 
 /// Whether an action is one request and nothing else, so that others may be sent behind it.
 pub fn is_one_request(action: &str) -> bool {
-    ["copy", "script", "template", "unarchive", "uri"].contains(&action)
+    ["copy", "helm", "helm_repository", "k8s", "k8s_drain", "k8s_info", "script", "template", "unarchive", "uri"]
+        .contains(&action)
         || (!is_engine(action) && self::action(action).is_none())
 }
 

@@ -88,7 +88,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     {
         return Err(format!("output_encoding is {encoding}: there is no other than utf-8").into());
     }
-    if !matches!(newline_sequence(context).as_str(), "\n" | "\r" | "\r\n") {
+    let option = |name: &str| context.arg(name).cloned();
+    if !matches!(newline_sequence(&option).as_str(), "\n" | "\r" | "\r\n") {
         return Err(r"newline_sequence needs to be one of: \n, \r or \r\n".into());
     }
     let path = context.find("templates", &src)?;
@@ -98,7 +99,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let path = crate::vars::absolute(&path);
     let variables = about::of_template(&context.context, &path, &src, Some(&dest));
     let rendered =
-        context.context.with(variables).template(&text, &path.display().to_string(), &options_of(context))?;
+        context.context.with(variables).template(&text, &path.display().to_string(), &options_of(&option))?;
     let mut args = context.args.clone();
     for key in OWN {
         args.shift_remove(key);
@@ -111,17 +112,21 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
 }
 
 /// It may be written as two characters or as the one they stand for.
-fn newline_sequence(context: &ActionContext) -> String {
-    let given = context.text("newline_sequence").map(|text| text.replace("\\n", "\n").replace("\\r", "\r"));
-    given.unwrap_or_else(|| "\n".to_owned())
+pub(super) fn newline_sequence(option: &dyn Fn(&str) -> Option<Value>) -> String {
+    let given = option("newline_sequence").map(|value| windlass_template::text(&value));
+    given.map_or_else(|| "\n".to_owned(), |text| text.replace("\\n", "\n").replace("\\r", "\r"))
 }
 
-fn options_of(context: &ActionContext) -> TemplateOptions {
-    let text = |name: &str, default: &str| context.text(name).unwrap_or_else(|| default.to_owned());
+/// How a template is read, by options of these names.
+pub(super) fn options_of(option: &dyn Fn(&str) -> Option<Value>) -> TemplateOptions {
+    let text = |name: &str, usual: &str| {
+        option(name).map_or_else(|| usual.to_owned(), |value| windlass_template::text(&value))
+    };
+    let flag = |name: &str| option(name).map(|value| crate::vars::truth(&value));
     TemplateOptions {
-        trim_blocks: context.flag("trim_blocks").unwrap_or(true),
-        lstrip_blocks: context.flag("lstrip_blocks").unwrap_or(false),
-        newline_sequence: newline_sequence(context),
+        trim_blocks: flag("trim_blocks").unwrap_or(true),
+        lstrip_blocks: flag("lstrip_blocks").unwrap_or(false),
+        newline_sequence: newline_sequence(option),
         block: (text("block_start_string", "{%"), text("block_end_string", "%}")),
         variable: (text("variable_start_string", "{{"), text("variable_end_string", "}}")),
         comment: (text("comment_start_string", "{#"), text("comment_end_string", "#}")),

@@ -6,7 +6,10 @@
 mod case;
 mod certificates;
 mod firewalld;
+mod kubernetes;
 mod packages;
+#[path = "../server/mod.rs"]
+mod server;
 mod ssh_config;
 mod storage;
 mod synchronize;

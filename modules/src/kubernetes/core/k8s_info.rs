@@ -14,7 +14,8 @@ use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 /// The `k8s_info` module.
 pub struct K8sInfo;
 
-static SPEC: Spec = Spec {
+/// The specification of `k8s_info`.
+pub static SPEC: Spec = Spec {
     name: "k8s_info",
     collection: "kubernetes.core",
     summary: "Read Kubernetes objects",
@@ -115,7 +116,7 @@ fn find(client: &Client, resource: &Resource, args: &Args, host: &Host) -> Resul
 }
 
 impl Interrupted {
-    fn failure(self) -> Failure {
+    pub(super) fn failure(self) -> Failure {
         match self {
             Interrupted::Api(error) => unanswered(&error),
             Interrupted::Cancelled(failure) => failure,

@@ -9,7 +9,9 @@ mod kubeconfig;
 mod objects;
 mod wait;
 
+pub mod helm;
 pub mod k8s;
+pub mod k8s_drain;
 pub mod k8s_info;
 
 use serde_json::Value;

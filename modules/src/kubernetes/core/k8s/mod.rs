@@ -7,6 +7,7 @@ mod hash;
 mod labels;
 mod lists;
 mod object;
+mod schema;
 mod settle;
 
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use super::{
     access::with_cluster,
     client::{ApiError, Client},
+    k8s_info::unanswered,
     objects::hidden,
     wait::{self, Patience, Until},
 };
@@ -143,6 +145,13 @@ struct Task {
     continue_on_error: bool,
     until: Option<Until>,
     patience: Patience,
+    validation: Option<Validation>,
+}
+
+/// How definitions are checked before anything is sent.
+struct Validation {
+    fail: bool,
+    strict: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,6 +209,10 @@ impl Task {
             continue_on_error: args.bool("continue_on_error"),
             until: args.bool("wait").then(|| if state == State::Absent { Until::Absent } else { Until::of(args) }),
             patience: Patience::of(args),
+            validation: given("validate").map(|options| Validation {
+                fail: options.get("fail_on_error").and_then(Value::as_bool).unwrap_or(false),
+                strict: options.get("strict").and_then(Value::as_bool).unwrap_or(true),
+            }),
         })
     }
 
@@ -207,9 +220,11 @@ impl Task {
     fn run(self, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         outcome.changed = false;
         let mut all = Vec::new();
+        let mut complaints = self.complaints(host)?.into_iter();
         for definition in &self.definitions {
             host.check_cancelled()?;
-            all.push(match self.object(definition.clone(), host) {
+            let complaints = complaints.next().unwrap_or_default();
+            let mut done = match self.object(definition.clone(), host) {
                 Ok(done) => done,
                 Err(failure) if self.continue_on_error => {
                     let mut error = failure.data;
@@ -218,7 +233,9 @@ impl Task {
                     Done { data: data.into_iter().collect(), ..Done::default() }
                 }
                 Err(failure) => return Err(failure),
-            });
+            };
+            done.warnings.extend(complaints);
+            all.push(done);
         }
         outcome.changed = all.iter().any(|done| done.changed);
         if all.len() == 1 {
@@ -231,6 +248,27 @@ impl Task {
         let results: Vec<Value> = all.into_iter().map(Done::into_json).collect();
         outcome.set("result", json!({ "results": results }));
         Ok(())
+    }
+
+    /// What is wrong with each definition, if they are to be checked.
+    fn complaints(&self, host: &Host) -> Result<Vec<Vec<String>>, Failure> {
+        let Some(validation) = &self.validation else { return Ok(Vec::new()) };
+        let schemas = schema::Schemas::of(&self.client, host).map_err(|error| unanswered(&error))?;
+        let mut all = Vec::new();
+        for definition in &self.definitions {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let object = format!("{} {}", text(&definition["kind"]), text(&definition["metadata"]["name"]));
+            let unknown = || vec!["the server has no schema of it, so it is not checked".to_owned()];
+            let found = schemas.errors(definition, validation.strict);
+            let is_wrong = found.as_ref().is_some_and(|errors| !errors.is_empty());
+            let complaints: Vec<String> =
+                found.unwrap_or_else(unknown).into_iter().map(|error| format!("{object}: {error}")).collect();
+            if is_wrong && validation.fail {
+                return Err(Failure::new(complaints.join("\n")));
+            }
+            all.push(complaints);
+        }
+        Ok(all)
     }
 
     fn shown(&self, object: &Value) -> Value {

@@ -98,7 +98,8 @@ impl Task {
         let answer = self.delete(resource, definition, existing.as_ref(), host)?;
         let mut done = Done { changed: exists(existing.as_ref()), ..Done::default() };
         done = done.with("method", "delete").with("result", self.shown(&answer));
-        self.awaited(resource, definition, done, name, host)
+        let timeout = self.awaited(resource, definition, &mut done, name, host)?;
+        done.ended(timeout)
     }
 
     fn present(
@@ -112,29 +113,12 @@ impl Task {
     ) -> Result<Done, Failure> {
         let mut done = Done { changed: method == "create", warnings: answer.warnings, ..Done::default() };
         done = done.with("method", method).with("result", answer.value.clone());
-        let waited = self.awaited(resource, &answer.value, done, name, host);
-        // What was waited for in vain is told with what was done.
-        let (mut done, failure) = match waited {
-            Ok(done) => (done, None),
-            Err(mut failure) if failure.data.contains_key("method") => {
-                let data = std::mem::take(&mut failure.data);
-                (Done { changed: method == "create", data, ..Done::default() }, Some(failure))
-            }
-            Err(failure) => return Err(failure),
-        };
+        let timeout = self.awaited(resource, &answer.value, &mut done, name, host)?;
         let instance = done.data.get("result").cloned().unwrap_or_default();
         if method != "create" {
             self.compare(&existing.unwrap_or_else(|| json!({})), &instance, &mut done, host)?;
         }
-        done = done.with("result", self.shown(&instance));
-        match failure {
-            None => Ok(done),
-            Some(mut failure) => {
-                failure.data = done.data;
-                failure.data.insert("changed".into(), done.changed.into());
-                Err(failure)
-            }
-        }
+        done.with("result", self.shown(&instance)).ended(timeout)
     }
 
     /// Says whether the object is another one now, and in what.
@@ -155,35 +139,24 @@ impl Task {
         Ok(())
     }
 
-    /// Waits, if that is asked for. A deletion is waited for by what was to be deleted, anything else by what is there now.
+    /// Waits, if that is asked for; the answer is what was waited for in vain. A deletion is waited for by what was to be deleted,
+    /// anything else by what is there now.
     fn awaited(
         &self,
         resource: &Resource,
         object: &Value,
-        mut done: Done,
+        done: &mut Done,
         name: &str,
         host: &Host,
-    ) -> Result<Done, Failure> {
-        let Some(until) = self.until.as_ref().filter(|_| !host.check()) else { return Ok(done) };
+    ) -> Result<Option<String>, Failure> {
+        let Some(until) = self.until.as_ref().filter(|_| !host.check()) else { return Ok(None) };
         let which = Selection { labels: self.label_selectors.clone(), ..Selection::of(object) };
-        let waited =
-            wait(&self.client, resource, &which, until, self.patience, host).map_err(
-                |interrupted| match interrupted {
-                    Interrupted::Api(error) => unanswered(&error),
-                    Interrupted::Cancelled(failure) => failure,
-                },
-            )?;
+        let waited = wait(&self.client, resource, &which, until, self.patience, host).map_err(Interrupted::failure)?;
         done.data.insert("duration".into(), waited.seconds.into());
         if self.state != State::Absent {
             done.data.insert("result".into(), waited.object.unwrap_or_else(|| json!({})));
         }
-        if waited.met {
-            return Ok(done);
-        }
-        let mut failure = Failure::new(format!("\"{}\" \"{name}\": Timed out waiting on resource", resource.kind));
-        failure.data = done.data;
-        failure.data.insert("changed".into(), done.changed.into());
-        Err(failure)
+        Ok((!waited.met).then(|| format!("\"{}\" \"{name}\": Timed out waiting on resource", resource.kind)))
     }
 }
 
@@ -191,5 +164,13 @@ impl Done {
     fn with(mut self, key: &str, value: impl Into<Value>) -> Done {
         self.data.insert(key.to_owned(), value.into());
         self
+    }
+
+    /// A failure, if something was waited for in vain; it tells what was done all the same.
+    fn ended(self, timeout: Option<String>) -> Result<Done, Failure> {
+        let Some(message) = timeout else { return Ok(self) };
+        let mut failure = Failure::new(message).with("changed", self.changed);
+        failure.data.extend(self.data);
+        Err(failure)
     }
 }

@@ -1,0 +1,163 @@
+//! The commands that install and remove a release.
+
+use serde_json::Value;
+
+use super::Helm;
+use crate::{Args, Failure, Host, kubernetes::configuration::Secret};
+
+/// A command: what is run, and how it is shown.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Line {
+    pub(super) words: Vec<String>,
+    pub(super) shown: String,
+}
+
+impl Line {
+    pub(super) fn of(program: &str) -> Line {
+        Line { words: Vec::new(), shown: program.to_owned() }
+    }
+
+    pub(super) fn add(&mut self, word: impl Into<String>) {
+        let word = word.into();
+        self.shown.push(' ');
+        self.shown.push_str(&word);
+        self.words.push(word);
+    }
+
+    /// A word that may have blanks.
+    pub(super) fn quoted(&mut self, word: &str) {
+        self.shown.push_str(&format!(" '{word}'"));
+        self.words.push(word.to_owned());
+    }
+
+    /// A flag for an option that is true.
+    fn flag(&mut self, wanted: bool, flag: &str) {
+        if wanted {
+            self.add(flag);
+        }
+    }
+}
+
+/// Values of a task in a file, for as long as it is needed.
+pub(super) fn values_file(args: &Args) -> Result<Option<Secret>, Failure> {
+    let values = args.value("release_values").and_then(Value::as_object).filter(|values| !values.is_empty());
+    // JSON is YAML.
+    values.map(|values| Secret::write(&Value::from(values.clone()).to_string())).transpose()
+}
+
+/// The values of the task: its files, its mapping, and single ones.
+pub(super) fn add_values(line: &mut Line, args: &Args, file: Option<&Secret>) {
+    for path in args.list("values_files") {
+        line.add(format!("--values={path}"));
+    }
+    if let Some(file) = file {
+        line.add(format!("-f={}", file.path()));
+    }
+}
+
+/// `set_values`: values one by one.
+pub(super) fn add_single_values(line: &mut Line, args: &Args, helm: &Helm, host: &Host) -> Result<(), Failure> {
+    let given = args.value("set_values").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if given.iter().any(|item| item["value_type"] == "json") {
+        helm.require("set_values with value_type json", 10, host)?;
+    }
+    for item in given {
+        let value = item["value"].as_str().map_or_else(|| item["value"].to_string(), str::to_owned);
+        match item["value_type"].as_str().unwrap_or("raw") {
+            "raw" => {
+                line.add("--set");
+                line.add(value);
+            }
+            kind => {
+                line.add(format!("--set-{kind}"));
+                line.quoted(&value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is known of an installation besides its arguments.
+pub(super) struct Installation<'a> {
+    /// The release is there already.
+    pub(super) upgrade: bool,
+    /// What the chart depends on is fetched by the command itself.
+    pub(super) fetch: bool,
+    /// The file with the task's values.
+    pub(super) file: Option<&'a Secret>,
+}
+
+/// `helm upgrade -i`, or with `replace` `helm install`.
+pub(super) fn deploy(
+    line: &mut Line,
+    args: &Args,
+    how: &Installation<'_>,
+    helm: &Helm,
+    host: &Host,
+) -> Result<(), Failure> {
+    let upgrade = how.upgrade;
+    let replace = args.bool("replace");
+    let capital = |value: bool| if value { "True" } else { "False" };
+    if replace {
+        line.add("install");
+        line.flag(how.fetch, "--dependency-update");
+    } else {
+        line.add("upgrade");
+        line.add("-i");
+        line.flag(args.bool("reset_values"), "--reset-values");
+        line.flag(upgrade && args.bool("take_ownership"), "--take-ownership");
+    }
+    if let Some(reuse) = args.maybe_bool("reuse_values") {
+        line.add(format!("--reuse-values={}", capital(reuse)));
+    }
+    if args.bool("reset_then_reuse_values") {
+        helm.require("reset_then_reuse_values", 14, host)?;
+        line.add("--reset-then-reuse-values");
+    }
+    let mut timeout = args.str("timeout");
+    if args.bool("wait") {
+        line.add("--wait");
+        timeout = args.str("wait_timeout").or(timeout);
+    }
+    line.flag(args.bool("atomic"), "--atomic");
+    if let Some(timeout) = timeout {
+        line.add("--timeout");
+        line.add(timeout);
+    }
+    line.flag(upgrade && args.bool("force"), "--force");
+    line.flag(replace, "--replace");
+    line.flag(args.bool("disable_hook"), "--no-hooks");
+    line.flag(args.bool("create_namespace"), "--create-namespace");
+    if args.bool("insecure_skip_tls_verify") {
+        helm.require("insecure_skip_tls_verify", 16, host)?;
+        line.add("--insecure-skip-tls-verify");
+    }
+    line.flag(args.bool("plain_http"), "--plain-http");
+    add_values(line, args, how.file);
+    if let Some(renderer) = args.str("post_renderer") {
+        line.add(format!("--post-renderer={renderer}"));
+    }
+    line.flag(args.bool("skip_crds"), "--skip-crds");
+    if let Some(count) = args.int("history_max") {
+        line.add(format!("--history-max={count}"));
+    }
+    add_single_values(line, args, helm, host)?;
+    line.flag(args.bool("skip_schema_validation"), "--skip-schema-validation");
+    line.add(args.required("release_name")?);
+    line.quoted(args.str("chart_ref").unwrap_or_default());
+    Ok(())
+}
+
+/// `helm uninstall`.
+pub(super) fn remove(line: &mut Line, args: &Args, wait: bool) -> Result<(), Failure> {
+    line.add("uninstall");
+    line.flag(!args.bool("purge"), "--keep-history");
+    line.flag(args.bool("disable_hook"), "--no-hooks");
+    line.flag(wait, "--wait");
+    if let Some(timeout) = args.str("wait_timeout") {
+        line.add("--timeout");
+        line.add(timeout);
+    }
+    line.add(args.required("release_name")?);
+    Ok(())
+}

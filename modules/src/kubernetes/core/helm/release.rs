@@ -1,0 +1,375 @@
+//! `helm`: releases of charts.
+
+use serde_json::{Value, json};
+
+use super::{
+    Helm, OPTIONS,
+    deploy::{self, Installation, Line},
+    numbers, of_yaml,
+};
+use crate::{
+    Args, Check, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, kubernetes::configuration::Secret,
+    process,
+};
+
+/// The `helm` module.
+pub struct HelmRelease;
+
+/// The specification of `helm`.
+pub static SPEC: Spec = Spec {
+    name: "helm",
+    collection: "kubernetes.core",
+    summary: "Install, upgrade and remove Helm releases",
+    description: &[
+        "Calls `helm` on the host. A release that is there is upgraded if its values, its chart or the chart's version differ; with the plugin \
+         helm-diff (3.4.1 or later) Helm itself says whether anything would change.",
+    ],
+    options: &[
+        Opt::required("release_name", Kind::Str, "The release's name.").aliases(&["name"]),
+        Opt::required("release_namespace", Kind::Str, "The namespace it is installed in.").aliases(&["namespace"]),
+        Opt::new("release_state", Kind::Str, "Whether it shall be there.")
+            .aliases(&["state"])
+            .choices(&["present", "absent"])
+            .default("\"present\""),
+        Opt::new(
+            "chart_ref",
+            Kind::Path,
+            "The chart: of a repository (`stable/nginx`), a folder or archive of the host, or a URL.",
+        ),
+        Opt::new("chart_repo_url", Kind::Str, "The URL of the repository that has the chart."),
+        Opt::new("chart_version", Kind::Str, "The chart's version; the newest, if it is not given."),
+        Opt::new("dependency_update", Kind::Bool, "Fetch the charts that the chart depends on.")
+            .aliases(&["dep_up"])
+            .default("false"),
+        Opt::new("release_values", Kind::Dict, "Values for the chart.").aliases(&["values"]).default("{}"),
+        Opt::new("values_files", Kind::List(&Kind::Str), "Files of the host with values; `release_values` count more.")
+            .default("[]"),
+        Opt::new(
+            "set_values",
+            Kind::List(&Kind::Dict),
+            "Single values: `value` is `key=value`, `value_type` is `raw`, `string`, `json` or `file`.",
+        ),
+        Opt::new("update_repo_cache", Kind::Bool, "Ask the repositories what is new first.").default("false"),
+        Opt::new("disable_hook", Kind::Bool, "Run no hooks of the chart.").default("false"),
+        Opt::new("force", Kind::Bool, "Upgrade even if nothing differs, and replace what cannot be changed.")
+            .default("false"),
+        Opt::new("purge", Kind::Bool, "`absent`: forget its history, too.").default("true"),
+        Opt::new("wait", Kind::Bool, "Wait until what it installs is ready, or what it removes is gone.")
+            .default("false"),
+        Opt::new("wait_timeout", Kind::Str, "How long, such as `5m`."),
+        Opt::new("timeout", Kind::Str, "How long a single operation may take, such as `5m`."),
+        Opt::new("atomic", Kind::Bool, "Take back an installation that fails.").default("false"),
+        Opt::new("create_namespace", Kind::Bool, "Make the namespace if it is not there.").default("false"),
+        Opt::new("post_renderer", Kind::Str, "A program that changes what is about to be installed."),
+        Opt::new("replace", Kind::Bool, "Use the name of a release that was removed and is in the history.")
+            .default("false"),
+        Opt::new("skip_crds", Kind::Bool, "Do not install the chart's CustomResourceDefinitions.").default("false"),
+        Opt::new("history_max", Kind::Int, "How many revisions are kept."),
+        Opt::new("reuse_values", Kind::Bool, "Upgrade with the values of the last revision under those of the task."),
+        Opt::new("reset_values", Kind::Bool, "Upgrade with the chart's values under those of the task.")
+            .default("true"),
+        Opt::new(
+            "reset_then_reuse_values",
+            Kind::Bool,
+            "Both: the chart's, the last revision's, the task's. Needs Helm 3.14.",
+        )
+        .default("false"),
+        Opt::new(
+            "insecure_skip_tls_verify",
+            Kind::Bool,
+            "Do not check the certificate of where the chart comes from. Needs Helm 3.16.",
+        )
+        .aliases(&["skip_tls_certs_check"])
+        .default("false"),
+        Opt::new("plain_http", Kind::Bool, "Speak plain HTTP with an OCI registry. Needs Helm 3.13.").default("false"),
+        Opt::new("take_ownership", Kind::Bool, "Upgrade objects that are not the release's. Needs Helm 3.17.")
+            .default("false"),
+        Opt::new(
+            "skip_schema_validation",
+            Kind::Bool,
+            "Do not check values against the chart's schema. Needs Helm 3.16.",
+        )
+        .default("false"),
+        OPTIONS[0],
+        OPTIONS[1],
+        OPTIONS[2],
+        OPTIONS[3],
+        OPTIONS[4],
+        OPTIONS[5],
+        OPTIONS[6],
+    ],
+    required_if: &[
+        ("release_state", "present", &["release_name", "chart_ref"]),
+        ("release_state", "absent", &["release_name"]),
+    ],
+    mutually_exclusive: &[&["context", "ca_cert"], &["replace", "history_max"], &["wait_timeout", "timeout"]],
+    check: Check::Full,
+    examples: "- name: Grafana\n  kubernetes.core.helm:\n    name: grafana\n    chart_ref: stable/grafana\n    chart_version: 5.0.12\n    \
+               release_namespace: monitoring\n    create_namespace: true\n    values:\n      replicas: 2\n\n\
+               - name: Not any more\n  kubernetes.core.helm:\n    name: grafana\n    release_namespace: monitoring\n    state: absent\n    wait: true\n",
+    returns: &[
+        Return {
+            name: "status",
+            kind: "dict",
+            when: "always",
+            doc: "The release as `helm list` has it, with its `values`; null if there is none.",
+        },
+        Return { name: "command", kind: "str", when: "always", doc: "The command." },
+        Return { name: "stdout", kind: "str", when: "always", doc: "What it printed." },
+        Return { name: "stderr", kind: "str", when: "always", doc: "What it complained of." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for HelmRelease {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let helm = Helm::of(args, host)?;
+        let name = args.required("release_name")?.to_owned();
+        if args.bool("update_repo_cache") {
+            let words = ["repo", "update"].map(str::to_owned);
+            helm.run(&words, &format!("{} repo update", helm.program), host)?;
+        }
+        let absent = args.required("release_state")? == "absent";
+        let release = status(&helm, &name, absent, host)?;
+        for (option, minor) in [("plain_http", 13), ("take_ownership", 17), ("skip_schema_validation", 16)] {
+            if args.bool(option) {
+                helm.require(option, minor, host)?;
+            }
+        }
+        let mut decision = if absent {
+            removal(&helm, args, release.as_ref(), host)?
+        } else {
+            installation(&helm, args, release.as_ref(), host)?
+        };
+        let mut plan = if decision.changes {
+            let (line, file) = (decision.line.clone(), decision.file.take());
+            Plan::change(move |host, outcome| {
+                let output = helm.run(&line.words, &line.shown, host)?;
+                drop(file);
+                outcome.set("stdout", output.stdout_text());
+                outcome.set("stderr", output.stderr_text());
+                outcome.set("status", json!(status(&helm, &name, true, host)?));
+                Ok(())
+            })
+        } else {
+            Plan::unchanged()
+        };
+        let shown = if host.check() {
+            let current = release.as_ref().map_or_else(|| json!({}), |release| release["values"].clone());
+            json!({ "values": { "current": current, "declared": release.unwrap_or_else(|| json!({})) } })
+        } else {
+            json!(release)
+        };
+        plan = plan.with("status", shown).with("stdout", "").with("stderr", "").with("command", decision.line.shown);
+        if let Some(prepared) = decision.diff.filter(|_| host.diff()) {
+            plan = plan.with_diff(Diff { prepared: Some(prepared), ..Diff::default() });
+        }
+        Ok(decision.warnings.into_iter().fold(plan, Plan::with_warning))
+    }
+}
+
+/// What is to be run, if anything.
+struct Decision {
+    line: Line,
+    changes: bool,
+    warnings: Vec<String>,
+    diff: Option<String>,
+    /// The values in a file that the command names.
+    file: Option<Secret>,
+}
+
+/// The release of this name with its values; also one that is not deployed, if all are asked for.
+fn status(helm: &Helm, name: &str, all: bool, host: &Host) -> Result<Option<Value>, Failure> {
+    let mut words = vec!["list", "--output=yaml", "--filter", name];
+    if all {
+        words.push("--all");
+    }
+    let list = helm.read(&words, host)?;
+    let found = list.as_array().into_iter().flatten().find(|release| release["name"] == name).cloned();
+    let Some(mut release) = found else { return Ok(None) };
+    let values = helm.read(&["get", "values", "--output=yaml", name], host)?;
+    release["values"] = if values.is_null() { json!({}) } else { values };
+    Ok(Some(release))
+}
+
+fn removal(helm: &Helm, args: &Args, release: Option<&Value>, host: &Host) -> Result<Decision, Failure> {
+    let mut decision =
+        Decision { line: Line::of(&helm.program), changes: false, warnings: Vec::new(), diff: None, file: None };
+    let there = release.is_some_and(|release| !release["status"].as_str().unwrap_or_default().starts_with("uninstall"));
+    if !there {
+        return Ok(decision);
+    }
+    if args.bool("replace") {
+        return Err(Failure::new("replace is not applicable when state is absent"));
+    }
+    let mut wait = args.bool("wait");
+    if wait && helm.version(host)? < [3, 7, 0] {
+        decision.warnings.push("helm uninstall support option --wait for helm release >= 3.7.0".into());
+        wait = false;
+    }
+    deploy::remove(&mut decision.line, args, wait)?;
+    decision.changes = true;
+    Ok(decision)
+}
+
+fn installation(helm: &Helm, args: &Args, release: Option<&Value>, host: &Host) -> Result<Decision, Failure> {
+    let file = deploy::values_file(args)?;
+    let mut decision =
+        Decision { line: Line::of(&helm.program), changes: true, warnings: Vec::new(), diff: None, file: None };
+    if let Some(version) = args.str("chart_version") {
+        decision.line.add(format!("--version={version}"));
+    }
+    if let Some(url) = args.str("chart_repo_url") {
+        decision.line.add(format!("--repo={url}"));
+    }
+    let chart = chart(helm, &decision.line, args, host)?;
+    let fetch = args.bool("dependency_update") && dependencies(helm, args, &chart, &mut decision, host)?;
+    if let Some(release) = release {
+        decision.changes =
+            differs(helm, args, release, &chart, file.as_ref(), &mut decision, host)? || args.bool("force");
+    }
+    if decision.changes {
+        let how = Installation { upgrade: release.is_some(), fetch, file: file.as_ref() };
+        deploy::deploy(&mut decision.line, args, &how, helm, host)?;
+    }
+    decision.file = file;
+    Ok(decision)
+}
+
+/// What the chart says of itself.
+fn chart(helm: &Helm, line: &Line, args: &Args, host: &Host) -> Result<Value, Failure> {
+    let mut line = line.clone();
+    line.add("show");
+    line.add("chart");
+    line.quoted(args.str("chart_ref").unwrap_or_default());
+    for (option, flag) in [("insecure_skip_tls_verify", "--insecure-skip-tls-verify"), ("plain_http", "--plain-http")] {
+        if args.bool(option) {
+            line.add(flag);
+        }
+    }
+    of_yaml(&helm.run(&line.words, &line.shown, host)?.stdout_text())
+}
+
+/// Fetches what the chart depends on; true if the installation is to do that itself.
+fn dependencies(
+    helm: &Helm,
+    args: &Args,
+    chart: &Value,
+    decision: &mut Decision,
+    host: &Host,
+) -> Result<bool, Failure> {
+    if chart["dependencies"].as_array().is_none_or(Vec::is_empty) {
+        decision.warnings.push(
+            "There is no dependencies block defined in Chart.yaml. Dependency update will not be performed. Please consider add dependencies block or disable dependency_update to remove this warning."
+                .into(),
+        );
+        return Ok(true);
+    }
+    let reference = args.str("chart_ref").unwrap_or_default();
+    if args.str("chart_repo_url").is_none() && !reference.starts_with("http") {
+        let words = ["dependency", "update", reference].map(str::to_owned);
+        helm.run(&words, &format!("{} dependency update '{reference}'", helm.program), host)?;
+        return Ok(false);
+    }
+    decision.warnings.push("This is a not stable feature with 'chart_repo_url'. Please consider to use dependency update with on-disk charts".into());
+    if !args.bool("replace") {
+        return Err(Failure::new(
+            "'--dependency-update' hasn't been supported yet with 'helm upgrade'. Please use 'helm install' instead by adding 'replace' option",
+        ));
+    }
+    Ok(true)
+}
+
+/// Whether an upgrade would change the release: as the plugin helm-diff says, or else as chart and values do.
+fn differs(
+    helm: &Helm,
+    args: &Args,
+    release: &Value,
+    chart: &Value,
+    file: Option<&Secret>,
+    decision: &mut Decision,
+    host: &Host,
+) -> Result<bool, Failure> {
+    let plugin =
+        plugin(helm, "diff", host)?.filter(|version| args.str("chart_repo_url").is_none() || *version >= [3, 4, 1]);
+    if let Some(version) = plugin {
+        let line = diff_line(helm, args, version, file, host)?;
+        let shown = helm.run(&line.words, &line.shown, host)?.stdout_text().trim().to_owned();
+        let changes = !shown.is_empty();
+        decision.diff = Some(shown).filter(|_| changes);
+        return Ok(changes);
+    }
+    decision.warnings.push("The default idempotency check can fail to report changes in certain cases. Install helm diff >= 3.4.1 for better results.".into());
+    let files = args.list("values_files");
+    let wanted = if files.is_empty() {
+        args.value("release_values").cloned().unwrap_or_else(|| json!({}))
+    } else {
+        of_files(&files)?.into()
+    };
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let version = |value: &Value| Some(text(value)).filter(|text| !value.is_null() && !text.is_empty());
+    let same_app = version(&chart["appVersion"]) == version(&release["app_version"]);
+    let name = format!("{}-{}", text(&chart["name"]), text(&chart["version"]));
+    Ok(release["values"] != wanted || release["chart"] != name.as_str() || !same_app)
+}
+
+fn diff_line(helm: &Helm, args: &Args, plugin: [u32; 3], file: Option<&Secret>, host: &Host) -> Result<Line, Failure> {
+    let mut line = Line::of(&helm.program);
+    for word in ["diff", "upgrade", args.required("release_name")?, args.str("chart_ref").unwrap_or_default()] {
+        line.add(word);
+    }
+    for (option, flag) in [("chart_repo_url", "--repo"), ("chart_version", "--version")] {
+        if let Some(value) = args.str(option) {
+            line.add(format!("{flag}={value}"));
+        }
+    }
+    if !args.bool("replace") {
+        line.add(format!("--reset-values={}", args.bool("reset_values")));
+    }
+    if let Some(renderer) = args.str("post_renderer") {
+        line.add(format!("--post-renderer={renderer}"));
+    }
+    deploy::add_values(&mut line, args, file);
+    deploy::add_single_values(&mut line, args, helm, host)?;
+    if args.bool("reset_then_reuse_values") && plugin < [3, 9, 12] {
+        return Err(Failure::new("reset_then_reuse_values requires helm diff >= 3.9.12"));
+    }
+    let flags = [
+        ("reuse_values", "--reuse-values"),
+        ("reset_then_reuse_values", "--reset-then-reuse-values"),
+        ("insecure_skip_tls_verify", "--insecure-skip-tls-verify"),
+        ("skip_schema_validation", "--skip-schema-validation"),
+        ("plain_http", "--plain-http"),
+    ];
+    for (_, flag) in flags.iter().filter(|(option, _)| args.bool(option)) {
+        line.add(*flag);
+    }
+    Ok(line)
+}
+
+/// The version of a plugin of Helm, if it is installed.
+fn plugin(helm: &Helm, name: &str, host: &Host) -> Result<Option<[u32; 3]>, Failure> {
+    let words = ["plugin", "list"].map(str::to_owned);
+    let output = helm.run(&words, &format!("{} plugin list", helm.program), host)?.stdout_text();
+    Ok(output.lines().find_map(|line| {
+        let mut columns = line.split('\t').map(str::trim);
+        (columns.next() == Some(name)).then(|| numbers(columns.next().unwrap_or_default()))
+    }))
+}
+
+/// The values of files of the host; of a later file count more.
+fn of_files(paths: &[&str]) -> Result<Map, Failure> {
+    let mut all = Map::new();
+    for path in paths {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::new(format!("{path} could not be read: {}.", process::reason(&error))))?;
+        if let Value::Object(values) = of_yaml(&text)? {
+            all.extend(values);
+        }
+    }
+    Ok(all)
+}

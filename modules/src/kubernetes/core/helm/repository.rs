@@ -1,0 +1,119 @@
+//! `helm_repository`: where charts come from.
+
+use serde_json::Value;
+
+use super::{Helm, OPTIONS, failed, of_yaml};
+use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
+
+/// The `helm_repository` module.
+pub struct HelmRepository;
+
+/// The specification of `helm_repository`.
+pub static SPEC: Spec = Spec {
+    name: "helm_repository",
+    collection: "kubernetes.core",
+    summary: "Manage the repositories that Helm takes charts from",
+    description: &["Calls `helm repo` on the host, as the user of the task: each user has repositories of their own."],
+    options: &[
+        Opt::required("repo_name", Kind::Str, "The repository's name.").aliases(&["name"]),
+        Opt::new("repo_url", Kind::Str, "Its URL.").aliases(&["url"]),
+        Opt::new("repo_username", Kind::Str, "The user to log in as.").aliases(&["username"]),
+        Opt::new("repo_password", Kind::Str, "The password to log in with.").aliases(&["password"]).secret(),
+        Opt::new("repo_state", Kind::Str, "Whether it shall be there.")
+            .aliases(&["state"])
+            .choices(&["present", "absent"])
+            .default("\"present\""),
+        Opt::new("pass_credentials", Kind::Bool, "Log in at every domain that charts come from.").default("false"),
+        Opt::new("force_update", Kind::Bool, "Replace a repository of this name.").aliases(&["force"]).default("false"),
+        Opt::new("insecure_skip_tls_verify", Kind::Bool, "Do not check the repository's certificate.")
+            .aliases(&["skip_tls_certs_check"])
+            .default("false"),
+        OPTIONS[0],
+        OPTIONS[1],
+        OPTIONS[2],
+        OPTIONS[3],
+        OPTIONS[4],
+        OPTIONS[5],
+        OPTIONS[6],
+    ],
+    required_together: &[&["repo_username", "repo_password"]],
+    required_if: &[("repo_state", "present", &["repo_url"])],
+    mutually_exclusive: &[&["context", "ca_cert"], &["context", "validate_certs"]],
+    check: Check::Full,
+    examples: "- name: A repository\n  kubernetes.core.helm_repository:\n    name: stable\n    repo_url: https://charts.example.com\n",
+    returns: &[
+        Return { name: "command", kind: "str", when: "changed", doc: "The command." },
+        Return { name: "stdout", kind: "str", when: "changed", doc: "What it printed." },
+        Return { name: "stderr", kind: "str", when: "changed", doc: "What it complained of." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for HelmRepository {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let helm = Helm::of(args, host)?;
+        let name = args.required("repo_name")?.to_owned();
+        let known = known(&helm, &name, host)?;
+        let url = args.str("repo_url").unwrap_or_default().to_owned();
+        let mut words: Vec<String> = vec!["repo".into()];
+        if args.required("repo_state")? == "absent" {
+            if known.is_none() {
+                return Ok(unchanged(args, &name, host));
+            }
+            words.extend(["rm".into(), name]);
+        } else {
+            if let (Some(known), false) = (&known, args.bool("force_update")) {
+                if known["url"] != url.as_str() {
+                    return Err(Failure::new(format!("Repository already have a repository named {name}")));
+                }
+                return Ok(unchanged(args, &name, host));
+            }
+            words.extend(["add".into(), name, url]);
+            if let (Some(user), Some(password)) = (args.str("repo_username"), args.str("repo_password")) {
+                words.extend([format!("--username={user}"), format!("--password={password}")]);
+            }
+            let flags = [
+                ("pass_credentials", "--pass-credentials"),
+                ("force_update", "--force-update"),
+                ("insecure_skip_tls_verify", "--insecure-skip-tls-verify"),
+            ];
+            words.extend(flags.iter().filter(|(option, _)| args.bool(option)).map(|(_, flag)| (*flag).to_owned()));
+        }
+        let mut shown = format!("{} {}", helm.program, words.join(" "));
+        if let Some(password) = args.str("repo_password").filter(|password| !password.is_empty()) {
+            shown = shown.replace(password, "******");
+        }
+        Ok(Plan::change(move |host, outcome| {
+            let output = helm.run(&words, &shown, host)?;
+            outcome.set("stdout", output.stdout_text());
+            outcome.set("stderr", output.stderr_text());
+            outcome.set("command", shown);
+            Ok(())
+        }))
+    }
+}
+
+fn unchanged(args: &Args, name: &str, host: &Host) -> Plan {
+    if host.check() {
+        return Plan::unchanged();
+    }
+    Plan::unchanged().with("repo_name", name).with("repo_url", args.str("repo_url"))
+}
+
+/// The repository of this name.
+fn known(helm: &Helm, name: &str, host: &Host) -> Result<Option<Value>, Failure> {
+    let words = ["repo", "list", "--output=yaml"].map(str::to_owned);
+    let output = helm.ask(&words, host)?;
+    if output.rc == 1 && output.stderr_text().contains("no repositories to show") {
+        return Ok(None);
+    }
+    if !output.success() {
+        return Err(failed(&output, &format!("{} {}", helm.program, words.join(" "))));
+    }
+    let list = of_yaml(&output.stdout_text())?;
+    Ok(list.as_array().into_iter().flatten().find(|repository| repository["name"] == name).cloned())
+}

@@ -1,0 +1,84 @@
+//! The modules of `kubernetes.core`: what they read may be files of the project.
+
+use std::path::PathBuf;
+
+use minijinja::value::ValueKind;
+use windlass_template::{Value, about};
+use windlass_yaml::{Options, Source};
+
+use super::files::value_of;
+use super::template::{newline_sequence, options_of};
+use super::{ActionContext, Failure};
+use crate::connection::Kind;
+use crate::strategy::TaskResult;
+
+/// Finds the files of this machine that the arguments name, renders templates, and sends the module.
+pub(super) async fn run(context: &ActionContext, module: &str) -> Result<TaskResult, Failure> {
+    let mut args = context.args.clone();
+    // Elsewhere paths are the host's.
+    if context.connection.target.kind == Kind::Local {
+        if let Some(path) = context.arg("kubeconfig").filter(|value| value.kind() == ValueKind::String) {
+            args.insert("kubeconfig".into(), kubeconfig(context, &windlass_template::text(path))?);
+        }
+        if let Some(src) = context.text("src").filter(|src| !src.contains("://")) {
+            args.insert("src".into(), Value::from(context.find("files", &src)?.display().to_string()));
+        }
+    }
+    if let Some(template) = context.arg("template").filter(|_| !args.contains_key("resource_definition")) {
+        let items = match template.kind() {
+            ValueKind::Seq => template.try_iter().into_iter().flatten().collect(),
+            _ => vec![template.clone()],
+        };
+        let rendered = items.iter().map(|item| rendered(context, item).map(Value::from));
+        args.insert("resource_definition".into(), Value::from(rendered.collect::<Result<Vec<_>, _>>()?));
+        // The module is not to find two sources, unless the task has both.
+        if !context.args.contains_key("src") {
+            args.shift_remove("template");
+        }
+    }
+    context.module(module, value_of(args), Vec::new()).await
+}
+
+/// Where a kubeconfig of the project is; the content of one in a vault.
+fn kubeconfig(context: &ActionContext, paths: &str) -> Result<Value, Failure> {
+    let found = paths.split(':').filter(|path| !path.is_empty()).map(|path| context.find("files", path));
+    let found: Vec<PathBuf> = found.collect::<Result<_, _>>()?;
+    if let [path] = found.as_slice() {
+        let (bytes, is_decrypted) = context.files.bytes(path)?;
+        if is_decrypted {
+            let source = Source::secret(path.display().to_string(), String::from_utf8_lossy(&bytes));
+            let options = Options { trusted: false, ..Options::default() };
+            let config = windlass_yaml::load_one(source, &options).map_err(|error| error.to_string())?;
+            return Ok(windlass_template::from_json(&config.to_json()));
+        }
+    }
+    let found: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
+    Ok(Value::from(found.join(":")))
+}
+
+/// The text of a template: a path, or a mapping with one and with options.
+fn rendered(context: &ActionContext, item: &Value) -> Result<String, Failure> {
+    let option = |name: &str| item.get_attr(name).ok().filter(|value| !value.is_none() && !value.is_undefined());
+    let name = match item.kind() {
+        ValueKind::String => windlass_template::text(item),
+        ValueKind::Map => option("path").map(|path| windlass_template::text(&path)).unwrap_or_default(),
+        _ => return Err("a template is a path, or a mapping with path and options".into()),
+    };
+    if name.is_empty() {
+        return Err("Please specify path for template.".into());
+    }
+    let path = context.find("templates", &name)?;
+    let (bytes, _) = context.files.bytes(&path)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Failure::Failed(format!("Template source files must be utf-8 encoded: {}", path.display())))?;
+    let option: &dyn Fn(&str) -> Option<Value> = match item.kind() {
+        ValueKind::Map => &option,
+        _ => &|_| None,
+    };
+    if !matches!(newline_sequence(option).as_str(), "\n" | "\r" | "\r\n") {
+        return Err(r"newline_sequence needs to be one of: \n, \r or \r\n".into());
+    }
+    let path = crate::vars::absolute(&path);
+    let variables = about::of_template(&context.context, &path, &name, None);
+    Ok(context.context.with(variables).template(&text, &path.display().to_string(), &options_of(option))?)
+}
