@@ -142,6 +142,11 @@ answers() {
   on "$1" "for i in 1 2 3 4 5; do curl -sf -m 3 http://$address/ >/dev/null || exit 1; done"
 }
 
+objects_of_the_cluster() {
+  "$windlass" playbook -i "$inventory" tests/lab/objects.yml > "$log/objects.log" 2>&1 || { tail -30 "$log/objects.log"; return 1; }
+  eventually 120 spread_over 3
+}
+
 changed_value() {
   play -e loadbalancer_apiserver_healthcheck_port=8082 > "$log/value.log" 2>&1 || { tail -30 "$log/value.log"; return 1; }
   # Only the load balancer's tasks and its handler may change anything.

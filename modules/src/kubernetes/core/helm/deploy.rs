@@ -30,6 +30,13 @@ impl Line {
         self.words.push(word.to_owned());
     }
 
+    fn timeout(&mut self, given: Option<&str>) {
+        if let Some(timeout) = given {
+            self.add("--timeout");
+            self.add(timeout);
+        }
+    }
+
     /// A flag for an option that is true.
     fn flag(&mut self, wanted: bool, flag: &str) {
         if wanted {
@@ -114,16 +121,12 @@ pub(super) fn deploy(
         helm.require("reset_then_reuse_values", 14, host)?;
         line.add("--reset-then-reuse-values");
     }
-    let mut timeout = args.str("timeout");
     if args.bool("wait") {
         line.add("--wait");
-        timeout = args.str("wait_timeout").or(timeout);
+        line.timeout(args.str("wait_timeout"));
     }
     line.flag(args.bool("atomic"), "--atomic");
-    if let Some(timeout) = timeout {
-        line.add("--timeout");
-        line.add(timeout);
-    }
+    line.timeout(args.str("timeout"));
     line.flag(upgrade && args.bool("force"), "--force");
     line.flag(replace, "--replace");
     line.flag(args.bool("disable_hook"), "--no-hooks");
@@ -154,10 +157,7 @@ pub(super) fn remove(line: &mut Line, args: &Args, wait: bool) -> Result<(), Fai
     line.flag(!args.bool("purge"), "--keep-history");
     line.flag(args.bool("disable_hook"), "--no-hooks");
     line.flag(wait, "--wait");
-    if let Some(timeout) = args.str("wait_timeout") {
-        line.add("--timeout");
-        line.add(timeout);
-    }
+    line.timeout(args.str("wait_timeout"));
     line.add(args.required("release_name")?);
     Ok(())
 }
