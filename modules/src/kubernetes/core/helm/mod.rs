@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{access::unusable, documents};
 use crate::{
-    Args, Failure, Host, Kind, Opt,
+    Args, Failure, Host, Kind, Map, Opt,
     args::{expand_path, is_true},
     kubernetes::configuration::Secret,
     process::{self, Command, Output},
@@ -156,13 +156,19 @@ fn of_yaml(text: &str) -> Result<Value, Failure> {
 
 fn failed(output: &Output, shown: &str) -> Failure {
     let (stdout, stderr) = (output.stdout_text(), output.stderr_text());
-    Failure::new(format!(
-        "Failure when executing Helm command. Exited {}.\nstdout: {stdout}\nstderr: {stderr}",
-        output.rc
-    ))
-    .with("stdout", stdout)
-    .with("stderr", stderr)
-    .with("command", shown)
+    let message =
+        format!("Failure when executing Helm command. Exited {}.\nstdout: {stdout}\nstderr: {stderr}", output.rc);
+    Failure { message, data: said(&stdout, &stderr) }.with("command", shown)
+}
+
+/// What a command printed, as keys of a result.
+fn said(stdout: &str, stderr: &str) -> Map {
+    let mut keys = Map::new();
+    for (name, text) in [("stdout", stdout), ("stderr", stderr)] {
+        keys.insert(name.to_owned(), text.into());
+        keys.insert(format!("{name}_lines"), crate::text::lines(text).into());
+    }
+    keys
 }
 
 /// A kubeconfig with something else in all of its clusters; without one, one that only names the server.

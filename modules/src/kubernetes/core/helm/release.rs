@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     Helm, OPTIONS,
     deploy::{self, Installation, Line},
-    numbers, of_yaml,
+    numbers, of_yaml, said,
 };
 use crate::{
     Args, Check, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, kubernetes::configuration::Secret,
@@ -150,8 +150,7 @@ impl Module for HelmRelease {
             Plan::change(move |host, outcome| {
                 let output = helm.run(&line.words, &line.shown, host)?;
                 drop(file);
-                outcome.set("stdout", output.stdout_text());
-                outcome.set("stderr", output.stderr_text());
+                outcome.data.extend(said(&output.stdout_text(), &output.stderr_text()));
                 outcome.set("status", json!(status(&helm, &name, true, host)?));
                 Ok(())
             })
@@ -164,7 +163,7 @@ impl Module for HelmRelease {
         } else {
             json!(release)
         };
-        plan = plan.with("status", shown).with("stdout", "").with("stderr", "").with("command", decision.line.shown);
+        plan = plan.with("status", shown).with_all(said("", "")).with("command", decision.line.shown);
         if let Some(prepared) = decision.diff.filter(|_| host.diff()) {
             plan = plan.with_diff(Diff { prepared: Some(prepared), ..Diff::default() });
         }

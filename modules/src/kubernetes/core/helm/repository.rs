@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Helm, OPTIONS, failed, of_yaml};
+use super::{Helm, OPTIONS, failed, of_yaml, said};
 use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 
 /// The `helm_repository` module.
@@ -89,8 +89,7 @@ impl Module for HelmRepository {
         }
         Ok(Plan::change(move |host, outcome| {
             let output = helm.run(&words, &shown, host)?;
-            outcome.set("stdout", output.stdout_text());
-            outcome.set("stderr", output.stderr_text());
+            outcome.data.extend(said(&output.stdout_text(), &output.stderr_text()));
             outcome.set("command", shown);
             Ok(())
         }))

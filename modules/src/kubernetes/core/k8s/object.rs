@@ -123,17 +123,17 @@ impl Task {
 
     /// Says whether the object is another one now, and in what.
     fn compare(&self, before: &Value, after: &Value, done: &mut Done, host: &Host) -> Result<(), Failure> {
+        // What is hidden does not count either, such as the times in metadata.managedFields.
         let differs = difference::between(before, after).map_err(Failure::new)?;
+        let differs = differs.map(|(before, after)| (self.shown(&before), self.shown(&after)));
         let counted = differs.as_ref().is_some_and(|(before, after)| difference::is_only_counted(before, after));
         if counted {
             done.warnings.push("No meaningful diff was generated, but the API may not be idempotent (only metadata.generation or metadata.resourceVersion were changed)".into());
         }
         done.changed = differs.is_some() && !counted;
         if host.diff() {
-            let shown = differs.map_or_else(
-                || json!({}),
-                |(before, after)| json!({ "before": self.shown(&before), "after": self.shown(&after) }),
-            );
+            let shown = differs.map(|(before, after)| json!({ "before": before, "after": after }));
+            let shown = shown.unwrap_or_else(|| json!({}));
             done.data.insert("diff".into(), shown);
         }
         Ok(())
