@@ -17,6 +17,8 @@ impl TagFilter {
     pub fn selects(&self, tags: &[String]) -> bool {
         let untagged = ["untagged".to_owned()];
         let own: &[String] = if tags.is_empty() { &untagged } else { tags };
+        // What is called `untagged` is as good as untagged.
+        let is_tagged = own != untagged;
         let has = |tag: &str| own.iter().any(|own| own == tag);
         let only = |tag: &str| self.only.iter().any(|only| only == tag);
         let skip = |tag: &str| self.skip.iter().any(|skip| skip == tag);
@@ -24,10 +26,10 @@ impl TagFilter {
             || has("always")
             || (only("all") && !has("never"))
             || own.iter().any(|tag| only(tag))
-            || (only("tagged") && !tags.is_empty() && !has("never"));
+            || (only("tagged") && is_tagged && !has("never"));
         let skipped = own.iter().any(|tag| skip(tag))
             || (skip("all") && (!has("always") || skip("always")))
-            || (skip("tagged") && !tags.is_empty());
+            || (skip("tagged") && is_tagged);
         run && !skipped
     }
 }
@@ -51,5 +53,8 @@ mod tests {
         assert!(selects(&["untagged"], &[], &[]));
         assert!(!selects(&["tagged"], &[], &[]));
         assert!(selects(&["all"], &["all"], &["always"]));
+        assert!(selects(&["untagged"], &[], &["untagged"]));
+        assert!(!selects(&["tagged"], &[], &["untagged"]));
+        assert!(selects(&["all"], &["tagged"], &["untagged"]));
     }
 }
