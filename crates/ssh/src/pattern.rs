@@ -41,16 +41,21 @@ pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     pattern.iter().skip(p).all(|&rest| rest == '*')
 }
 
+/// Whether a name fits a pattern, in upper or lower case. Most patterns are plain names, of which known_hosts may have thousands.
+fn fits(pattern: &str, name: &str) -> bool {
+    let is_plain = pattern.is_ascii() && !pattern.contains(['*', '?']);
+    pattern.eq_ignore_ascii_case(name) || (!is_plain && wildcard(&pattern.to_lowercase(), &name.to_lowercase()))
+}
+
 /// How the patterns answer for a name; names are compared in lower case.
 pub(crate) fn list<'a>(patterns: impl IntoIterator<Item = &'a str>, name: &str) -> Match {
-    let name = name.to_lowercase();
     let mut answer = Match::No;
     for pattern in patterns {
         let (negated, pattern) = match pattern.strip_prefix('!') {
             Some(rest) => (true, rest),
             None => (false, pattern),
         };
-        if wildcard(&pattern.to_lowercase(), &name) {
+        if fits(pattern, name) {
             if negated {
                 return Match::Negated;
             }
