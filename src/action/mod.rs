@@ -25,6 +25,7 @@ mod uri;
 mod validate;
 
 use std::pin::Pin;
+use std::sync::LazyLock;
 
 use windlass_modules::kubernetes::core as cluster;
 use windlass_modules::{Spec, archive, commands, files as file_modules, net, registry, system};
@@ -183,8 +184,11 @@ pub fn is_action(spec: &Spec) -> bool {
 
 /// Everything a task may name, each once: what the engine does itself, actions, modules.
 pub fn specs() -> impl Iterator<Item = &'static Spec> {
-    let modules = registry::MODULES.iter().map(|module| module.spec()).filter(|spec| !is_action(spec));
-    engine::SPECS.iter().copied().chain(ACTIONS.iter().map(|action| action.spec)).chain(modules)
+    static ALL: LazyLock<Vec<&'static Spec>> = LazyLock::new(|| {
+        let modules = registry::MODULES.iter().map(|module| module.spec()).filter(|spec| !is_action(spec));
+        engine::SPECS.iter().copied().chain(ACTIONS.iter().map(|action| action.spec)).chain(modules).collect()
+    });
+    ALL.iter().copied()
 }
 
 /// What goes by a name, short or fully qualified.

@@ -1,5 +1,6 @@
 //! The default callback, what `ansible-playbook` prints, and two that differ from it only in how results look.
 
+use std::cell::LazyCell;
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
@@ -92,8 +93,9 @@ impl DefaultOutput {
     }
 
     fn result(&mut self, event: &ResultEvent) {
-        let result = event.result.to_json();
-        let changed = result.get("changed").and_then(Value::as_bool).unwrap_or(false);
+        // Of most results nothing is shown but whether something has changed.
+        let result = LazyCell::new(|| event.result.to_json());
+        let changed = event.result.get("changed").is_some_and(|value| windlass_template::to_json(value) == true);
         if event.diff && changed && (event.item.is_some() || !event.looped) {
             let text = super::diff::shown(result.get("diff").unwrap_or(&Value::Null), &self.format);
             for line in text.lines() {
@@ -108,7 +110,7 @@ impl DefaultOutput {
         if hidden {
             return;
         }
-        if result.get("warnings").is_some() || event.report.is_some() {
+        if event.result.get("warnings").is_some() || event.report.is_some() {
             self.title(event.task.id);
             self.printer.result_warnings(&result);
             if let Some(report) = &event.report {
@@ -124,7 +126,7 @@ impl DefaultOutput {
             Status::Ok => {
                 let (word, color) = if changed { ("changed", Color::Changed) } else { ("ok", Color::Ok) };
                 let mut line = format!("{word}: [{host}]{item}");
-                if self.verbosity() > 0 || always_shown(&result) {
+                if self.verbosity() > 0 || event.result.get("_ansible_verbose_always").is_some() {
                     line.push_str(&format!(" => {}", self.dump(&result, event)));
                 }
                 self.say(event.task.id, &line, color);

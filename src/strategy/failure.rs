@@ -37,6 +37,7 @@ impl Batch {
                 run.out = true;
             }
             self.removed.insert(Arc::clone(&outcome.host), Gone::Unreachable);
+            self.play_hosts_stale = true;
         } else if outcome.result.failed() {
             self.step_failed = true;
             self.remember_failure(task, outcome);
@@ -70,6 +71,7 @@ impl Batch {
         run.pending = None;
         if !run.cursor.would_rescue() {
             self.removed.insert(Arc::clone(host), Gone::Failed);
+            self.play_hosts_stale = true;
         }
         run.cursor.fail();
         run.out = run.cursor.failed();

@@ -1,9 +1,8 @@
 //! Every host goes on as soon as it can: the strategies `free` and `host_pinned`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use indexmap::IndexSet;
 use tokio::task::JoinSet;
 
 use super::execute::{HostOutcome, TaskOnHost};
@@ -18,10 +17,25 @@ use crate::playbook::Task;
 struct UnderWay {
     running: JoinSet<HostOutcome>,
     tasks: HashMap<Arc<str>, (Arc<Task>, Started)>,
+    /// The places in the list of hosts of those that have not begun.
+    waiting: BTreeSet<usize>,
+    /// The same of those that have, and may have something to do next.
+    ready: BTreeSet<usize>,
     /// The hosts that have begun and not ended, which `host_pinned` counts.
-    begun: IndexSet<Arc<str>>,
+    begun: HashSet<Arc<str>>,
     /// The place in the list of hosts after the one that was served last, so that all get their turn.
     turn: usize,
+}
+
+impl UnderWay {
+    /// The place of the host whose turn it is, if one has something to do.
+    fn next(&self, may_begin: bool) -> Option<usize> {
+        let first = |places: &BTreeSet<usize>| {
+            places.range(self.turn..).next().or_else(|| places.range(..self.turn).next()).copied()
+        };
+        let new = if may_begin { first(&self.waiting) } else { None };
+        first(&self.ready).into_iter().chain(new).min_by_key(|place| (*place < self.turn, *place))
+    }
 }
 
 impl Batch {
@@ -31,13 +45,14 @@ impl Batch {
             self.shared
                 .warn(format!("max_fail_percentage has no effect under the strategy of this play ({})", node.span));
         }
-        let mut under_way = UnderWay::default();
+        let mut under_way = UnderWay { waiting: (0..self.hosts.len()).collect(), ..UnderWay::default() };
         loop {
             if !self.end_play && !self.end_run {
                 self.serve(&mut under_way).await?;
             }
             let Some(outcome) = self.next_outcome(&mut under_way.running).await? else { break };
             if let Some((_, started)) = under_way.tasks.remove(&outcome.host) {
+                under_way.ready.extend(self.hosts.get_index_of(&outcome.host));
                 self.finish(&started, vec![outcome]).await?;
             }
         }
@@ -50,35 +65,30 @@ impl Batch {
     /// Gives every host that waits its next task, in turn, as long as there are forks.
     async fn serve(&mut self, under_way: &mut UnderWay) -> Result<()> {
         let forks = self.shared.run.settings.forks;
-        let mut waiting = 0;
-        while waiting < self.hosts.len() && under_way.tasks.len() < forks {
-            let index = under_way.turn % self.hosts.len();
-            under_way.turn = index + 1;
-            waiting += 1;
-            let Some((host, run)) = self.hosts.get_index_mut(index) else { break };
+        let mut throttled = BTreeSet::new();
+        while under_way.tasks.len() < forks {
+            let may_begin = self.strategy != Strategy::HostPinned || under_way.begun.len() < forks;
+            let Some(place) = under_way.next(may_begin) else { break };
+            under_way.turn = place + 1;
+            under_way.waiting.remove(&place);
+            under_way.ready.remove(&place);
+            let Some((host, run)) = self.hosts.get_index_mut(place) else { break };
             let host = Arc::clone(host);
-            let held_back = self.strategy == Strategy::HostPinned
-                && under_way.begun.len() >= forks
-                && !under_way.begun.contains(&host);
-            if held_back || under_way.tasks.contains_key(&host) {
-                continue;
-            }
             let Some(task) = run.peek(&self.filter).map(|step| Arc::clone(&step.task)) else {
-                // One host less: another may begin, which the turn may have passed already.
-                if under_way.begun.shift_remove(&host) {
-                    waiting = 0;
-                }
+                under_way.begun.remove(&host);
                 continue;
             };
+            under_way.begun.insert(Arc::clone(&host));
             if self.is_throttled(&task, &host, under_way)? {
+                throttled.insert(place);
                 continue;
             }
             if let Some(run) = self.hosts.get_mut(&host) {
                 run.advance();
             }
-            under_way.begun.insert(Arc::clone(&host));
             self.update_play_hosts();
             let on = [Arc::clone(&host)];
+            let removed = self.removed.len();
             match task.short_action() {
                 "meta" => self.meta(&task, &on).await?,
                 _ if !self.take_step(&task, Some(&*host)).await? => {}
@@ -91,11 +101,19 @@ impl Batch {
                 }
             }
             // The host is ready again at once.
-            waiting = 0;
+            under_way.ready.insert(place);
+            if self.removed.len() < removed {
+                // Failures were forgiven: others may go on, too.
+                let ended = |(_, host): &(usize, &Arc<str>)| {
+                    !under_way.begun.contains(*host) && !under_way.tasks.contains_key(*host)
+                };
+                under_way.waiting.extend(self.hosts.keys().enumerate().filter(ended).map(|(place, _)| place));
+            }
             if self.end_play || self.end_run {
                 break;
             }
         }
+        under_way.ready.append(&mut throttled);
         Ok(())
     }
 

@@ -27,13 +27,14 @@ impl Batch {
         let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
         let once = self.runs_once(task, context.as_ref())?;
         let hosts = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
-        self.announce(task, context.as_ref());
+        let name = super::label::of_task(task, context.as_ref());
+        self.announce(task, name.clone());
         let mut loaded = Loaded::default();
         // Hosts that include the same share the tasks and stay together in them.
         let mut entries: Vec<Entry> = Vec::new();
         for host in hosts {
             let on_host = TaskOnHost::new(&self.shared, &self.world, task, host);
-            let _ = self.shared.events.send(super::task::host_start(task, host, context.as_ref()));
+            let _ = self.shared.events.send(super::task::host_start(task, host, name.clone()));
             let wanted = match on_host.wanted() {
                 Ok(wanted) => wanted,
                 Err(result) => {

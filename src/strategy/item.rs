@@ -484,6 +484,9 @@ impl TaskOnHost {
         let own = self.task.keywords.get("module_defaults").into_iter();
         let around = self.task.frame.chain().filter_map(|frame| frame.keywords.get("module_defaults"));
         let mut nodes: Vec<&Node> = own.chain(around).collect();
+        if nodes.is_empty() {
+            return Ok(Vec::new());
+        }
         nodes.reverse();
         let modules = &self.shared.loader.modules;
         let collections = self.task.collections();

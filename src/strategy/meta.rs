@@ -44,7 +44,7 @@ impl Batch {
         let is_shown = task.span.is_located();
         if is_shown {
             let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
-            self.announce(task, context.as_ref());
+            self.announce(task, label::of_task(task, context.as_ref()));
         }
         let conditional = !matches!(action, "noop" | "refresh_inventory" | "reset_connection");
         if !conditional && task.keywords.get("when").is_some() {
@@ -116,7 +116,7 @@ impl Batch {
                 self.world = Arc::new(world);
             }
             "clear_host_errors" if !on.is_empty() => {
-                let hosts = self.world.play.as_ref().map(|play| Arc::clone(&play.hosts_all)).unwrap_or_default();
+                let hosts = self.world.play.as_ref().map(|play| play.hosts_all.clone());
                 for (name, run) in &mut self.hosts {
                     run.cursor.clear_errors();
                     // A host that could not be reached goes on after the task that did not reach it.
@@ -124,12 +124,12 @@ impl Batch {
                         run.out = false;
                     }
                 }
-                self.removed.retain(|name, _| !hosts.contains(name));
+                self.removed.retain(|name, _| !hosts.iter().any(|hosts| hosts.contains(name)));
             }
             "refresh_inventory" => {
                 let mut world = self.world.successor();
-                world.inventory = Arc::new((self.shared.reload)()?);
-                for (host, added) in &self.world.dynamic {
+                *world.inventory_mut() = (self.shared.reload)()?;
+                for (host, added) in self.world.dynamic.iter() {
                     super::store::extend_inventory(host, added, &mut world)?;
                 }
                 self.world = Arc::new(world);
@@ -175,6 +175,7 @@ impl Batch {
             run.cursor.stop();
             run.pending = None;
             run.ended = true;
+            self.play_hosts_stale = true;
         }
     }
 }

@@ -127,6 +127,8 @@ pub(super) struct Batch {
     pub(super) end_run: bool,
     /// Hosts that take no part any more, in this and all later plays.
     pub(super) removed: HashMap<Arc<str>, Gone>,
+    /// A host has been removed or has ended since the world was told.
+    pub(super) play_hosts_stale: bool,
     /// The user is asked before every task.
     pub(super) step: bool,
     /// Something failed in the step that runs, and it was not ignored.
@@ -162,6 +164,9 @@ impl Batch {
 
     /// The world with the hosts that are still there.
     pub(super) fn update_play_hosts(&mut self) {
+        if !std::mem::take(&mut self.play_hosts_stale) {
+            return;
+        }
         let Some(play) = &self.world.play else { return };
         let gone =
             |name: &Arc<str>| self.removed.contains_key(name) || self.hosts.get(name).is_some_and(|run| run.ended);

@@ -182,9 +182,9 @@ impl PlaybookRun {
             name: name.as_str().into(),
             files: Vec::new(),
             host_files: HashMap::new(),
-            hosts_all: all.clone().into(),
-            hosts: hosts.clone().into(),
-            batch: hosts.clone().into(),
+            hosts_all: all.iter().cloned().collect(),
+            hosts: hosts.iter().cloned().collect(),
+            batch: hosts.iter().cloned().collect(),
             included_roles: Vec::new(),
             play: Arc::clone(&play),
         }));
@@ -230,7 +230,7 @@ impl PlaybookRun {
     }
 
     async fn batch(&mut self, play: &Arc<Play>, hosts: Vec<Arc<str>>) -> Result<End> {
-        self.change_play(|state| state.batch = hosts.clone().into());
+        self.change_play(|state| state.batch = hosts.iter().cloned().collect());
         let context = self.context(&hosts);
         let settings = &self.shared.run.settings;
         let gather = match play.frame.keywords.get("gather_facts") {
@@ -269,6 +269,7 @@ impl PlaybookRun {
             end_play: false,
             end_run: false,
             removed: std::mem::take(&mut self.removed),
+            play_hosts_stale: true,
             step: settings.step,
             step_failed: false,
             windows: HashMap::new(),

@@ -97,7 +97,7 @@ impl Batch {
             if result.get("add_host").is_some() || result.get("add_group").is_some() {
                 let added = result.only(&["add_host", "add_group", "parent_groups"]).to_value();
                 extend_inventory(host, &added, world)?;
-                world.dynamic.push((Arc::clone(host), added));
+                Arc::make_mut(&mut world.dynamic).push((Arc::clone(host), added));
             }
         }
         if let Some(register) = &task.register {
@@ -155,7 +155,7 @@ pub(super) fn extend_inventory(host: &Arc<str>, added: &Value, world: &mut World
         let items = list.and_then(|list| list.try_iter().ok());
         items.into_iter().flatten().map(|item| windlass_template::text(&item)).collect()
     };
-    let inventory = Arc::make_mut(&mut world.inventory);
+    let inventory = world.inventory_mut();
     if let Some(entry) = field(added, "add_host") {
         let name = windlass_template::text(&field(&entry, "host_name").unwrap_or_default());
         let groups = texts(field(&entry, "groups"));

@@ -42,7 +42,8 @@ impl Batch {
         let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
         let once = self.runs_once(task, context.as_ref())?;
         let on: &[Arc<str>] = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
-        self.announce(task, context.as_ref());
+        let name = label::of_task(task, context.as_ref());
+        self.announce(task, name.clone());
         // Hosts that do not wait for each other are held back before they get here.
         let throttle = if self.strategy.is_free() { None } else { self.throttle(task, context.as_ref())? };
         let throttle = throttle.map(|count| Arc::new(Semaphore::new(count)));
@@ -61,7 +62,7 @@ impl Batch {
                 None => None,
             };
             let fork = Arc::clone(&self.shared.forks).acquire_owned().await.ok();
-            let started = host_start(task, host, context.as_ref());
+            let started = host_start(task, host, name.clone());
             let entry = if once { None } else { self.sent_ahead(task, host).await };
             running.spawn(async move {
                 let _ = work.events.send(started);
@@ -172,14 +173,14 @@ impl Batch {
     }
 
     /// Tells that a task starts.
-    pub(super) fn announce(&self, task: &Arc<Task>, context: Option<&Context>) {
+    pub(super) fn announce(&self, task: &Arc<Task>, name: String) {
         let check = match task.keyword("check_mode") {
             None => self.shared.run.settings.check,
             Some(node) => node.as_bool().unwrap_or(self.shared.run.settings.check),
         };
         let _ = self.shared.events.send(Event::TaskStart {
             task: Arc::clone(task),
-            name: label::of_task(task, context),
+            name,
             check,
             lazy: self.strategy.is_free(),
         });
@@ -214,6 +215,6 @@ impl Batch {
 }
 
 /// Tells that a task starts on a host.
-pub(super) fn host_start(task: &Arc<Task>, host: &Arc<str>, context: Option<&Context>) -> Event {
-    Event::HostStart { host: Arc::clone(host), name: label::of_task(task, context), handler: task.handler }
+pub(super) fn host_start(task: &Arc<Task>, host: &Arc<str>, name: String) -> Event {
+    Event::HostStart { host: Arc::clone(host), name, handler: task.handler }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexSet;
+use windlass_inventory::Inventory;
 use windlass_template::Value;
 
 use super::scope::{TaskScope, roles_around};
@@ -75,7 +76,6 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
     let world = &scope.world;
     let settings = &world.run.settings;
     let strings = |list: &[String]| list.iter().map(String::as_str).map(Value::from).collect::<Value>();
-    let names = |list: &[Arc<str>]| list.iter().map(|name| Value::from(&**name)).collect::<Value>();
     let path = |path: &Path| Value::from(path.display().to_string());
     Some(match name {
         "inventory_hostname" => Value::from(&*scope.host),
@@ -92,16 +92,16 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
             sorted.sort_unstable();
             sorted.into_iter().map(Value::from).collect()
         }
-        "groups" => groups(scope),
+        "groups" => world.groups.get_or_init(|| groups(&world.inventory)).clone(),
         "hostvars" => scope.hostvars(),
         "ansible_facts" => scope.facts(),
         "inventory_dir" => path(&absolute(&world.inventory.host(&scope.host)?.inventory_dir()?)),
         "inventory_file" => path(&absolute(world.inventory.host(&scope.host)?.inventory_file()?)),
         "playbook_dir" => path(&absolute(&world.playbook_dir())),
         "ansible_play_name" => Value::from(&*world.play.as_ref()?.name),
-        "ansible_play_hosts_all" => names(&world.play.as_ref()?.hosts_all),
-        "ansible_play_hosts" => names(&world.play.as_ref()?.hosts),
-        "ansible_play_batch" | "play_hosts" => names(&world.play.as_ref()?.batch),
+        "ansible_play_hosts_all" => world.play.as_ref()?.hosts_all.value(),
+        "ansible_play_hosts" => world.play.as_ref()?.hosts.value(),
+        "ansible_play_batch" | "play_hosts" => world.play.as_ref()?.batch.value(),
         "ansible_play_role_names" | "role_names" => {
             world.play.as_ref()?.roles().map(|role| Value::from(role.name.as_str())).collect()
         }
@@ -174,8 +174,7 @@ fn unless_empty(items: Vec<Value>) -> Option<Value> {
     (!items.is_empty()).then(|| Value::from(items))
 }
 
-fn groups(scope: &TaskScope) -> Value {
-    let inventory = &scope.world.inventory;
+fn groups(inventory: &Inventory) -> Value {
     let hosts =
         |group: &str| inventory.hosts_of_group(group).iter().map(|host| Value::from(&**host.name())).collect::<Value>();
     Value::from_pairs(inventory.groups().map(|group| (Value::from(&**group.name()), hosts(group.name()))))

@@ -23,4 +23,4 @@ pub(crate) use magic::{ANSIBLE_VERSION, absolute};
 pub(crate) use merge::all as merged;
 pub use scope::TaskScope;
 pub(crate) use world::world_knows;
-pub use world::{HostState, PlayState, Run, VarMap, World};
+pub use world::{HostList, HostState, PlayState, Run, VarMap, World};

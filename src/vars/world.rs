@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use indexmap::IndexMap;
+use rpds::HashTrieMapSync;
 use windlass_inventory::Inventory;
 use windlass_template::{Context, Engine, Value, Variable};
 use windlass_yaml::Mapping;
@@ -54,11 +55,11 @@ pub struct PlayState {
     /// `vars_files` of each host, where their names depend on the host.
     pub host_files: HashMap<Arc<str>, Vec<Arc<Mapping>>>,
     /// All hosts of the play.
-    pub hosts_all: Arc<[Arc<str>]>,
+    pub hosts_all: HostList,
     /// The hosts of the play that have not failed.
-    pub hosts: Arc<[Arc<str>]>,
+    pub hosts: HostList,
     /// The hosts of the running batch that have not failed.
-    pub batch: Arc<[Arc<str>]>,
+    pub batch: HostList,
     /// Roles that were included while running.
     pub included_roles: Vec<Arc<Role>>,
 }
@@ -70,7 +71,35 @@ impl PlayState {
     }
 }
 
-/// A snapshot of everything variables are made of.
+/// Names of hosts, and the list that templates see of them: it is made once and not for every host that asks for it.
+#[derive(Debug, Clone)]
+pub struct HostList {
+    names: Arc<[Arc<str>]>,
+    value: OnceLock<Value>,
+}
+
+impl HostList {
+    /// The list as templates see it.
+    pub fn value(&self) -> Value {
+        self.value.get_or_init(|| self.iter().map(|name| Value::from(&**name)).collect()).clone()
+    }
+}
+
+impl std::ops::Deref for HostList {
+    type Target = [Arc<str>];
+
+    fn deref(&self) -> &[Arc<str>] {
+        &self.names
+    }
+}
+
+impl FromIterator<Arc<str>> for HostList {
+    fn from_iter<I: IntoIterator<Item = Arc<str>>>(names: I) -> HostList {
+        HostList { names: names.into_iter().collect(), value: OnceLock::new() }
+    }
+}
+
+/// A snapshot of everything variables are made of. A successor shares all that is the same in both.
 #[derive(Debug)]
 pub struct World {
     /// What does not change.
@@ -78,13 +107,15 @@ pub struct World {
     /// Hosts and groups.
     pub inventory: Arc<Inventory>,
     /// What `add_host` and `group_by` have added to the inventory, in order, with the host each was done for.
-    pub dynamic: Vec<(Arc<str>, Value)>,
+    pub dynamic: Arc<Vec<(Arc<str>, Value)>>,
     /// What is known of hosts; a host that is missing here has nothing yet.
-    pub hosts: HashMap<Arc<str>, Arc<HostState>>,
+    pub hosts: HashTrieMapSync<Arc<str>, Arc<HostState>>,
     /// The running play.
     pub play: Option<Arc<PlayState>>,
     /// What `set_stats` has collected.
     pub custom_stats: Arc<CustomStats>,
+    /// The value of `groups`, once somebody has asked for it.
+    pub(super) groups: Arc<OnceLock<Value>>,
     contexts: Mutex<HashMap<Arc<str>, Context>>,
 }
 
@@ -94,10 +125,11 @@ impl World {
         World {
             run,
             inventory,
-            dynamic: Vec::new(),
-            hosts: HashMap::new(),
+            dynamic: Arc::default(),
+            hosts: HashTrieMapSync::new_sync(),
             play: None,
             custom_stats: Arc::default(),
+            groups: Arc::default(),
             contexts: Mutex::default(),
         }
     }
@@ -107,10 +139,11 @@ impl World {
         World {
             run: Arc::clone(&self.run),
             inventory: Arc::clone(&self.inventory),
-            dynamic: self.dynamic.clone(),
+            dynamic: Arc::clone(&self.dynamic),
             hosts: self.hosts.clone(),
             play: self.play.clone(),
             custom_stats: Arc::clone(&self.custom_stats),
+            groups: Arc::clone(&self.groups),
             contexts: Mutex::default(),
         }
     }
@@ -122,7 +155,16 @@ impl World {
 
     /// What is known of a host, to be changed.
     pub fn host_mut(&mut self, name: &Arc<str>) -> &mut HostState {
-        Arc::make_mut(self.hosts.entry(Arc::clone(name)).or_default())
+        if !self.hosts.contains_key(name) {
+            self.hosts.insert_mut(Arc::clone(name), Arc::default());
+        }
+        Arc::make_mut(self.hosts.get_mut(name).expect("it has just been put there"))
+    }
+
+    /// Hosts and groups, to be changed.
+    pub fn inventory_mut(&mut self) -> &mut Inventory {
+        self.groups = Arc::default();
+        Arc::make_mut(&mut self.inventory)
     }
 
     /// Evaluates a host's variables outside any play, as `hostvars` shows them.
