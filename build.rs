@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use flate2::{Compression, GzBuilder};
+use lzma_rust2::{CheckType, FilterType, XzOptions, XzWriter};
 use sha2::Digest as _;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -21,11 +21,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         watch_sources(&path.with_extension("d"))?;
         let binary = fs::read(path)?;
         let architecture = target.split('-').next().unwrap_or_default();
-        let compressed = out.join(format!("executor-{architecture}.gz"));
-        fs::write(&compressed, compress(&binary)?)?;
+        let compressed = out.join(format!("executor-{architecture}.xz"));
+        fs::write(&compressed, compress(&binary, architecture)?)?;
         writeln!(
             list,
-            "    Image {{ architecture: {architecture:?}, sha256: {:?}, gzip: include_bytes!({:?}) }},",
+            "    Image {{ architecture: {architecture:?}, sha256: {:?}, xz: include_bytes!({:?}) }},",
             hex::encode(sha2::Sha256::digest(&binary)),
             compressed.display().to_string()
         )?;
@@ -57,6 +57,12 @@ fn build(target: &str, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let folder = out.ancestors().nth(4).ok_or("OUT_DIR is not inside of a target folder")?.join("executor");
     let release = variable("PROFILE")? == "release";
     let (profile, subfolder) = if release { ("executor", "executor") } else { ("dev", "debug") };
+    // A program that ends when it panics needs no tables to unwind its stack.
+    let flags = if release {
+        "-Ctarget-feature=+crt-static\x1f-Cforce-unwind-tables=no"
+    } else {
+        "-Ctarget-feature=+crt-static"
+    };
     let mut command = Command::new(variable("CARGO")?);
     command
         .current_dir(variable("CARGO_MANIFEST_DIR")?)
@@ -67,7 +73,7 @@ fn build(target: &str, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
         // Debug information and symbols would travel to every host.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_PROFILE_DEV_STRIP", "symbols")
-        .env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+crt-static");
+        .env("CARGO_ENCODED_RUSTFLAGS", flags);
     // What the outer cargo, clippy or a coverage tool set is meant for the controller.
     for name in ["RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
         command.env_remove(name);
@@ -94,10 +100,15 @@ fn watch_sources(list: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn compress(binary: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
-    // Without a name and a time the same executor gives the same bytes.
-    let level = if variable("PROFILE")? == "release" { Compression::best() } else { Compression::fast() };
-    let mut encoder = GzBuilder::new().write(Vec::new(), level);
+fn compress(binary: &[u8], architecture: &str) -> Result<Vec<u8>, Box<dyn Error>> {
+    // What hosts unpack with less memory than the executor has bytes, and busybox, too.
+    let mut options = XzOptions::with_preset(if variable("PROFILE")? == "release" { 6 } else { 0 });
+    options.set_check_sum_type(CheckType::Crc32);
+    // The filter for other processors is younger than the xz of some hosts.
+    if architecture == "x86_64" {
+        options.prepend_pre_filter(FilterType::BcjX86, 0);
+    }
+    let mut encoder = XzWriter::new(Vec::new(), options)?;
     encoder.write_all(binary)?;
     Ok(encoder.finish()?)
 }

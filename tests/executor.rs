@@ -336,6 +336,27 @@ async fn nothing_is_left_running() {
 }
 
 #[tokio::test]
+async fn where_xz_does_not_work_it_is_sent_with_gzip() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO\nPermitUserEnvironment yes");
+    let programs = sshd.path("programs");
+    fs::create_dir(&programs).unwrap();
+    fs::write(programs.join("xz"), "#!/bin/sh\ncat >/dev/null\nexit 1\n").unwrap();
+    fs::set_permissions(programs.join("xz"), fs::Permissions::from_mode(0o755)).unwrap();
+    let key = fs::read_to_string(sshd.path("id.pub")).unwrap();
+    let environment = format!("environment=\"PATH={}:/usr/bin:/bin\" {key}", programs.display());
+    fs::write(sshd.path("authorized_keys"), environment).unwrap();
+    let target = Arc::new(target(&sshd));
+    let pool = pool();
+    let answer = pool.run(&target, call("ping", json!({}))).await.unwrap();
+    assert_eq!(answer.result["ping"], "pong");
+    assert_eq!(pool.statistics().await.uploads, 2);
+    pool.close().await;
+}
+
+#[tokio::test]
 async fn a_noisy_login_shell_does_no_harm() {
     if !available() {
         return;

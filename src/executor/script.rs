@@ -1,4 +1,5 @@
-//! The one command that finds, verifies, receives and starts the executor.
+//! The one command that finds, verifies, receives and starts the executor. What it receives is packed with xz if the host can unpack that, or else
+//! with gzip, and begins with a line that says how long it is.
 //!
 //! It travels as one word in single quotes through whatever login shell the user has (sh, csh, fish), so it has no line breaks, single quotes or
 //! exclamation marks. Everything the controller reads is preceded by a word chosen at random.
@@ -9,11 +10,14 @@ use super::Image;
 pub(super) const NEED: &str = "windlass-need-";
 /// As above: something is wrong, and the rest of the line says what.
 pub(super) const FAIL: &str = "windlass-fail-";
+/// How the executor may be packed.
+pub(super) const XZ: &str = "xz";
+const GZIP: &str = "gzip";
 
 /// `usable` makes a directory of our own below a base and looks whether it really is ours alone: others may have put one there first, and in a
 /// shared directory a link. What the script makes is for nobody else; tasks have the mask of the login. The executor is looked for in all places before one is chosen to receive it, as a file system may have been remounted.
 const SCRIPT: &str = r##"
-w=$1; t=$2; k=$3;
+w=$1; t=$2; k=$3; c=$4;
 l=$(umask); umask 077; HOME=${HOME:-/nonexistent};
 PATH="$PATH:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"; export PATH;
 fail() { printf "\nwindlass-fail-%s %s\n" "$w" "$*"; exit 97; };
@@ -54,8 +58,10 @@ if places cached; then start; fi;
 tried=;
 places fit || fail "no directory takes and executes the executor; tried:$tried";
 f="$d/.upload-$$-$w";
-printf "\nwindlass-need-%s %s %s\n" "$w" "$m" "$b";
-e=$( { head -c "$z" | gzip -dc >"$f"; } 2>&1 ) || { rm -f "$f"; rmdir "$d" 2>/dev/null; fail "the executor could not be written to $d: $e"; };
+command -v "$c" >/dev/null 2>&1 || c=gzip;
+printf "\nwindlass-need-%s %s %s %s\n" "$w" "$m" "$c" "$b";
+read z;
+e=$( { head -c "$z" | "$c" -dc >"$f"; } 2>&1 ) || { rm -f "$f"; rmdir "$d" 2>/dev/null; fail "the executor could not be written to $d: $e"; };
 chmod 700 "$f";
 right "$f" || { rm -f "$f"; fail "the executor did not arrive whole in $d"; };
 mv -f "$f" "$d/$n" || fail "the executor could not be renamed in $d";
@@ -63,16 +69,15 @@ find "$d" "(" -name "executor-*" -mtime +30 -o -name ".upload-*" -mtime +1 ")" -
 start
 "##;
 
-/// The command for an SSH channel. `excluded` are directories in which it has failed before.
+/// The command for an SSH channel. `excluded` are directories in which it has failed before; if there are any, what failed may have been xz.
 pub(super) fn command(images: &[Image], word: &str, remote_tmp: &str, excluded: &[String]) -> String {
-    let cases: String = images
-        .iter()
-        .map(|image| format!("{}) h={}; z={};; ", names(image.architecture), image.sha256, image.gzip.len()))
-        .collect();
+    let cases: String =
+        images.iter().map(|image| format!("{}) h={};; ", names(image.architecture), image.sha256)).collect();
     let known: Vec<&str> = images.iter().map(|image| image.architecture).collect();
     let script: Vec<&str> = SCRIPT.lines().map(str::trim).collect();
     let script = script.join(" ").replace("@CASES@", &cases).replace("@KNOWN@", &known.join(" and "));
-    let words = [script.trim(), "sh", word, remote_tmp, &excluded.join(":")];
+    let packer = if excluded.is_empty() { XZ } else { GZIP };
+    let words = [script.trim(), "sh", word, remote_tmp, &excluded.join(":"), packer];
     let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
     format!("exec /bin/sh -c {}", quoted.join(" "))
 }
@@ -101,10 +106,10 @@ mod tests {
 
     #[test]
     fn every_login_shell_can_quote_the_script() {
-        let image = Image { architecture: "x86_64", sha256: "00", gzip: b"" };
+        let image = Image { architecture: "x86_64", sha256: "00", xz: b"" };
         let command = command(&[image], "word", "~/it's", &[]);
         let (script, rest) = command.strip_prefix("exec /bin/sh -c '").unwrap().split_once('\'').unwrap();
         assert!(!script.contains(['\n', '!']), "{script}");
-        assert_eq!(rest, r" 'sh' 'word' '~/it'\''s' ''");
+        assert_eq!(rest, r" 'sh' 'word' '~/it'\''s' '' 'xz'");
     }
 }

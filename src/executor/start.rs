@@ -59,7 +59,7 @@ impl Starter<'_> {
             match self.line(&mut stream).await? {
                 Line::Begin => return self.greet(stream).await,
                 Line::Fail(reason) => return Err(self.failed(reason)),
-                Line::Need { machine, place } => match self.upload(&mut stream, &machine).await? {
+                Line::Need { machine, packer, place } => match self.upload(&mut stream, &machine, &packer).await? {
                     Line::Begin => return self.greet(stream).await,
                     Line::Fail(reason) if excluded.len() + 1 < PLACES => {
                         tracing::debug!(host = self.target.name, reason, "the executor is sent to another directory");
@@ -83,16 +83,18 @@ impl Starter<'_> {
         }
     }
 
-    async fn upload(&self, stream: &mut Stream, machine: &str) -> Result<Line, Error> {
+    async fn upload(&self, stream: &mut Stream, machine: &str, packer: &str) -> Result<Line, Error> {
         let image = self.images.iter().find(|image| script::runs_on(image, machine));
         let image = image.ok_or_else(|| self.failed(format!("it asks for an executor for {machine:?}")))?;
         // Fails only if the semaphore is closed, which nobody does.
         let _permit = self.uploads.acquire().await;
+        let packed = image.packed(packer).map_err(|error| self.failed(format!("it cannot be packed: {error}")))?;
         add(&self.counters.uploads, 1);
-        add(&self.counters.sent, image.gzip.len());
-        let deadline = START_DEADLINE + Duration::from_secs(image.gzip.len() as u64 / SLOWEST_UPLOAD);
+        add(&self.counters.sent, packed.len());
+        let deadline = START_DEADLINE + Duration::from_secs(packed.len() as u64 / SLOWEST_UPLOAD);
+        let length = format!("{}\n", packed.len()).into_bytes();
         let sending = async {
-            for piece in image.gzip.chunks(UPLOAD_PIECE) {
+            for piece in std::iter::once(&*length).chain(packed.chunks(UPLOAD_PIECE)) {
                 if !stream.input.send(piece.to_vec()).await {
                     break;
                 }
@@ -135,8 +137,8 @@ impl Starter<'_> {
 enum Line {
     /// The executor runs; frames follow.
     Begin,
-    /// The script waits for an executor.
-    Need { machine: String, place: String },
+    /// The script waits for an executor, packed in this way.
+    Need { machine: String, packer: String, place: String },
     /// The script gave up.
     Fail(String),
 }
@@ -219,8 +221,9 @@ impl Heard {
         Some(match kind {
             0 => Line::Begin,
             1 => {
-                let (machine, place) = rest.split_once(' ').unwrap_or((&rest, ""));
-                Line::Need { machine: machine.to_owned(), place: place.to_owned() }
+                let mut words = rest.splitn(3, ' ').map(str::to_owned);
+                let mut word = || words.next().unwrap_or_default();
+                Line::Need { machine: word(), packer: word(), place: word() }
             }
             _ => Line::Fail(rest),
         })

@@ -15,15 +15,14 @@ const BUNDLES: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// The authorities to trust: those of `ca_path`, or else those of the host, or else those of Mozilla.
+/// The authorities to trust: those of `ca_path`, or else those of the host.
 pub(super) fn authorities(ca_path: Option<&str>, host: &Host) -> Result<RootCerts, Failure> {
     if let Some(path) = ca_path {
         return Ok(RootCerts::from(certificates(Path::new(path))?));
     }
     let named = host.variable("SSL_CERT_FILE").map(PathBuf::from);
     let found = named.into_iter().chain(BUNDLES.iter().map(PathBuf::from)).find(|path| path.is_file());
-    let trusted = found.map(|path| certificates(&path)).transpose()?.unwrap_or_default();
-    Ok(if trusted.is_empty() { RootCerts::WebPki } else { RootCerts::from(trusted) })
+    Ok(RootCerts::from(found.map(|path| certificates(&path)).transpose()?.unwrap_or_default()))
 }
 
 /// The authorities of a [`super::client::Service`].

@@ -158,7 +158,11 @@ impl Client {
             no_cache: args.bool("force"),
             decompress: args.maybe_bool("decompress").unwrap_or(true),
             unredirected: args.list("unredirected_headers").into_iter().map(str::to_ascii_lowercase).collect(),
-            roots: if verify { certificates::authorities(args.str("ca_path"), host)? } else { RootCerts::WebPki },
+            roots: if verify {
+                certificates::authorities(args.str("ca_path"), host)?
+            } else {
+                RootCerts::from(Vec::new())
+            },
             client_cert: certificates::client(args.str("client_cert"), args.str("client_key"))?,
             verify,
         })
