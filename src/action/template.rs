@@ -59,8 +59,12 @@ pub(super) static SPEC: Spec = Spec {
             "Blanks before a statement, if only they stand on its line, are not part of the result."
         )
         .default("false"),
-        Opt::new("output_encoding", Kind::Str, "The encoding of the file; there is no other than UTF-8.")
-            .default(r#""utf-8""#),
+        Opt::new(
+            "output_encoding",
+            Kind::Str,
+            "The encoding of the file: `utf-8`, `utf-16`, `ascii`, `latin-1` or `windows-1252`.",
+        )
+        .default(r#""utf-8""#),
     ],
     examples: "- name: The configuration\n  ansible.builtin.template:\n    src: app.conf.j2\n    dest: /etc/app.conf\n    owner: root\n    group: app\n    \
                mode: '0640'\n    validate: app --check %s\n  notify: Restart app\n",
@@ -83,11 +87,6 @@ pub(super) static SPEC: Spec = Spec {
 
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let (src, dest) = (context.text("src").unwrap_or_default(), context.text("dest").unwrap_or_default());
-    if let Some(encoding) = context.text("output_encoding")
-        && !matches!(encoding.to_lowercase().as_str(), "" | "utf-8" | "utf8" | "utf_8" | "ascii" | "us-ascii")
-    {
-        return Err(format!("output_encoding is {encoding}: there is no other than utf-8").into());
-    }
     let option = |name: &str| context.arg(name).cloned();
     if !matches!(newline_sequence(&option).as_str(), "\n" | "\r" | "\r\n") {
         return Err(r"newline_sequence needs to be one of: \n, \r or \r\n".into());
@@ -105,7 +104,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         args.shift_remove(key);
     }
     args.insert("_original_basename".into(), Value::from(file_name(&path)));
-    let mut content = Content::of_bytes(&path.display().to_string(), rendered.into_bytes());
+    let encoding = context.text("output_encoding").unwrap_or_default();
+    let bytes = windlass_template::encode(&rendered, &encoding).map_err(|error| format!("output_encoding: {error}"))?;
+    let mut content = Content::of_bytes(&path.display().to_string(), bytes);
     content.description.mode =
         Content::of_file(&path, &context.files, false).map(|file| file.description.mode).unwrap_or(0o644);
     copy_content(context, args, content).await

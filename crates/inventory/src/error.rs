@@ -191,7 +191,7 @@ pub enum Warning {
         path: PathBuf,
     },
     /// A pattern matches nothing.
-    #[error("No host or group matches the pattern `{pattern}`.")]
+    #[error("Could not match supplied host pattern, ignoring: {pattern}")]
     NoMatch {
         /// The pattern.
         pattern: String,

@@ -55,6 +55,7 @@ pub use crate::error::{Error, ErrorKind};
 pub use crate::json::{from_json, to_json};
 pub use crate::mark::{failed, is_omit, is_undefined, omit, undefined, unknown};
 pub use crate::plugins::{PluginKind, Plugins};
+pub use crate::python::encoding::{EncodingError, encode};
 pub use crate::python::{repr, text, truth, type_name, unified_diff};
 pub use crate::registry::{Function, Lookup, LookupOptions, call_filter, call_test};
 pub use crate::scope::{Scope, Variable};

@@ -54,7 +54,8 @@ pub(super) fn password_hash(_: &mut State<'_, '_>, args: &Arguments) -> Outcome 
         return Err(args.error(format!("knows sha512, sha256, bcrypt, blowfish and md5, not '{name}'")));
     };
     let unsigned = |name: &str| -> Result<Option<u32>, minijinja::Error> {
-        Ok(args.integer(name)?.map(|number| u32::try_from(number).unwrap_or(0)))
+        let fits = |number| u32::try_from(number).map_err(|_| args.failed(format!("{name} cannot be {number}")));
+        args.integer(name)?.map(fits).transpose()
     };
     let settings = Settings {
         salt: args.text_of("salt"),
@@ -113,8 +114,16 @@ pub(crate) fn encrypt(password: &str, method: Method, settings: &Settings) -> Re
     }
 }
 
+/// The most rounds of SHA-crypt and the highest cost of bcrypt: each takes some ten seconds. The formats allow far more, which would
+/// keep a run busy for hours.
+const MOST_ROUNDS: u32 = 20_000_000;
+const HIGHEST_COST: u32 = 17;
+
 fn parameters(rounds: u32) -> Result<sha_crypt::Params, String> {
-    sha_crypt::Params::new(rounds).map_err(|_| format!("the rounds must be from 1000 to 999999999, not {rounds}"))
+    match sha_crypt::Params::new(rounds) {
+        Ok(parameters) if rounds <= MOST_ROUNDS => Ok(parameters),
+        _ => Err(format!("the rounds must be from 1000 to {MOST_ROUNDS}, not {rounds}")),
+    }
 }
 
 /// 5000 rounds are what a hash without a number of rounds means.
@@ -152,8 +161,11 @@ fn bcrypt_hash(password: &str, salt: &str, settings: &Settings) -> Result<String
         .ok()
         .and_then(|bytes| <[u8; 16]>::try_from(bytes).ok())
         .ok_or_else(|| format!("'{salt}' is no salt for bcrypt"))?;
-    let hashed = bcrypt::hash_with_salt(password, settings.rounds.unwrap_or(12), raw)
-        .map_err(|error| format!("bcrypt refused: {error}"))?;
+    let cost = settings.rounds.unwrap_or(12);
+    if !(4..=HIGHEST_COST).contains(&cost) {
+        return Err(format!("the rounds of bcrypt must be from 4 to {HIGHEST_COST}, not {cost}"));
+    }
+    let hashed = bcrypt::hash_with_salt(password, cost, raw).map_err(|error| format!("bcrypt refused: {error}"))?;
     Ok(hashed.format_for_version(version))
 }
 
@@ -209,6 +221,15 @@ fn md5_crypt(password: &[u8], salt: &[u8], shown_salt: &str) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_that_take_hours_are_refused() {
+        for (method, rounds) in [(Method::Sha512, 999_999_999), (Method::Sha256, 20_000_001), (Method::Bcrypt, 31)] {
+            let settings = Settings { rounds: Some(rounds), ..Settings::default() };
+            let refused = encrypt("secret", method, &settings).unwrap_err();
+            assert!(refused.contains("must be from"), "{refused}");
+        }
+    }
 
     #[test]
     fn hashes_are_those_of_crypt() {

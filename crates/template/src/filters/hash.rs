@@ -11,25 +11,8 @@ use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use super::call::{Arguments, Outcome};
 use crate::python::text;
 
-/// The bytes of text in an encoding of Python's; the common ones.
 fn encode(args: &Arguments, text: &str, encoding: &str) -> Result<Vec<u8>, minijinja::Error> {
-    let plain = encoding.to_lowercase().replace('_', "-");
-    let narrow = |most: u32| {
-        text.chars()
-            .map(|character| u8::try_from(u32::from(character)).ok().filter(|byte| u32::from(*byte) <= most))
-            .collect::<Option<Vec<u8>>>()
-            .ok_or_else(|| args.failed(format!("the text has characters that '{encoding}' lacks")))
-    };
-    let wide = |bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect::<Vec<u8>>();
-    match plain.as_str() {
-        "utf-8" | "utf8" | "" => Ok(text.as_bytes().to_vec()),
-        "ascii" | "us-ascii" => narrow(0x7f),
-        "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" => narrow(0xff),
-        "utf-16-le" | "utf-16le" => Ok(wide(u16::to_le_bytes)),
-        "utf-16-be" | "utf-16be" => Ok(wide(u16::to_be_bytes)),
-        "utf-16" | "utf16" => Ok([&[0xff, 0xfe], wide(u16::to_le_bytes).as_slice()].concat()),
-        _ => Err(args.error(format!("does not know the encoding '{encoding}'"))),
-    }
+    crate::encode(text, encoding).map_err(|error| args.failed(error.to_string()))
 }
 
 fn decode(args: &Arguments, bytes: Vec<u8>, encoding: &str) -> Result<String, minijinja::Error> {
@@ -101,9 +84,11 @@ fn digest_of(args: &Arguments, algorithm: &str) -> Outcome {
         Some(bytes) if value.as_str().is_none() => bytes.to_vec(),
         _ => text(value).into_bytes(),
     };
-    digest(&bytes, algorithm)
-        .map(Value::from)
-        .ok_or_else(|| args.error(format!("knows md5, sha1, sha224, sha256, sha384 and sha512, not '{algorithm}'")))
+    digest(&bytes, algorithm).map(Value::from).ok_or_else(|| {
+        args.failed(format!(
+            "unsupported hash type {algorithm}: there are md5, sha1, sha224, sha256, sha384 and sha512"
+        ))
+    })
 }
 
 pub(super) fn hash(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {

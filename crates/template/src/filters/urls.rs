@@ -96,7 +96,7 @@ pub(super) fn urlsplit(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         None => Ok(dict(all.into_iter().map(|(name, value)| (Value::from(name), value)))),
         Some(wanted) => match all.into_iter().find(|(name, _)| *name == wanted) {
             Some((_, value)) => Ok(value),
-            None => Err(args.error(format!("knows no part '{wanted}' of a URL"))),
+            None => Err(args.failed(format!("unknown URL component: {wanted}"))),
         },
     }
 }

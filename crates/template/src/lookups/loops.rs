@@ -26,7 +26,7 @@ fn flattened_once(items: &[Value]) -> Vec<Value> {
 /// The lists that the terms are.
 fn lists(call: &Call<'_>) -> Result<Vec<Vec<Value>>, crate::Error> {
     if call.terms.is_empty() {
-        return Err(call.error("needs at least one list"));
+        return Err(crate::Error::lookup("with_nested requires at least one element in the nested list"));
     }
     Ok(call
         .terms
@@ -48,7 +48,7 @@ pub(super) fn list(call: &Call<'_>) -> Answer {
 
 pub(super) fn indexed_items(call: &Call<'_>) -> Answer {
     if matches!(call.terms, [term] if is_dict(term)) {
-        return Err(call.error("expects a list"));
+        return Err(crate::Error::lookup("with_indexed_items expects a list"));
     }
     let items = flattened_once(call.terms).into_iter().enumerate();
     Ok(items.map(|(index, item)| tuple(vec![Value::from(index), item])).collect())
@@ -64,7 +64,10 @@ pub(super) fn dict(call: &Call<'_>) -> Answer {
     let mut entries = Vec::new();
     for term in call.terms {
         let Some(pairs) = pairs(term) else {
-            return Err(call.error(format!("needs dictionaries, but was given {}", crate::filters::call::shown(term))));
+            return Err(crate::Error::lookup(format!(
+                "with_dict expects a dict, and was given {}",
+                crate::filters::call::shown(term)
+            )));
         };
         let entry = |(key, value)| dict_value([(Value::from("key"), key), (Value::from("value"), value)]);
         entries.extend(pairs.into_iter().map(entry));
@@ -183,7 +186,7 @@ struct Sequence {
 }
 
 impl Sequence {
-    fn set(&mut self, call: &Call<'_>, name: &str, value: &Value) -> Result<(), crate::Error> {
+    fn set(&mut self, name: &str, value: &Value) -> Result<(), crate::Error> {
         if name == "format" {
             self.format = Some(text(value));
             return Ok(());
@@ -192,8 +195,10 @@ impl Sequence {
             Some(text) => number::parse_int(text, 0).or_else(|| number::parse_int(text, 10)),
             None => number::to_int(value),
         };
-        let number =
-            parsed.ok_or_else(|| call.error(format!("needs an integer as '{name}', not '{}'", text(value))))?;
+        let number = parsed.ok_or_else(|| {
+            let reason = format!("Invalid type for '{name}' of the lookup 'sequence': '{}' is no integer", text(value));
+            crate::Error::lookup(reason)
+        })?;
         match name {
             "start" => self.start = Some(number),
             "end" => self.end = Some(number),
@@ -234,30 +239,39 @@ impl Sequence {
 
     fn run(&self, call: &Call<'_>) -> Answer {
         const MOST: i128 = 10_000_000;
+        // Playbooks compare these sentences, which are Ansible's.
+        let wrong = |sentence: &str| Err(crate::Error::lookup(sentence));
         let start = self.start.unwrap_or(1);
         let format = self.format.as_deref().unwrap_or("%d");
         let stride = match (self.stride, self.end) {
             (Some(stride), _) => stride,
             (None, Some(end)) if end < start && self.count.is_none() => {
-                return Err(call.error("counts backwards only with a negative stride"));
+                return wrong("to count backwards make stride negative");
             }
             (None, _) => 1,
         };
         let end = match (self.count, self.end) {
-            (Some(_), Some(_)) => return Err(call.error("takes 'end' or 'count', not both")),
-            (None, None) => return Err(call.error("needs 'end' or 'count'")),
+            (Some(_), Some(_)) => return wrong("can't specify both count and end in with_sequence"),
+            (None, None) => return wrong("must specify count or end in with_sequence"),
             (Some(0), None) => return Ok(Vec::new()),
             (Some(count), None) => start.saturating_add((count - 1).saturating_mul(stride)),
             (None, Some(end)) => end,
         };
-        if stride > 0 && end < start || stride < 0 && end > start {
-            return Err(call.error(format!("cannot count from {start} to {end} by {stride}")));
+        if stride > 0 && end < start {
+            return wrong("to count backwards make stride negative");
+        }
+        if stride < 0 && end > start {
+            return wrong("to count forward don't make stride negative");
         }
         if stride == 0 {
             return Ok(Vec::new());
         }
         if end.saturating_sub(start) / stride > MOST {
             return Err(call.error(format!("will not make more than {MOST} items")));
+        }
+        let unfit = || crate::Error::lookup(format!("bad formatting string: {format}"));
+        if format.replace("%%", "").matches('%').count() != 1 {
+            return Err(unfit());
         }
         crate::python::percent::check(format).map_err(|reason| call.error(reason))?;
         let mut numbers = Vec::new();
@@ -268,7 +282,7 @@ impl Sequence {
                 format,
                 &[number::integer(current)],
             );
-            numbers.push(Value::from(shown.map_err(|_| call.error(format!("cannot use '{format}' as a format")))?));
+            numbers.push(Value::from(shown.map_err(|_| unfit())?));
             current = current.saturating_add(stride);
         }
         Ok(numbers)
@@ -289,7 +303,7 @@ pub(super) fn sequence(call: &Call<'_>) -> Answer {
     let mut given = Sequence::default();
     known(call.options.keys().map(|name| &**name))?;
     for (name, value) in call.options {
-        given.set(call, name, value)?;
+        given.set(name, value)?;
     }
     if call.terms.is_empty() {
         return given.run(call);
@@ -300,11 +314,12 @@ pub(super) fn sequence(call: &Call<'_>) -> Answer {
         if !sequence.shortcut(&term) {
             let (rest, options) = key_value::parse(&term);
             if !rest.is_empty() {
-                return Err(call.error(format!("cannot understand '{term}'")));
+                let reason = format!("Invalid type for the range of the lookup 'sequence': '{term}' is not understood");
+                return Err(crate::Error::lookup(reason));
             }
             known(options.iter().map(|(name, _)| name.as_str()))?;
             for (name, value) in options {
-                sequence.set(call, &name, &Value::from(value))?;
+                sequence.set(&name, &Value::from(value))?;
             }
         }
         numbers.extend(sequence.run(call)?);

@@ -1,0 +1,87 @@
+//! Text in encodings of Python's; the common ones.
+
+/// Why a text cannot be encoded.
+#[derive(Debug, thiserror::Error)]
+pub enum EncodingError {
+    /// There is no such encoding, or it is not known here.
+    #[error("the encoding '{0}' is not known; there are utf-8, utf-16, ascii, latin-1 and windows-1252")]
+    Unknown(String),
+    /// The encoding cannot say what the text says.
+    #[error("the text has characters that '{0}' lacks")]
+    Lacking(String),
+}
+
+/// What the bytes from 0x80 are in Windows' Western encoding; five of them are nothing.
+const WINDOWS_1252: [Option<char>; 32] = [
+    Some('€'),
+    None,
+    Some('‚'),
+    Some('ƒ'),
+    Some('„'),
+    Some('…'),
+    Some('†'),
+    Some('‡'),
+    Some('ˆ'),
+    Some('‰'),
+    Some('Š'),
+    Some('‹'),
+    Some('Œ'),
+    None,
+    Some('Ž'),
+    None,
+    None,
+    Some('‘'),
+    Some('’'),
+    Some('“'),
+    Some('”'),
+    Some('•'),
+    Some('–'),
+    Some('—'),
+    Some('˜'),
+    Some('™'),
+    Some('š'),
+    Some('›'),
+    Some('œ'),
+    None,
+    Some('ž'),
+    Some('Ÿ'),
+];
+
+/// The bytes of a text in an encoding.
+pub fn encode(text: &str, encoding: &str) -> Result<Vec<u8>, EncodingError> {
+    let narrow = |byte_of: fn(char) -> Option<u8>| {
+        let bytes = text.chars().map(byte_of).collect::<Option<Vec<u8>>>();
+        bytes.ok_or_else(|| EncodingError::Lacking(encoding.to_owned()))
+    };
+    let wide = |bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect::<Vec<u8>>();
+    match encoding.to_lowercase().replace('_', "-").as_str() {
+        "utf-8" | "utf8" | "" => Ok(text.as_bytes().to_vec()),
+        "ascii" | "us-ascii" => narrow(|character| u8::try_from(character).ok().filter(u8::is_ascii)),
+        "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" => narrow(|character| u8::try_from(character).ok()),
+        "windows-1252" | "cp1252" | "1252" => narrow(windows_1252),
+        "utf-16-le" | "utf-16le" => Ok(wide(u16::to_le_bytes)),
+        "utf-16-be" | "utf-16be" => Ok(wide(u16::to_be_bytes)),
+        "utf-16" | "utf16" => Ok([&[0xff, 0xfe], wide(u16::to_le_bytes).as_slice()].concat()),
+        _ => Err(EncodingError::Unknown(encoding.to_owned())),
+    }
+}
+
+fn windows_1252(character: char) -> Option<u8> {
+    match u8::try_from(character) {
+        Ok(byte @ (..0x80 | 0xa0..)) => Some(byte),
+        _ => WINDOWS_1252.iter().zip(0x80..).find(|(known, _)| **known == Some(character)).map(|(_, byte)| byte),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_western_encoding_of_windows_has_the_euro_and_no_greek() {
+        assert_eq!(encode("5 €", "windows-1252").ok(), Some(vec![b'5', b' ', 0x80]));
+        assert_eq!(encode("é", "cp1252").ok(), Some(vec![0xe9]));
+        assert!(matches!(encode("α", "windows-1252"), Err(EncodingError::Lacking(_))));
+        assert!(matches!(encode("a", "klingon"), Err(EncodingError::Unknown(_))));
+    }
+}
