@@ -88,6 +88,11 @@ impl Error {
         &self.message
     }
 
+    /// What to do about it.
+    pub fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
@@ -98,7 +103,8 @@ impl Error {
         }
     }
 
-    fn render(&self) -> String {
+    /// The sentence, its place and the line there, without what to do about it.
+    pub fn what_and_where(&self) -> String {
         let mut text = self.message.clone();
         if let Some(span) = self.span.as_ref().filter(|span| span.is_located()) {
             text = format!("{text}\n  at {span}");
@@ -108,6 +114,11 @@ impl Error {
                 text.push_str(&excerpt);
             }
         }
+        text
+    }
+
+    fn render(&self) -> String {
+        let mut text = self.what_and_where();
         if let Some(hint) = &self.hint {
             text.push_str("\n\nhint: ");
             text.push_str(hint);

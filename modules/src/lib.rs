@@ -15,6 +15,7 @@ pub mod crypto;
 pub mod files;
 pub mod foreign;
 mod host;
+mod invocation;
 mod module;
 pub mod net;
 pub mod process;
@@ -36,6 +37,7 @@ pub mod ping;
 
 pub use args::Args;
 pub use host::{Content, Host, Sink};
+pub use invocation::invocation;
 pub use module::{Diff, Failure, Module, Outcome, Plan};
 pub use run::run;
 pub use serve::{ServeError, serve};

@@ -26,6 +26,7 @@ impl Module for Ping {
             Some("crash") => Err(Failure::new("boom")
                 .with("module_stdout", "")
                 .with("module_stderr", "Exception: boom\n")
+                .with("exception", "Exception: boom\n")
                 .with("rc", 1)),
             data => Ok(Plan::unchanged().with("ping", data.unwrap_or("pong"))),
         }

@@ -6,8 +6,9 @@ use std::time::Instant;
 use indexmap::IndexMap;
 use sha1::{Digest as _, Sha1};
 use tokio::sync::mpsc;
+use windlass_modules::invocation;
 use windlass_protocol::{Delivery, Detached, Request};
-use windlass_template::{Context, Value};
+use windlass_template::{Context, Value, from_json, to_json};
 
 use crate::connection::{Kind, Target};
 use crate::executor::{Call, Pool, Received, Source, TaskEvent};
@@ -24,6 +25,8 @@ pub enum Failure {
     Unreachable(String),
     /// The task failed; a sentence.
     Failed(String),
+    /// The task failed for something that would end a run elsewhere.
+    Error(Box<crate::error::Error>),
     /// A template of the task cannot be evaluated.
     Evaluation(Box<windlass_template::Error>),
 }
@@ -36,6 +39,7 @@ impl Failure {
                 TaskResult::new().with("changed", false).with("unreachable", true).with("msg", message)
             }
             Failure::Failed(message) => TaskResult::failure(message),
+            Failure::Error(error) => TaskResult::failure(error.what_and_where()).with_advice(error.advice()),
             Failure::Evaluation(error) => TaskResult::failure(error.to_string()).with_report(error.report()),
         }
     }
@@ -49,7 +53,7 @@ impl From<windlass_template::Error> for Failure {
 
 impl From<crate::error::Error> for Failure {
     fn from(error: crate::error::Error) -> Failure {
-        Failure::Failed(error.to_string())
+        Failure::Error(Box::new(error))
     }
 }
 
@@ -141,18 +145,15 @@ impl Content {
         Content { description, source: Source::Bytes(bytes.into()) }
     }
 
-    /// A file, which is read now if it is small and hashed piece by piece if it is large.
-    pub fn of_file(path: &Path, files: &Files, decrypt: bool) -> Result<Content, String> {
+    /// A file, which is read now if it is small or a vault to be decrypted, and hashed piece by piece if it is large.
+    pub fn of_file(path: &Path, files: &Files, decrypt: bool) -> Result<Content, Failure> {
         use std::os::unix::fs::PermissionsExt as _;
         let fail = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
         let metadata = std::fs::metadata(path).map_err(fail)?;
         let mode = metadata.permissions().mode() & 0o7777;
-        if metadata.len() <= INLINE_LIMIT {
-            let (bytes, _) = if decrypt {
-                files.bytes(path).map_err(|error| error.to_string())?
-            } else {
-                (std::fs::read(path).map_err(fail)?, false)
-            };
+        let decrypt = decrypt && is_vault(path).map_err(fail)?;
+        if decrypt || metadata.len() <= INLINE_LIMIT {
+            let bytes = if decrypt { files.bytes(path)?.0 } else { std::fs::read(path).map_err(fail)? };
             let mut content = Content::of_bytes(&path.display().to_string(), bytes);
             content.description.mode = mode;
             return Ok(content);
@@ -280,6 +281,8 @@ impl ActionContext {
                 Some((turn, follows)) => (Some(turn), follows),
             },
         };
+        let is_told = self.world.run.settings.verbosity > 2;
+        let invocation = super::spec(name).filter(|_| is_told).map(|spec| invocation(spec, &to_json(&args)));
         let request = Request {
             id: 0,
             module: name.to_owned(),
@@ -324,7 +327,11 @@ impl ActionContext {
                 on: Spending::Request(completed.cost),
             });
         }
-        Ok((TaskResult::from_value(&completed.result), completed.received))
+        let mut result = TaskResult::from_value(&completed.result);
+        if let Some(invocation) = invocation.filter(|_| result.get("invocation").is_none()) {
+            result.set("invocation", from_json(&invocation));
+        }
+        Ok((result, completed.received))
     }
 
     /// Finds a file of the project: in the role's folder of that kind, beside the task, beside the playbook.
@@ -353,6 +360,13 @@ impl ActionContext {
         }
         Err(Failure::Failed(not_found(name, &tried)))
     }
+}
+
+/// Whether a file begins as a vault does.
+fn is_vault(path: &Path) -> std::io::Result<bool> {
+    let mut start = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(std::fs::File::open(path)?, 64), &mut start)?;
+    Ok(windlass_vault::is_encrypted(&start))
 }
 
 fn not_found(name: &str, tried: &[PathBuf]) -> String {

@@ -129,7 +129,8 @@ pub(super) fn walk(
     }
     let mut children: Vec<PathBuf> =
         std::fs::read_dir(folder).map_err(|error| fail(folder, error))?.flatten().map(|entry| entry.path()).collect();
-    children.sort();
+    // The files of a folder go before those of its subfolders.
+    children.sort_by_cached_key(|child| (child.is_dir(), child.clone()));
     above.push(folder.canonicalize().map_err(|error| fail(folder, error))?);
     for child in children {
         let relative = prefix.join(file_name(&child));
@@ -214,6 +215,15 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
     let (Some(src), Some(dest)) = (context.text("src"), context.text("dest")) else {
         return Err("src and dest are required".into());
     };
+    for (name, what) in [("src", "source"), ("dest", "dest")] {
+        if context.arg(name).is_some_and(|value| value.as_str().is_none()) {
+            return Err(format!("Invalid type supplied for {what} option, it must be a string").into());
+        }
+    }
+    if context.check {
+        let skipped = TaskResult::ok(false).with("skipped", true);
+        return Ok(skipped.with("msg", "check mode not (yet) supported for this module"));
+    }
     let flat = context.flag("flat").unwrap_or(false);
     let inside: PathBuf = Path::new(&src).components().filter(|part| matches!(part, Component::Normal(_))).collect();
     let base = crate::settings::expand_home(&dest);
@@ -240,7 +250,7 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     let (result, received) =
         context.module_with_file("ansible.builtin.fetch", value_of(args), Vec::new(), Some(folder)).await?;
-    if result.failed() || result.is_skipped() || context.check {
+    if result.failed() || result.is_skipped() {
         return Ok(result);
     }
     let remote = result.text("checksum").map(str::to_owned);

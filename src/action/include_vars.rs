@@ -70,10 +70,14 @@ pub(super) static SPEC: Spec = Spec {
 /// `ansible_included_var_files` again from the project's cache.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     match read(context) {
-        Err(Failure::Failed(message)) => Ok(TaskResult::failure(&*message)
-            .with("ansible_facts", Value::from_pairs(std::iter::empty::<(Value, Value)>()))
-            .with("ansible_included_var_files", Value::from(Vec::<Value>::new()))
-            .with("message", message)),
+        Err(failure @ (Failure::Failed(_) | Failure::Error(_))) => {
+            let result = failure.into_result();
+            let message = result.get("msg").cloned().unwrap_or_default();
+            Ok(result
+                .with("ansible_facts", Value::from_pairs(std::iter::empty::<(Value, Value)>()))
+                .with("ansible_included_var_files", Value::from(Vec::<Value>::new()))
+                .with("message", message))
+        }
         result => result,
     }
 }

@@ -159,6 +159,7 @@ async fn until_answering(
             Ok(id) if before.is_none_or(|before| before != id) => return Ok(()),
             Ok(_) => "it has not gone down yet".to_owned(),
             Err(Failure::Unreachable(message) | Failure::Failed(message)) => message,
+            Err(Failure::Error(error)) => error.what_and_where(),
             Err(Failure::Evaluation(error)) => return Err(Failure::Evaluation(error)),
         };
         if start.elapsed() > limit {

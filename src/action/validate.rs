@@ -77,18 +77,23 @@ fn check(options: &Value, path: &str, errors: &mut Vec<String>, lookup: Lookup<'
         let Ok(option) = options.get_item(&key) else { continue };
         let field = |key: &str| option.get_attr(key).ok().filter(|value| !value.is_undefined() && !value.is_none());
         let value = match lookup(&name) {
-            Ok(value) => value.filter(|value| !value.is_none() && !value.is_undefined()),
+            Ok(value) => value.filter(|value| !value.is_undefined()),
             Err(error) => {
                 errors.push(format!("{path}{name}: {error}"));
                 continue;
             }
         };
+        let required = field("required").is_some_and(|value| crate::vars::truth(&value));
         let Some(value) = value else {
-            if field("required").is_some_and(|value| crate::vars::truth(&value)) {
+            if required {
                 missing.push(format!("{path}{name}"));
             }
             continue;
         };
+        // What must be given may be given as nothing, if its type allows that.
+        if value.is_none() && !required {
+            continue;
+        }
         let kind = field("type").map(|kind| windlass_template::text(&kind)).unwrap_or_else(|| "str".to_owned());
         if !fits(&value, &kind) {
             errors.push(format!(

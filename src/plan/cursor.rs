@@ -178,7 +178,7 @@ impl Cursor {
         }
     }
 
-    /// The task was not skipped: the roles around it count as having run.
+    /// The task was done, well or not: the roles around it count as having run.
     pub fn ran(&mut self) {
         for level in &mut self.stack {
             level.ran = true;

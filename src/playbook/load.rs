@@ -76,7 +76,6 @@ impl TaskFile<'_> {
 impl Loader {
     /// All plays of a playbook, imported ones included.
     pub fn playbook(&self, path: &Path) -> Result<Vec<Play>> {
-        self.modules.add_folder(path.parent().unwrap_or(Path::new("")));
         let mut plays = Vec::new();
         self.playbook_into(path, &Keywords::default(), &mut plays, &mut vec![path.to_owned()])?;
         Ok(plays)
@@ -89,6 +88,8 @@ impl Loader {
         plays: &mut Vec<Play>,
         chain: &mut Vec<PathBuf>,
     ) -> Result<()> {
+        // An imported playbook may have a `library/` of its own.
+        self.modules.add_folder(path.parent().unwrap_or(Path::new("")));
         let node = self.files.yaml(path)?;
         if node.as_list().is_some_and(<[Node]>::is_empty) {
             return Err(Error::parse("A playbook must contain at least one play", &node.span)

@@ -68,13 +68,19 @@ impl RoleRequest {
         request.include_vars = Arc::clone(&frame.vars);
         request.allow_duplicates = Some(true);
         for (key, node) in args {
-            let text = || node.scalar_text();
+            let text = || match node.as_list().is_some() || node.as_map().is_some() {
+                true => {
+                    let message = format!("Expected a string for {key} but got {} instead", node.kind());
+                    Err(Error::parse(message, &node.span))
+                }
+                false => Ok(node.scalar_text()),
+            };
             match key.as_str() {
-                "name" | "role" => request.name = text().unwrap_or_default(),
-                "tasks_from" => request.tasks_from = text(),
-                "vars_from" => request.vars_from = text(),
-                "defaults_from" => request.defaults_from = text(),
-                "handlers_from" => request.handlers_from = text(),
+                "name" | "role" => request.name = text()?.unwrap_or_default(),
+                "tasks_from" => request.tasks_from = text()?,
+                "vars_from" => request.vars_from = text()?,
+                "defaults_from" => request.defaults_from = text()?,
+                "handlers_from" => request.handlers_from = text()?,
                 "allow_duplicates" => request.allow_duplicates = Some(truth(node)),
                 "rolespec_validate" => request.validate = truth(node),
                 "public" => request.public = Some(truth(node)),

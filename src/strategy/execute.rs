@@ -262,6 +262,10 @@ impl TaskOnHost {
             "first_found" => context.render_defined(terms)?,
             _ => crate::vars::render(context, terms)?,
         };
+        let is_list = crate::playbook::short_name(lookup) == "list";
+        if is_list && rendered.kind() == minijinja::value::ValueKind::Map {
+            return Err("with_list expects a list".into());
+        }
         let terms: Vec<Value> = match rendered.kind() {
             minijinja::value::ValueKind::Seq => rendered.try_iter().into_iter().flatten().collect(),
             // 2.18 goes over the terms whatever they are, and of a dictionary that gives the keys.
@@ -409,6 +413,9 @@ impl TaskOnHost {
         let span = &self.task.span;
         if span.is_located() {
             text.push_str(&format!("\nOrigin: {span}\n\n{}", span.excerpt()));
+        }
+        if let (Some(advice), false) = (result.advice(), no_log) {
+            text = format!("{}\n\nhint: {advice}", text.trim_end());
         }
         Some(text)
     }

@@ -11,6 +11,8 @@ pub struct TaskResult {
     values: IndexMap<Arc<str>, Value>,
     /// What went wrong, with the place in the project's files, where the message alone does not say it.
     report: Option<Arc<str>>,
+    /// What to do about it: told the user, and no part of what tasks see.
+    advice: Option<Arc<str>>,
 }
 
 impl TaskResult {
@@ -32,7 +34,10 @@ impl TaskResult {
     /// Keeps only these keys, for showing; the report goes too.
     pub fn only(&self, keys: &[&str]) -> TaskResult {
         let kept = self.values.iter().filter(|(key, _)| keys.contains(&&***key));
-        TaskResult { values: kept.map(|(key, value)| (Arc::clone(key), value.clone())).collect(), report: None }
+        TaskResult {
+            values: kept.map(|(key, value)| (Arc::clone(key), value.clone())).collect(),
+            ..TaskResult::default()
+        }
     }
 
     /// A skipped task and why.
@@ -60,6 +65,17 @@ impl TaskResult {
     /// The whole story of a failure, if there is more to say than its message.
     pub fn report(&self) -> Option<&str> {
         self.report.as_deref()
+    }
+
+    /// With what to do about a failure, if something is known.
+    pub fn with_advice(mut self, advice: Option<&str>) -> TaskResult {
+        self.advice = advice.map(Arc::from);
+        self
+    }
+
+    /// What to do about a failure.
+    pub fn advice(&self) -> Option<&str> {
+        self.advice.as_deref()
     }
 
     /// With a key.

@@ -17,7 +17,8 @@ use crate::vars::{TaskScope, World, clean_facts};
 impl Batch {
     /// Counts a result for the recap.
     pub(super) fn count(&mut self, outcome: &HostOutcome) {
-        if let Some(run) = self.hosts.get_mut(&outcome.host).filter(|_| !outcome.result.is_skipped()) {
+        let ran = !outcome.result.is_skipped() && !outcome.result.is_unreachable();
+        if let Some(run) = self.hosts.get_mut(&outcome.host).filter(|_| ran) {
             run.cursor.ran();
         }
         let would_rescue = self.hosts.get(&outcome.host).is_some_and(|run| run.cursor.would_rescue());

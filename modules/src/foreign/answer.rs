@@ -13,7 +13,8 @@ pub(super) fn read(module: &str, output: &Output, host: &Host) -> Value {
         Some((json, after)) => match parse(&json) {
             Ok(value @ Value::Object(_)) => {
                 if !after.is_empty() {
-                    host.warn(format!("The module {module} printed junk after the JSON data: {after}"));
+                    let junk = format!("trailing junk after module output, junk after the JSON data: {after}");
+                    host.warn(format!("The module {module} left {junk}"));
                 }
                 return value;
             }

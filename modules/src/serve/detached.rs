@@ -97,6 +97,12 @@ pub(super) fn run() -> io::Result<()> {
         result = json!({ "failed": true, "msg": "Timeout exceeded", "child_pid": std::process::id() });
     }
     if let Some(map) = result.as_object_mut() {
+        // Nobody listens while it runs.
+        let warnings = job.take_warnings();
+        if !warnings.is_empty() {
+            let told = map.entry("warnings").or_insert_with(|| json!([]));
+            told.as_array_mut().into_iter().for_each(|told| told.extend(warnings.iter().map(|text| json!(text))));
+        }
         // Whoever asks for the result splits its texts.
         map.retain(|key, _| !matches!(key.as_str(), "stdout_lines" | "stderr_lines"));
         // What a module printed instead of a result has other names in a job's file.

@@ -30,6 +30,8 @@ pub(crate) struct Job {
     signals: Sender<Signal>,
     inline: Vec<Option<Vec<u8>>>,
     arriving: Mutex<HashMap<usize, SyncSender<Vec<u8>>>>,
+    /// What was said to the user, for whoever comes to ask for the result later.
+    warnings: Mutex<Vec<String>>,
 }
 
 /// What the watching thread waits for.
@@ -42,8 +44,14 @@ impl Job {
     pub(crate) fn new(request: &Request<Value>, mut blob: Vec<u8>) -> (Arc<Job>, Receiver<Signal>) {
         let (signals, receiver) = channel();
         let inline = request.contents.iter().map(|content| inline(content, &mut blob)).collect();
-        let job = Job { cancelled: Arc::default(), signals, inline, arriving: Mutex::default() };
+        let (arriving, warnings) = (Mutex::default(), Mutex::default());
+        let job = Job { cancelled: Arc::default(), signals, inline, arriving, warnings };
         (Arc::new(job), receiver)
+    }
+
+    /// The warnings so far.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.warnings))
     }
 
     /// Hands a piece of a content to the module that waits for it. A module that no longer reads is not an error.
@@ -216,6 +224,9 @@ impl Sink for Connection {
         // After a timeout the answer is out; what a straggler still says would belong to nobody.
         if self.job.cancelled.load(Ordering::Relaxed) {
             return;
+        }
+        if let Event::Warning { message } = &event {
+            lock(&self.job.warnings).push(message.clone());
         }
         if blob.is_empty() {
             return self.session.event(self.id, event, blob);

@@ -91,9 +91,9 @@ fn walk(
     above.push(directory.canonicalize().map_err(|error| refuse(directory, error))?);
     for name in children {
         let (path, relative) = (directory.join(&name), relative.join(&name));
-        // A link to a directory that it is in itself would lead round for ever: it stays a link.
+        // A link to a directory that it is in itself would lead round for ever: it stays a link, and so does one that leads nowhere.
         let leads_back = |real: PathBuf| above.iter().any(|directory| directory.starts_with(&real));
-        if path.is_symlink() && (!follow || path.canonicalize().is_ok_and(leads_back)) {
+        if path.is_symlink() && (!follow || path.canonicalize().map_or(true, leads_back)) {
             let target = std::fs::read_link(&path).map_err(|error| refuse(&path, error))?;
             entries
                 .push(Entry { target: Some(target.display().to_string()), ..entry(&relative, EntryKind::Link, 0o777) });

@@ -124,7 +124,11 @@ impl Module for File {
             "link" => link::plan_symbolic(task, host),
             "hard" => link::plan_hard(task),
             _ => existing::plan_file(task),
-        }?;
+        };
+        let plan = match warnings.is_empty() {
+            true => plan?,
+            false => plan.map_err(|failure| failure.with("warnings", warnings.clone()))?,
+        };
         Ok(warnings.into_iter().fold(plan, Plan::with_warning))
     }
 }

@@ -261,7 +261,9 @@ pub(super) fn to_change(account: &Account, wanted: &Wanted) -> Vec<Change> {
     if let Some(shell) = other(&wanted.shell, &user.shell) {
         words.extend(["-s".to_owned(), shell]);
     }
-    if let Some(day) = wanted.day_of_end().filter(|day| *day != shadow.expires) {
+    // Without a line in /etc/shadow not even that it never ends is said.
+    let now = account.shadow.as_ref().map(|shadow| shadow.expires);
+    if let Some(day) = wanted.day_of_end().filter(|day| Some(*day) != now) {
         words.extend(["-e".to_owned(), date(day)]);
     }
     let password = wanted.password.clone().filter(|_| wanted.update_password);
@@ -320,6 +322,13 @@ mod tests {
                 ..Shadow::default()
             }),
         }
+    }
+
+    #[test]
+    fn an_account_without_a_line_in_shadow_gets_one_with_its_end() {
+        let account = Account { shadow: None, ..account() };
+        let wanted = Wanted { expires: Some(-1.0), ..Wanted::default() };
+        assert_eq!(shown(to_change(&account, &wanted)), ["usermod -e  ada"]);
     }
 
     fn shown(changes: Vec<Change>) -> Vec<String> {

@@ -1,0 +1,65 @@
+//! How a module was called, as results tell it with `-vvv`.
+
+use serde_json::{Value, json};
+
+use crate::{Map, Opt, Spec};
+
+/// What Ansible shows in place of a secret.
+const SECRET: &str = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER";
+
+/// The arguments with the defaults of those that were not given, and without what passes between the two halves of an action.
+pub fn invocation(spec: &Spec, given: &Value) -> Value {
+    let empty = Map::new();
+    json!({ "module_args": shown(spec.options, given.as_object().unwrap_or(&empty)) })
+}
+
+fn shown(options: &[Opt], given: &Map) -> Map {
+    let mut all = given.clone();
+    all.retain(|name, _| !name.starts_with('_') || name == "_raw_params");
+    for option in options.iter().filter(|option| !option.name.starts_with('_')) {
+        let names = || std::iter::once(&option.name).chain(option.aliases);
+        let found = names().find_map(|name| given.get(*name)).cloned();
+        let default = || option.default.and_then(|text| serde_json::from_str(text).ok());
+        let value = masked(option, found.or_else(default).unwrap_or_default());
+        for name in names().filter(|name| **name == option.name || given.contains_key(**name)) {
+            all.insert((*name).to_owned(), value.clone());
+        }
+    }
+    all
+}
+
+fn masked(option: &Opt, value: Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        _ if option.no_log => SECRET.into(),
+        Value::Object(map) if !option.options.is_empty() => shown(option.options, &map).into(),
+        Value::Array(items) => items.into_iter().map(|item| masked(option, item)).collect(),
+        value => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn secrets_are_masked_by_each_of_their_names() {
+        let inner = &[Opt::new("token", Kind::Str, "").secret(), Opt::new("name", Kind::Str, "")];
+        let options = &[
+            Opt::new("state", Kind::Str, "").default("\"present\""),
+            Opt::new("password", Kind::Str, "").aliases(&["pass"]).secret(),
+            Opt::new("accounts", Kind::List(&Kind::Dict), "").options(inner),
+            Opt::new("_content", Kind::Int, ""),
+        ];
+        let spec = Spec { options, ..Spec::EMPTY };
+        let given = json!({"pass": "a", "_content": 0, "accounts": [{"token": "b", "name": "c"}]});
+        let expected = json!({"module_args": {
+            "state": "present",
+            "password": SECRET,
+            "pass": SECRET,
+            "accounts": [{"token": SECRET, "name": "c"}],
+        }});
+        assert_eq!(invocation(&spec, &given), expected);
+    }
+}
