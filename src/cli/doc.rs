@@ -2,6 +2,7 @@
 
 mod plugins;
 mod roles;
+mod schema;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,6 +41,9 @@ pub(super) struct Arguments {
     /// Everything there is as one JSON document
     #[arg(long)]
     metadata_dump: bool,
+    /// The JSON schema of playbooks, or of files of tasks, for editors
+    #[arg(long, value_name = "FILE", value_enum, num_args = 0..=1, default_missing_value = "playbook")]
+    schema: Option<schema::File>,
     /// With --metadata-dump: go on after errors
     #[arg(long)]
     no_fail_on_errors: bool,
@@ -61,6 +65,9 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     if arguments.metadata_dump {
         return metadata();
+    }
+    if let Some(file) = arguments.schema {
+        return print_schema(arguments, file);
     }
     match arguments.kind.as_str() {
         "module" => {}
@@ -161,6 +168,22 @@ fn plugin_pages(arguments: &Arguments) -> Result<u8> {
     if arguments.json {
         super::print(&(crate::output::nice_json(&all.into()) + "\n"))?;
     }
+    Ok(0)
+}
+
+/// The schema, with the modules of the project in this folder.
+fn print_schema(arguments: &Arguments, file: schema::File) -> Result<u8> {
+    let settings = Settings::from_config(&Config::find()?)?;
+    let base = arguments.playbook_dir.clone().unwrap_or_else(|| settings.playbook_dir.clone());
+    let mut roles = arguments.roles_path.clone();
+    roles.push(base.join("roles"));
+    roles.extend(settings.roles_path.iter().cloned());
+    let of_roles = roles.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+    let mut folders: Vec<PathBuf> = of_roles.map(|role| role.path().join("library")).collect();
+    folders.push(base.join("library"));
+    folders.extend(settings.library.iter().cloned());
+    let schema = schema::schema(file, &schema::modules_in(&folders));
+    super::print(&format!("{schema}\n"))?;
     Ok(0)
 }
 

@@ -93,7 +93,7 @@ fn pages() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     })
 }
 
-fn summary(kind: &str, name: &str) -> &'static str {
+pub(super) fn summary(kind: &str, name: &str) -> &'static str {
     pages().find(|page| page.0 == kind && page.1 == name).map(|page| page.2).unwrap_or_default()
 }
 
