@@ -1,15 +1,76 @@
 //! The ad-hoc command.
 
-use std::process::Command;
+use std::process::{Command, Output};
+
+fn windlass(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(arguments).env("ANSIBLE_CONFIG", "/nonexistent/ansible.cfg").output().expect("the program starts")
+}
 
 #[test]
 fn an_adhoc_command_ends_when_its_hosts_are_done() {
-    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
-        .args(["adhoc", "localhost", "-m", "command", "-a", "echo one two"])
-        .env("ANSIBLE_CONFIG", "/nonexistent/ansible.cfg")
-        .output()
-        .expect("the program starts");
+    let output = windlass(&["adhoc", "localhost", "-m", "command", "-a", "echo one two"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(text, "localhost | CHANGED | rc=0 >>\none two\n");
     assert_eq!(output.status.code(), Some(0));
+}
+
+/// Contents of this size are not sent with their request, and were not decrypted.
+#[test]
+fn a_large_file_in_a_vault_arrives_decrypted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let text = "a line of a large file\n".repeat(20_000);
+    std::fs::write(path("source"), &text).expect("a file");
+    std::fs::write(path("password"), "secret").expect("a file");
+    let password = ["--vault-password-file", &path("password")];
+    let encrypted = windlass(&["vault", "encrypt", password[0], password[1], &path("source")]);
+    assert!(encrypted.status.success(), "{encrypted:?}");
+    let args = format!("src={} dest={}", path("source"), path("copy"));
+    let copied = windlass(&["adhoc", "localhost", "-m", "copy", "-a", &args, password[0], password[1]]);
+    assert!(copied.status.success(), "{copied:?}");
+    assert!(std::fs::read_to_string(path("copy")).expect("the copy") == text, "the copy is another text");
+}
+
+#[test]
+fn results_tell_how_a_module_was_called_only_with_vvv() {
+    let call = ["adhoc", "localhost", "-m", "stat", "-a", "path=/nonexistent"];
+    let text = |output: Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!text(windlass(&call)).contains("invocation"));
+    let loud = text(windlass(&[call.as_slice(), &["-vvv"]].concat()));
+    assert!(loud.contains("\"module_args\"") && loud.contains("\"follow\": false"), "{loud}");
+}
+
+#[test]
+fn a_template_is_written_in_the_encoding_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("price.j2"), "5 €\n").expect("a file");
+    let write = |encoding: &str| {
+        let args = format!("src={} dest={} output_encoding={encoding}", path("price.j2"), path("price"));
+        windlass(&["adhoc", "localhost", "-m", "template", "-a", &args])
+    };
+    assert!(write("windows-1252").status.success());
+    assert_eq!(std::fs::read(path("price")).expect("the file"), b"5 \x80\n");
+    let refused = write("latin-1");
+    assert!(String::from_utf8_lossy(&refused.stdout).contains("has characters that 'latin-1' lacks"), "{refused:?}");
+}
+
+#[test]
+fn fetch_is_skipped_in_check_mode() {
+    let output =
+        windlass(&["adhoc", "localhost", "-m", "fetch", "-a", "src=/etc/passwd dest=/nonexistent/", "--check"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("localhost | SKIPPED") && output.status.success(), "{text}");
+}
+
+#[test]
+fn a_limit_that_leaves_no_host_names_the_word_that_matches_nothing() {
+    let output = windlass(&["adhoc", "-i", "a,b,", "-l", "nobody", "all", "-m", "ping"]);
+    let expected = "[WARNING]: Could not match supplied host pattern, ignoring: nobody\n\
+                    [ERROR]: Specified inventory, host pattern and/or --limit leaves us with no hosts to target.\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    assert_eq!(output.status.code(), Some(1));
+    let classic = windlass(&["adhoc", "-i", "a,b,", "-l", "nobody", "all", "-m", "ping", "--compat", "2.18"]);
+    assert!(String::from_utf8_lossy(&classic.stderr).contains("\nERROR! Specified inventory"), "{classic:?}");
 }

@@ -46,7 +46,7 @@ fn an_unknown_keyword_is_named_with_the_one_that_was_meant() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! 'deletgate_to' is not a valid attribute for a Task
+    [ERROR]: 'deletgate_to' is not a valid attribute for a Task
       at p.yml:6:7
 
     6 |       deletgate_to: other
@@ -66,7 +66,7 @@ fn an_unknown_keyword_of_a_play() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! 'taskz' is not a valid attribute for a Play
+    [ERROR]: 'taskz' is not a valid attribute for a Play
       at p.yml:2:3
 
     2 |   taskz: []
@@ -89,7 +89,7 @@ fn an_unknown_module() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! there is no module or action 'debgu'
+    [ERROR]: there is no module or action 'debgu'
       at p.yml:4:7
 
     4 |     - debgu:
@@ -158,7 +158,7 @@ fn a_template_without_quotes() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! This is a mapping, and only a scalar can be the key of a mapping.
+    [ERROR]: This is a mapping, and only a scalar can be the key of a mapping.
       at p.yml:5:15
 
     5 |         msg: {{ x }}
@@ -185,7 +185,7 @@ fn a_missing_role() {
         ),
     ];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! the role 'comon' was not found
+    [ERROR]: the role 'comon' was not found
       at p.yml:2:11
 
     2 |   roles: [comon]
@@ -207,7 +207,7 @@ fn a_missing_file_of_tasks() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! Could not find or access 'none.yml'
+    [ERROR]: Could not find or access 'none.yml'
       at p.yml:4:7
 
     4 |     - import_tasks: none.yml
@@ -306,7 +306,7 @@ fn two_modules_in_one_task() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! a task has one module, this one names several: debug, command
+    [ERROR]: a task has one module, this one names several: debug, command
       at p.yml:4:7
 
     4 |     - debug:
@@ -326,7 +326,7 @@ fn a_task_without_a_module() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! this task names no module: besides keywords it needs one key, the module with its arguments
+    [ERROR]: this task names no module: besides keywords it needs one key, the module with its arguments
       at p.yml:4:7
 
     4 |     - name: x
@@ -377,7 +377,7 @@ fn a_file_that_imports_itself() {
         ),
     ];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! imports are nested more than 50 deep: this one leads back to itself
+    [ERROR]: imports are nested more than 50 deep: this one leads back to itself
       at self.yml:1:3
 
     1 | - import_tasks: self.yml
@@ -408,7 +408,7 @@ fn a_handler_that_does_not_exist() {
     changed: [localhost] => {
         "msg": "x"
     }
-    ERROR! The requested handler 'hanlder' was not found in either the main handlers list nor in the listening handlers list
+    [ERROR]: The requested handler 'hanlder' was not found in either the main handlers list nor in the listening handlers list
       at p.yml:4:7
 
     4 |     - debug:
@@ -430,7 +430,7 @@ fn an_open_quote() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! a quote or a template is opened here and not closed: echo 'x
+    [ERROR]: a quote or a template is opened here and not closed: echo 'x
       at p.yml:4:7
 
     4 |     - command: "echo 'x"
@@ -443,7 +443,7 @@ fn an_open_quote() {
 fn an_empty_playbook() {
     let files = [("p.yml", r#""#)];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! p.yml must be a list of plays, not nothing (null)
+    [ERROR]: p.yml must be a list of plays, not nothing (null)
       at p.yml:1:1
 
     1 |
@@ -484,7 +484,7 @@ fn a_wrong_vault_password() {
         ),
     ];
     insta::assert_snapshot!(told(&files, &["-i", "localhost,", "-c", "local", "--vault-password-file", "pw"]), @r##"
-    ERROR! DIR/v.yml cannot be decrypted: Decryption failed: none of the vault passwords (default) decrypts the data.
+    [ERROR]: DIR/v.yml cannot be decrypted: Decryption failed: none of the vault passwords (default) decrypts the data.
     [exit 1]
     "##);
 }
@@ -514,10 +514,59 @@ fn no_vault_password() {
         ),
     ];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    ERROR! A vault password or secret must be specified to decrypt DIR/v.yml
+    [ERROR]: A vault password or secret must be specified to decrypt DIR/v.yml
 
     hint: give one with --vault-password-file, --vault-id or --ask-vault-pass
     [exit 1]
+    "##);
+}
+
+/// Playbooks compare messages in results, so advice is told beside them.
+#[test]
+fn advice_is_no_part_of_a_result() {
+    let files = [
+        (
+            "p.yml",
+            r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - copy:
+        src: tree/
+        dest: /nonexistent/copy
+      register: it
+      ignore_errors: true
+    - debug:
+        var: it.msg
+"#,
+        ),
+        ("tree/inner/first", "$ANSIBLE_VAULT;1.1;AES256\n6162\n"),
+        (
+            "tree/last",
+            r#"$ANSIBLE_VAULT;1.1;AES256
+62616539343766333132366439383362623763343866366431636563383366383330646430353935
+3831316636313033376535636638323336643139343435630a623432353035396262396235636164
+34653261653232326139336236363434376562376662666462343438663737353535346162336262
+3165346431376333370a376336613031313433313064343039653532316562396332366339653133
+3264
+"#,
+        ),
+    ];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    [ERROR]: Task failed: A vault password or secret must be specified to decrypt DIR/tree/last
+    Origin: p.yml:4:7
+
+    4 |     - copy:
+      |       ^
+
+    hint: give one with --vault-password-file, --vault-id or --ask-vault-pass
+
+    fatal: [localhost]: FAILED! => {"changed": false, "msg": "A vault password or secret must be specified to decrypt DIR/tree/last"}
+    ...ignoring
+
+    ok: [localhost] => {
+        "it.msg": "A vault password or secret must be specified to decrypt DIR/tree/last"
+    }
+    [exit 0]
     "##);
 }
 
@@ -546,6 +595,86 @@ x
       | ^
     [WARNING]: No inventory was parsed, only implicit localhost is available. It does not match `all`.
     [WARNING]: provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'
+    [exit 0]
+    "##);
+}
+
+#[test]
+fn a_role_is_not_included_from_a_list_of_files() {
+    let files = [
+        (
+            "p.yml",
+            r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - import_role:
+        name: r
+        vars_from: [a.yml]
+"#,
+        ),
+        ("roles/r/tasks/main.yml", "[]\n"),
+    ];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    [ERROR]: Expected a string for vars_from but got a list instead
+      at p.yml:6:20
+
+    6 |         vars_from: [a.yml]
+      |                    ^
+    [exit 4]
+    "##);
+}
+
+/// A host that could not be reached has not had the role, so the role's next turn is its first.
+#[test]
+fn a_role_is_run_again_for_a_host_that_was_not_reached() {
+    let files = [
+        (
+            "p.yml",
+            r#"- hosts: localhost
+  gather_facts: false
+  ignore_unreachable: true
+  vars: {ansible_connection: ssh, ansible_host: host.invalid, ansible_ssh_retries: 0}
+  roles: [r, r]
+"#,
+        ),
+        ("roles/r/tasks/main.yml", "- ping:\n"),
+    ];
+    let told = told(&files, &["-i", "localhost,", "--compat", "2.18"]);
+    assert_eq!(told.matches("UNREACHABLE!").count(), 2, "{told}");
+}
+
+/// Playbooks compare these sentences.
+#[test]
+fn loops_that_cannot_be_say_what_ansible_says() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - {debug: , with_sequence: start=1, ignore_errors: true}
+    - {debug: , with_sequence: start=2 end=1, ignore_errors: true}
+    - {debug: , with_sequence: start=1 end=2 stride=-1, ignore_errors: true}
+    - {debug: , with_sequence: count=1 end=2, ignore_errors: true}
+    - {debug: , with_indexed_items: {a: 1}, ignore_errors: true}
+    - {debug: , with_list: {a: 1}, ignore_errors: true}
+    - {debug: , with_nested: [], ignore_errors: true}
+"#,
+    )];
+    insta::assert_snapshot!(told(&files, &["-i", "localhost,", "-c", "local", "--compat", "2.18"]).replace("...ignoring\n", ""), @r##"
+    fatal: [localhost]: FAILED! => {"msg": "must specify count or end in with_sequence"}
+
+    fatal: [localhost]: FAILED! => {"msg": "to count backwards make stride negative"}
+
+    fatal: [localhost]: FAILED! => {"msg": "to count forward don't make stride negative"}
+
+    fatal: [localhost]: FAILED! => {"msg": "can't specify both count and end in with_sequence"}
+
+    fatal: [localhost]: FAILED! => {"msg": "with_indexed_items expects a list"}
+
+    fatal: [localhost]: FAILED! => {"msg": "with_list expects a list"}
+
+    fatal: [localhost]: FAILED! => {"msg": "with_nested requires at least one element in the nested list"}
+
     [exit 0]
     "##);
 }

@@ -334,3 +334,22 @@ fn python_plugins_that_cannot_run_are_named_before_the_run() {
     assert!(warnings.contains("filter_plugins/mine.py is written in Python and cannot be used"), "{warnings}");
     assert!(warnings.contains("(used: shout at p.yml:4:7)"), "{warnings}");
 }
+
+/// Nobody listens to a job while it runs.
+#[test]
+fn a_job_keeps_its_warnings() {
+    let folder = project(&[("library/chatty.sh", "#!/bin/sh\necho '{\"changed\": false}'\necho and more\n")]);
+    holds(
+        &folder,
+        "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - chatty:\n      async: 60\n      poll: 1\n      register: job\n    - assert: {that: [\"'junk after the JSON data: and more' in job.warnings[0]\"]}\n",
+    );
+}
+
+#[test]
+fn a_playbook_that_is_imported_has_a_library_of_its_own() {
+    let folder = project(&[
+        ("inner/library/near.sh", "#!/bin/sh\necho '{\"changed\": false}'\n"),
+        ("inner/play.yml", "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - near:\n"),
+    ]);
+    holds(&folder, "- import_playbook: inner/play.yml\n");
+}

@@ -52,7 +52,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     playbook_dir: Option<PathBuf>,
     #[command(flatten)]
-    options: TaskOptions,
+    pub(super) options: TaskOptions,
 }
 
 /// Runs the verb.

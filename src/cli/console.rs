@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     playbook_dir: Option<PathBuf>,
     #[command(flatten)]
-    options: TaskOptions,
+    pub(super) options: TaskOptions,
 }
 
 /// What a session of the console starts from.

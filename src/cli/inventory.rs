@@ -202,6 +202,9 @@ pub(super) fn run_verb(mut arguments: Arguments) -> crate::error::Result<u8> {
     let shown = run(&arguments.show, &inventory, profile, &mut io::stdout().lock());
     inventory.take_warnings().iter().for_each(|warning| warn(warning.to_string()));
     shown.map_err(|error| match error {
+        Error::Host(windlass_inventory::Error::UnknownHost { name }) if settings.host_pattern_mismatch == "error" => {
+            crate::error::Error::usage(format!("Could not match supplied host pattern, ignoring: {name}"))
+        }
         Error::NoAction | Error::SeveralActions | Error::Host(_) | Error::Graph(_) => {
             crate::error::Error::usage(error.to_string())
         }

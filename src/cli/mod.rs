@@ -107,6 +107,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    let compat = cli.verb.compat().map(str::to_owned);
     let outcome = match cli.verb {
         Verb::Playbook(arguments) => playbook::run(*arguments),
         Verb::Adhoc(arguments) => adhoc::run(*arguments),
@@ -128,16 +129,36 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             if !error.is_interruption() {
-                report(&error);
+                report(&error, compat.as_deref());
             }
             ExitCode::from(error.exit_code())
         }
     }
 }
 
-fn report(error: &Error) {
+impl Verb {
+    /// The line of Ansible's behaviour, if the command line names one.
+    fn compat(&self) -> Option<&str> {
+        match self {
+            Verb::Playbook(arguments) => arguments.options.compat(),
+            Verb::Adhoc(arguments) => arguments.options.compat(),
+            Verb::Console(arguments) => arguments.options.compat(),
+            _ => None,
+        }
+    }
+}
+
+/// Tells an error, marked as the line of Ansible that is followed marks it.
+fn report(error: &Error, compat: Option<&str>) {
+    let is_classic = match compat {
+        Some(line) => line == "2.18",
+        None => Config::find()
+            .and_then(|config| Settings::from_config(&config))
+            .is_ok_and(|settings| settings.compat == windlass_template::Compat::V2_18),
+    };
+    let mark = if is_classic { "ERROR!" } else { "[ERROR]:" };
     let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    Printer::new(color, Secrets::default()).error_line(&format!("ERROR! {error}"), Color::Error);
+    Printer::new(color, Secrets::default()).error_line(&format!("{mark} {error}"), Color::Error);
 }
 
 /// What Ansible's commands say of themselves, without what is about Python.
@@ -156,7 +177,7 @@ fn print_version(name: &str, program: &Path) -> ExitCode {
             say(format!("  configured module search path = {}", windlass_template::repr(&library)));
             say(format!("  ansible collection location = {}", shown(&settings.collections_path).join(":")));
         }
-        Err(error) => report(&error),
+        Err(error) => report(&error, None),
     }
     say(format!("  executable location = {}", found(program).display()));
     say(format!("  windlass version = {}", env!("CARGO_PKG_VERSION")));

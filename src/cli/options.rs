@@ -47,6 +47,12 @@ pub(super) struct ConnectOptions {
     /// More options for SSH
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     ssh_extra_args: Option<String>,
+    /// Accepted for Ansible's sake: there is no scp here
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, hide = true)]
+    scp_extra_args: Option<String>,
+    /// Accepted for Ansible's sake: there is no sftp here
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, hide = true)]
+    sftp_extra_args: Option<String>,
     /// Ask for the login password
     #[arg(short = 'k', long)]
     ask_pass: bool,
@@ -162,6 +168,11 @@ impl TaskOptions {
         Ok(Inputs { vault, files, extra_vars })
     }
 
+    /// The line of Ansible's behaviour that is asked for.
+    pub(super) fn compat(&self) -> Option<&str> {
+        self.run.compat.as_deref()
+    }
+
     /// Whether the output of running commands is shown as it comes.
     pub(super) fn is_live(&self) -> bool {
         self.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr())
@@ -190,6 +201,9 @@ impl ConnectOptions {
         override_with(&mut settings.private_key_file, &self.private_key);
         override_with(&mut settings.ssh_common_args, &self.ssh_common_args);
         override_with(&mut settings.ssh_extra_args, &self.ssh_extra_args);
+        let passed_over = [("--scp-extra-args", &self.scp_extra_args), ("--sftp-extra-args", &self.sftp_extra_args)];
+        let given = passed_over.iter().filter(|(_, value)| value.is_some());
+        settings.unsupported.extend(given.map(|(name, _)| format!("option {name}")));
         if let Some(file) = &self.connection_password_file {
             settings.connection_password = Some(Secret::new(password_from(file)?));
         } else if self.ask_pass || config.bool("ask_pass").unwrap_or(false) {

@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     #[command(flatten)]
-    options: TaskOptions,
+    pub(super) options: TaskOptions,
 }
 
 /// Runs the verb.

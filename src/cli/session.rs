@@ -149,8 +149,13 @@ impl Session {
         let is_limited = inventory.hosts().next().is_some() && !inventory.excludes_all();
         if let Some(limit) = settings.limit.as_deref().filter(|_| is_limited) {
             let local = ["localhost", "127.0.0.1", "::1"].contains(&limit);
-            if !local && inventory.matching("all")?.hosts.is_empty() {
-                return Err(Error::new("No host of the inventory is within --limit."));
+            let within = inventory.matching("all")?;
+            if !local && within.hosts.is_empty() {
+                // Nobody waits for the events any more, and these say which word of the limit is wrong.
+                within.warnings.iter().for_each(|warning| printer.warning(&warning.to_string()));
+                return Err(Error::new(
+                    "Specified inventory, host pattern and/or --limit leaves us with no hosts to target.",
+                ));
             }
         }
         let forks = Arc::new(Semaphore::new(settings.forks));
