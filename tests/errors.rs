@@ -674,7 +674,30 @@ fn loops_that_cannot_be_say_what_ansible_says() {
     fatal: [localhost]: FAILED! => {"msg": "with_list expects a list"}
 
     fatal: [localhost]: FAILED! => {"msg": "with_nested requires at least one element in the nested list"}
-
     [exit 0]
     "##);
+}
+
+#[test]
+fn a_handler_that_nothing_can_notify_is_told() {
+    let files = [(
+        "p.yml",
+        r#"- hosts: localhost
+  gather_facts: false
+  tasks:
+    - debug:
+      changed_when: true
+      notify: usable
+  handlers:
+    - name: of {{ nowhere }}
+      debug:
+    - name: usable
+      debug:
+"#,
+    )];
+    let told = told(&files, LOCAL);
+    assert!(
+        told.contains("[WARNING]: Handler 'of {{ nowhere }}' is unusable because it has no listen topics"),
+        "{told}"
+    );
 }

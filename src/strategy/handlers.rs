@@ -18,6 +18,8 @@ struct Named {
     task: Arc<Task>,
     list: usize,
     name: Option<String>,
+    /// Why it cannot be notified, if there is no way.
+    problem: Option<String>,
 }
 
 impl Handlers {
@@ -53,13 +55,17 @@ impl Handlers {
                 }
                 Item::Task(task) => {
                     // A name that cannot be rendered with the play's variables cannot be notified.
-                    let name = task.name.as_ref().and_then(|node| context.render_to_string(node).ok());
+                    let rendered = task.name.as_ref().map(|node| context.render_to_string(node));
+                    let (name, problem) = match rendered.transpose() {
+                        Ok(name) => (name, None),
+                        Err(error) => (None, task.listen.is_empty().then(|| error.to_string())),
+                    };
                     let own = task.frame.role();
                     if own.map(Arc::as_ptr) != role.as_ref().map(Arc::as_ptr) {
                         *list += 1;
                         *role = own.cloned();
                     }
-                    self.names.push(Named { task: Arc::clone(task), list: *list, name });
+                    self.names.push(Named { task: Arc::clone(task), list: *list, name, problem });
                 }
             }
         }
@@ -93,6 +99,18 @@ impl Handlers {
             }
         }
         found.into_iter().map(|named| &named.task).collect()
+    }
+
+    /// What is to be told about handlers that nothing can notify.
+    pub(super) fn unusable(&self) -> impl Iterator<Item = String> {
+        self.names.iter().filter_map(|named| {
+            let written = named.task.name.as_ref()?.scalar_text()?;
+            let problem = named.problem.as_ref()?;
+            Some(format!(
+                "Handler '{written}' is unusable because it has no listen topics and the name could not be templated \
+                 (host-specific variables are not supported in handler names). The error: {problem}"
+            ))
+        })
     }
 
     /// All names that can be notified, for suggestions.

@@ -188,6 +188,9 @@ impl Batch {
 
     /// Notes what a result notifies. Which handlers that means is decided when they are flushed: roles included until then bring more of them.
     fn notify(&mut self, task: &Arc<Task>, outcome: &HostOutcome) -> Result<()> {
+        if !outcome.notify.is_empty() {
+            self.handlers.unusable().for_each(|sentence| self.shared.warn(sentence));
+        }
         for name in &outcome.notify {
             let found: Vec<Arc<Task>> = self.handlers.find(name).into_iter().cloned().collect();
             if found.is_empty() {
