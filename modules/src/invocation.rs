@@ -45,14 +45,14 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_by_each_of_their_names() {
-        let inner = &[Opt::new("token", Kind::Str, "").secret(), Opt::new("name", Kind::Str, "")];
-        let options = &[
+        const INNER: &[Opt] = &[Opt::new("token", Kind::Str, "").secret(), Opt::new("name", Kind::Str, "")];
+        const OPTIONS: &[Opt] = &[
             Opt::new("state", Kind::Str, "").default("\"present\""),
             Opt::new("password", Kind::Str, "").aliases(&["pass"]).secret(),
-            Opt::new("accounts", Kind::List(&Kind::Dict), "").options(inner),
+            Opt::new("accounts", Kind::List(&Kind::Dict), "").options(INNER),
             Opt::new("_content", Kind::Int, ""),
         ];
-        let spec = Spec { options, ..Spec::EMPTY };
+        let spec = Spec { options: OPTIONS, ..Spec::EMPTY };
         let given = json!({"pass": "a", "_content": 0, "accounts": [{"token": "b", "name": "c"}]});
         let expected = json!({"module_args": {
             "state": "present",
