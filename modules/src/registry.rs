@@ -18,6 +18,7 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::text::lineinfile::LineInFile,
     &crate::text::replace::Replace,
     &crate::text::ssh_config::SshConfig,
+    &crate::text::xml::Xml,
     // Commands.
     &crate::commands::async_status::AsyncStatus,
     &crate::commands::command::Command,

@@ -216,9 +216,13 @@ fn read(folder: &Path, inside: &[String], name: &[String]) -> Option<Located> {
     if let Ok(text) = std::fs::read(path.join("__init__.py")) {
         return Some(located(text, true));
     }
-    let mut file = path.into_os_string();
+    let mut file = path.clone().into_os_string();
     file.push(".py");
-    std::fs::read(file).ok().map(|text| located(text, false))
+    match std::fs::read(file) {
+        Ok(text) => Some(located(text, false)),
+        // A folder is a package for Python also without `__init__.py`.
+        Err(_) => path.is_dir().then(|| located(Vec::new(), true)),
+    }
 }
 
 fn empty_package(name: &[String]) -> Located {

@@ -1,6 +1,7 @@
 //! Windlass beside ansible-core: cases whose answers were recorded from ansible-core 2.18 and 2.19, run with `--compat 2.18` and `2.19`.
 //!
 //! * `tables/KIND/NAME.txt`: many small cases that one playbook answers (`table.rs`); their answers are in `NAME.jsonl`.
+//! * `tables/modules/NAME.txt`: what modules answer and leave behind (`modules.rs`).
 //! * `precedence`: every pair of places where a variable can be set (`precedence.rs`).
 //! * `matrices/NAME`: a project with open places, run with every combination of what can stand in them (`matrix.rs`).
 //! * `projects/NAME`: a playbook, an inventory and what they print, leave behind and exit with (`project.rs`).
@@ -20,6 +21,7 @@
 mod answers;
 mod engine;
 mod matrix;
+mod modules;
 mod precedence;
 #[path = "../common/printed.rs"]
 mod printed;
@@ -38,6 +40,16 @@ fn tables_answer_as_ansible_does() {
     let report = Report::default();
     every(&table::all(), |table| table.run(&engines(), &report));
     report.finish("tables");
+}
+
+#[test]
+fn modules_answer_and_do_as_ansibles_do() {
+    if !modules::is_possible() {
+        return;
+    }
+    let report = Report::default();
+    every(&modules::all(), |table| table.run(&engines(), &report));
+    report.finish("modules");
 }
 
 #[test]

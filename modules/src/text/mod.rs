@@ -55,3 +55,4 @@ mod tests {
         assert!(lines("").is_empty());
     }
 }
+pub mod xml;

@@ -1,0 +1,340 @@
+//! `xml`: parts of a document, found by XPath.
+
+mod make;
+mod tree;
+mod write;
+
+use serde_json::{Map, Value, json};
+use uppsala::{NodeId, XPathValue};
+
+use crate::{
+    Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    files::write::{BACKUP, Source, Wanted},
+    process::reason,
+    run,
+};
+use tree::{Found, Tree};
+
+/// The `xml` module.
+pub struct Xml;
+
+static SPEC: Spec = Spec {
+    name: "xml",
+    collection: "community.general",
+    summary: "Manage parts of XML files or texts",
+    description: &[
+        "Finds nodes by an expression of XPath 1.0, and reads, makes, changes or removes them, their attributes and texts.",
+        "Comments, CDATA sections and the document type stay. The result is written as UTF-8, and a change of blanks alone is none.",
+    ],
+    options: &[
+        Opt::new("path", Kind::Path, "The file.").aliases(&["dest", "file"]),
+        Opt::new("xmlstring", Kind::Str, "A text instead of a file."),
+        Opt::new("xpath", Kind::Str, "The expression that finds nodes."),
+        Opt::new("namespaces", Kind::Dict, "What prefixes in the expression stand for.").default("{}"),
+        Opt::new("state", Kind::Str, "Whether what the expression describes is there.")
+            .default("\"present\"")
+            .choices(&["absent", "present"])
+            .aliases(&["ensure"]),
+        Opt::new("attribute", Kind::Raw, "The attribute that gets the value."),
+        Opt::new("value", Kind::Raw, "The text of the nodes, or of their attribute."),
+        Opt::new("add_children", Kind::List(&Kind::Raw), "Nodes to add at the end of those found."),
+        Opt::new("set_children", Kind::List(&Kind::Raw), "The nodes inside of those found."),
+        Opt::new("count", Kind::Bool, "Tell how many nodes there are.").default("false"),
+        Opt::new("print_match", Kind::Bool, "Tell where the nodes are.").default("false"),
+        Opt::new("pretty_print", Kind::Bool, "Indent the document.").default("false"),
+        Opt::new("content", Kind::Str, "Return the texts or the attributes of the nodes.")
+            .choices(&["attribute", "text"]),
+        Opt::new("input_type", Kind::Str, "What new children are written in.")
+            .default("\"yaml\"")
+            .choices(&["xml", "yaml"]),
+        Opt::new("strip_cdata_tags", Kind::Bool, "Turn CDATA sections into plain text.").default("false"),
+        Opt::new("insertbefore", Kind::Bool, "Add the children before the first node found, not inside.")
+            .default("false"),
+        Opt::new("insertafter", Kind::Bool, "Add the children behind the last node found, not inside.")
+            .default("false"),
+        BACKUP,
+    ],
+    required_by: &[
+        ("add_children", &["xpath"]),
+        ("attribute", &["value"]),
+        ("content", &["xpath"]),
+        ("set_children", &["xpath"]),
+        ("value", &["xpath"]),
+    ],
+    required_if: &[
+        ("count", "True", &["xpath"]),
+        ("print_match", "True", &["xpath"]),
+        ("insertbefore", "True", &["xpath"]),
+        ("insertafter", "True", &["xpath"]),
+    ],
+    required_one_of: &[&["path", "xmlstring"]],
+    mutually_exclusive: &[
+        &["add_children", "content", "count", "print_match", "set_children", "value"],
+        &["path", "xmlstring"],
+        &["insertbefore", "insertafter"],
+    ],
+    examples: "- name: The port of the connector\n  community.general.xml:\n    path: /etc/tomcat/server.xml\n    xpath: \
+               /Server/Service/Connector[1]\n    attribute: port\n    value: \"8081\"\n",
+    returns: &[
+        Return { name: "actions", kind: "dict", when: "success", doc: "The expression, the namespaces and the state." },
+        Return { name: "count", kind: "int", when: "count or content", doc: "How many nodes there are." },
+        Return { name: "matches", kind: "list", when: "content", doc: "Each node's name with its text or attributes." },
+        Return { name: "msg", kind: "str", when: "count, print_match or content", doc: "What was found." },
+        Return { name: "xmlstring", kind: "str", when: "xmlstring", doc: "The document." },
+        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for Xml {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let task = Task { args, pretty: args.bool("pretty_print") };
+        let mut tree = task.read()?;
+        let original = write::document(&tree, true);
+        let before = meaning(&write::document(&tree, false), args)?;
+        let Some(xpath) = args.str("xpath") else { return task.pretty(&tree) };
+        let mut told = Told::default();
+        task.change(&mut tree, xpath, &mut told)?;
+        let after = write::document(&tree, task.pretty);
+        let changed = before != meaning(&after, args)?;
+        let namespaces = args.value("namespaces").cloned().unwrap_or_else(|| json!({}));
+        let actions = json!({"xpath": xpath, "namespaces": namespaces, "state": args.str("state")});
+        let mut plan = task.plan(changed, after.clone()).with("actions", actions);
+        if args.bool("count") || told.count > 0 {
+            plan = plan.with("count", told.count);
+        }
+        if args.bool("print_match") || !told.matches.is_empty() {
+            plan = plan.with("matches", told.matches);
+        }
+        if let Some(message) = told.message {
+            plan = plan.with("msg", message);
+        }
+        if args.str("xmlstring").is_some() {
+            plan = plan.with("xmlstring", after);
+        }
+        Ok(match changed && host.diff() {
+            true => {
+                let after = write::document(&tree, true);
+                plan.with_diff(Diff { before: original.into(), after: after.into(), ..Diff::default() })
+            }
+            false => plan,
+        })
+    }
+}
+
+/// What a document says: without blanks between nodes, and CDATA as text.
+fn meaning(text: &str, args: &Args) -> Result<String, Failure> {
+    let mut tree = Tree::read(text.as_bytes(), &Map::new())
+        .map_err(|error| Failure::new(format!("The new document of {} cannot be read: {error}", name(args))))?;
+    tree.strip_cdata();
+    tree.remove_blanks();
+    Ok(write::document(&tree, false))
+}
+
+fn name(args: &Args) -> &str {
+    args.str("path").unwrap_or("xml_string")
+}
+
+/// What was found, for the result.
+#[derive(Default)]
+struct Told {
+    count: usize,
+    matches: Vec<Value>,
+    message: Option<Value>,
+}
+
+struct Task<'a> {
+    args: &'a Args,
+    pretty: bool,
+}
+
+impl Task<'_> {
+    fn read(&self) -> Result<Tree, Failure> {
+        let bytes = match (self.args.str("xmlstring").filter(|text| !text.is_empty()), self.args.str("path")) {
+            (Some(text), _) => text.as_bytes().to_vec(),
+            (None, path) => {
+                let path = path.unwrap_or_default();
+                if !std::path::Path::new(path).is_file() {
+                    return Err(Failure::new(format!("The target XML source '{path}' does not exist.")));
+                }
+                std::fs::read(path)
+                    .map_err(|error| Failure::new(format!("{path} cannot be read: {}.", reason(&error))))?
+            }
+        };
+        let none = Map::new();
+        let namespaces = self.args.value("namespaces").and_then(Value::as_object).unwrap_or(&none);
+        let mut tree = Tree::read(&bytes, namespaces)
+            .map_err(|error| Failure::new(format!("Error while parsing document: {} ({error})", name(self.args))))?;
+        if self.args.bool("strip_cdata_tags") {
+            tree.strip_cdata();
+        }
+        if self.pretty {
+            tree.remove_blanks();
+        }
+        Ok(tree)
+    }
+
+    /// The plan that writes the document, if there is a file.
+    fn plan(&self, changed: bool, text: String) -> Plan {
+        if !changed {
+            return Plan::unchanged();
+        }
+        let (path, backup) = (self.args.str("path").map(str::to_owned), self.args.bool("backup"));
+        Plan::change(move |host, outcome| {
+            let Some(path) = path else { return Ok(()) };
+            let wanted = Wanted { backup, ..Wanted::new(path, Source::Bytes(text.into_bytes())) };
+            let written = run::carry_out(wanted.plan(host)?, host)?;
+            if let Some(copy) = written.data.get("backup_file") {
+                outcome.set("backup_file", copy.clone());
+            }
+            Ok(())
+        })
+    }
+
+    /// The document indented, and nothing else.
+    fn pretty(&self, tree: &Tree) -> Result<Plan, Failure> {
+        let text = write::document(tree, self.pretty);
+        let Some(path) = self.args.str("path") else {
+            return Ok(self.plan(true, String::new()).with("xmlstring", text));
+        };
+        let same = std::fs::read(path).is_ok_and(|found| found == text.as_bytes());
+        Ok(self.plan(!same, text))
+    }
+
+    fn change(&self, tree: &mut Tree, xpath: &str, told: &mut Told) -> Result<(), Failure> {
+        let (args, top) = (self.args, tree.top());
+        if args.bool("print_match") {
+            let paths = tree.find(top, xpath)?.into_iter().map(|found| match found {
+                Found::Node(node) => Ok(Value::from(tree.path(node))),
+                _ => {
+                    Err(Failure::new(format!("selector '{xpath}' matches something that is no node and has no path.")))
+                }
+            });
+            let paths: Vec<Value> = paths.collect::<Result<_, _>>()?;
+            let list: Vec<String> = paths.iter().map(Value::to_string).collect();
+            told.message = Some(format!("selector '{xpath}' match: [{}]", list.join(", ")).into());
+            return Ok(());
+        }
+        if args.bool("count") {
+            // The nodes are counted wherever they are.
+            let everywhere = if xpath.starts_with("//") { xpath.to_owned() } else { format!("/{xpath}") };
+            let XPathValue::Number(count) = tree.evaluate(top, &format!("count({everywhere})"))? else {
+                return Err(Failure::new(format!("{xpath} cannot be counted.")));
+            };
+            told.count = count as usize;
+            told.message = Some(format!("found {} nodes", told.count).into());
+            return Ok(());
+        }
+        if let Some(content) = args.str("content") {
+            return read(tree, xpath, content, told);
+        }
+        if args.str("state") == Some("absent") {
+            return remove(tree, xpath);
+        }
+        let input = args.str("input_type").unwrap_or("yaml");
+        let list = |option: &str| args.value(option).and_then(Value::as_array);
+        if let Some(children) = list("set_children") {
+            return set_children(tree, xpath, children, input);
+        }
+        if let Some(children) = list("add_children").filter(|children| !children.is_empty()) {
+            return self.add_children(tree, xpath, children, input);
+        }
+        if let Some(value) = args.value("value") {
+            return set_value(tree, xpath, args.value("attribute"), value);
+        }
+        if tree.nodes(top, xpath)?.is_empty() { make::target(tree, top, xpath) } else { Ok(()) }
+    }
+
+    fn add_children(&self, tree: &mut Tree, xpath: &str, list: &[Value], input: &str) -> Result<(), Failure> {
+        let found = tree.nodes(tree.top(), xpath)?;
+        let (Some(first), Some(last)) = (found.first(), found.last()) else { return Ok(()) };
+        let (before, after) = (self.args.bool("insertbefore"), self.args.bool("insertafter"));
+        if !before && !after {
+            // The nodes are made once: they end up in the last node found.
+            let children = make::children(tree, list, input)?;
+            return Ok(children.into_iter().for_each(|child| tree.append(*last, child)));
+        }
+        let parent =
+            tree.document.parent(*first).filter(|parent| *parent != tree.document.root()).ok_or_else(|| {
+                Failure::new(format!(
+                    "Nothing can stand before or behind what {xpath} finds: it is the outermost element."
+                ))
+            })?;
+        let place = tree.children(parent).iter().position(|child| child == if before { first } else { last });
+        let place = place.ok_or_else(|| Failure::new(format!("What {xpath} finds lies in several elements.")))?;
+        let children = make::children(tree, list, input)?;
+        for (at, child) in children.into_iter().enumerate() {
+            tree.insert(parent, place + usize::from(after) + at, child);
+        }
+        Ok(())
+    }
+}
+
+fn read(tree: &mut Tree, xpath: &str, content: &str, told: &mut Told) -> Result<(), Failure> {
+    let found = tree.nodes(tree.top(), xpath)?;
+    if found.is_empty() {
+        return Err(Failure::new(format!("Xpath {xpath} does not reference a node!")));
+    }
+    for node in found {
+        let tag = tree.tag(node).ok_or_else(|| Failure::new(format!("Xpath {xpath} finds more than elements.")))?;
+        let value = if content == "text" { json!(tree.text(node)) } else { tree.attributes(node).into() };
+        told.matches.push(json!({ tag: value }));
+    }
+    told.count = told.matches.len();
+    told.message = Some(told.count.into());
+    Ok(())
+}
+
+fn remove(tree: &mut Tree, xpath: &str) -> Result<(), Failure> {
+    let refuse = |why: &str| Failure::new(format!("Couldn't delete xpath target: {xpath} ({why})"));
+    for found in tree.find(tree.top(), xpath)? {
+        match found {
+            Found::Attribute(owner, attribute) => tree.remove_attribute(owner, attribute),
+            Found::Text => return Err(refuse("texts are set to another value, not removed")),
+            Found::Node(node) if node == tree.top() || node == tree.document.root() => {
+                return Err(refuse("a document must have its outermost element"));
+            }
+            Found::Node(node) => tree.remove(node),
+        }
+    }
+    Ok(())
+}
+
+fn set_children(tree: &mut Tree, xpath: &str, list: &[Value], input: &str) -> Result<(), Failure> {
+    let found = tree.nodes(tree.top(), xpath)?;
+    let children = make::children(tree, list, input)?;
+    let wanted: Vec<String> = children.iter().map(|child| write::node_with_tail(tree, *child)).collect();
+    for node in found {
+        let old = tree.children(node);
+        let same: Vec<String> = old.iter().map(|child| write::node_with_tail(tree, *child)).collect();
+        if same != wanted {
+            old.into_iter().for_each(|child| tree.remove(child));
+            children.iter().for_each(|child| tree.append(node, *child));
+        }
+    }
+    Ok(())
+}
+
+fn set_value(tree: &mut Tree, xpath: &str, attribute: Option<&Value>, value: &Value) -> Result<(), Failure> {
+    let top = tree.top();
+    if tree.nodes(top, xpath)?.is_empty() {
+        make::target(tree, top, xpath)?;
+    }
+    let found: Vec<NodeId> = tree.nodes(top, xpath)?;
+    if found.is_empty() {
+        return Err(Failure::new(format!("Xpath {xpath} does not reference a node!")));
+    }
+    let attribute = attribute.map(|name| make::text_of(name, "attribute")).transpose()?.flatten();
+    let value = make::text_of(value, "value")?.unwrap_or_default();
+    for node in found {
+        match attribute.filter(|name| !name.is_empty()) {
+            None => tree.set_text(node, Some(value))?,
+            Some(name) => make::set_attribute(tree, node, name, value)?,
+        }
+    }
+    Ok(())
+}

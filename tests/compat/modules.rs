@@ -1,0 +1,205 @@
+//! Modules: what each answers and leaves behind in check mode, when it runs, and when it runs again.
+//!
+//! A case of `tables/modules/NAME.txt` is tasks in YAML, cases are separated by blank lines. The last task is the one that is looked at; those before it
+//! prepare. Each case has a folder of its own, `{{ here }}`. All run on this machine as root, with copies of `/etc` and `/var/spool` mounted over the real
+//! ones, so that accounts and jobs are made in no system; without root nothing is compared. `{{ server }}` is a web server.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+use serde_json::{Value as Json, json};
+
+use crate::answers::{Answers, Report};
+use crate::engine::{Engine, LINES, copy_folder};
+use crate::text;
+
+/// One file of cases.
+pub(crate) struct Table {
+    name: String,
+    path: PathBuf,
+    cases: Vec<String>,
+}
+
+/// All tables that are wanted.
+pub(crate) fn all() -> Vec<Table> {
+    let mut tables = Vec::new();
+    for entry in fs::read_dir(crate::root().join("tables/modules")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = format!("modules/{}", path.file_stem().unwrap().display());
+        if path.extension().is_none_or(|extension| extension != "txt") || !crate::is_wanted(&name) {
+            continue;
+        }
+        let text: String =
+            fs::read_to_string(&path).unwrap().split_inclusive('\n').filter(|line| !line.starts_with("##")).collect();
+        let cases = text.split("\n\n").map(|case| case.trim_matches('\n').to_owned());
+        tables.push(Table { name, path, cases: cases.filter(|case| !case.is_empty()).collect() });
+    }
+    tables.sort_by(|a, b| a.name.cmp(&b.name));
+    tables
+}
+
+/// Whether file systems can be mounted here.
+pub(crate) fn is_possible() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|found| found.uid() == 0)
+        && std::process::Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|status| status.success())
+}
+
+impl Table {
+    /// Asks the current line of each engine, and compares. What modules do does not depend on the line.
+    pub(crate) fn run(&self, engines: &[Engine], report: &Report) {
+        let current = engines.iter().filter(|engine| engine.line == LINES[1]);
+        let answers: Vec<(&Engine, Answers)> = current.map(|engine| (engine, self.ask(engine))).collect();
+        report.settle(&self.name, &self.path.with_extension("jsonl"), &answers);
+    }
+
+    fn ask(&self, engine: &Engine) -> Answers {
+        // A short path that is the same in every run: lengths and hashes of paths are compared.
+        let folder = tempfile::Builder::new().prefix("wl").rand_bytes(8).tempdir_in("/tmp").unwrap();
+        let (case, scratch) = (folder.path().join("case"), folder.path().join("scratch"));
+        copy_folder(&crate::root().join("tables/project"), &case);
+        fs::create_dir(&scratch).unwrap();
+        for index in 0..self.cases.len() {
+            fs::create_dir(scratch.join(folder_of(index))).unwrap();
+        }
+        let server = serve();
+        fs::write(case.join("playbook.yml"), self.playbook(engine, &scratch, &server)).unwrap();
+        let run = engine.run(
+            "mkdir $SCRATCH/etc $SCRATCH/spool; exec unshare --mount bash -c 'cp -a /etc/. $SCRATCH/etc; mount --bind $SCRATCH/etc /etc; \
+             mount --bind $SCRATCH/spool /var/spool; exec ansible-playbook -i inventory playbook.yml'",
+            &case,
+            &scratch,
+        );
+        let steady = |text: &str| self.steady(text, &case, &scratch, &server);
+        let written = fs::read_to_string(scratch.join("answers.json")).unwrap_or_else(|_| {
+            panic!("{} [{}] wrote no answers:\n{}{}", self.name, engine.line, run.stdout, run.stderr)
+        });
+        let results: Json = serde_json::from_str(&steady(&written)).unwrap();
+        let answer = |index: usize| {
+            let mut answer = serde_json::Map::new();
+            for run in ["check", "first", "again"] {
+                answer.insert(run.to_owned(), text::steady(results[format!("r{index}_{run}")].clone()));
+            }
+            let files = files(&scratch.join(folder_of(index)));
+            let files = files.into_iter().map(|(path, what)| (steady(&path), json!(steady(&what)))).collect();
+            answer.insert("files".to_owned(), Json::Object(files));
+            Json::Object(answer)
+        };
+        self.cases.iter().enumerate().map(|(index, case)| (case.clone(), answer(index))).collect()
+    }
+
+    fn playbook(&self, engine: &Engine, scratch: &Path, server: &str) -> String {
+        let python = if engine.is_ours { "/usr/bin/python3" } else { "{{ ansible_playbook_python }}" };
+        let mut text = format!(
+            "- hosts: localhost\n  gather_facts: false\n  vars:\n    ansible_python_interpreter: \"{python}\"\n    server: {server}\n  tasks:\n"
+        );
+        for (index, case) in self.cases.iter().enumerate() {
+            let lines: Vec<&str> = case.lines().collect();
+            let last = lines.iter().rposition(|line| line.starts_with("- ")).unwrap_or(0);
+            let here = scratch.join(folder_of(index));
+            text.push_str(&format!("    - vars:\n        here: {}\n      block:\n", here.display()));
+            let mut add = |lines: &[&str]| lines.iter().for_each(|line| text.push_str(&format!("        {line}\n")));
+            add(&lines[..last]);
+            for run in ["check", "first", "again"] {
+                add(&lines[last..]);
+                add(&[&format!("  register: r{index}_{run}"), "  ignore_errors: true"]);
+                if run == "check" {
+                    add(&["  check_mode: true"]);
+                }
+            }
+        }
+        let names =
+            (0..self.cases.len()).flat_map(|index| ["check", "first", "again"].map(|run| format!("r{index}_{run}")));
+        let all: Vec<String> = names.map(|name| format!("'{name}': {name}")).collect();
+        text.push_str(&format!(
+            "    - copy:\n        dest: \"{{{{ scratch }}}}/answers.json\"\n        content: \"{{{{ {{{}}} | to_json }}}}\"\n",
+            all.join(", ")
+        ));
+        text
+    }
+
+    /// A text without what changes from run to run.
+    fn steady(&self, text: &str, case: &Path, scratch: &Path, server: &str) -> String {
+        let mut text = text::without_paths(text, case, scratch).replace(server, "http://SERVER");
+        for (pattern, replacement) in [
+            (r"SCRATCH/c\d+", "HERE"),
+            (r"\.\d+\.\d{4}-\d\d-\d\d@\d\d:\d\d:\d\d~", ".BACKUP~"),
+            (r"ansible\.[a-z0-9_]{8}", "ansible.RANDOM"),
+            (r"-----BEGIN ([A-Z ]+)-----[^-]+-----END", "-----BEGIN $1-----...-----END"),
+        ] {
+            text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
+        }
+        text
+    }
+}
+
+/// The folder of a case; the names of all are equally long, because the lengths of links are compared.
+fn folder_of(index: usize) -> String {
+    format!("c{index:02}")
+}
+
+/// Every file below a folder: its mode, and its content or target.
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            let found = path.symlink_metadata().unwrap();
+            let what = if found.is_symlink() {
+                fs::read_link(&path).unwrap().display().to_string()
+            } else if found.is_dir() {
+                // What git and Python keep for themselves is no answer of a module.
+                if !path.ends_with(".git") && !path.ends_with("venv") {
+                    folders.push(path.clone());
+                }
+                String::new()
+            } else if found.is_file() {
+                let content = fs::read(&path).unwrap();
+                String::from_utf8(content).unwrap_or_else(|_| "binary".to_owned())
+            } else {
+                "special".to_owned()
+            };
+            let name = path.strip_prefix(folder).unwrap().display().to_string();
+            all.insert(name, format!("{:o} {what}", found.mode()));
+        }
+    }
+    all
+}
+
+/// A server that answers every request with the request's own path; its address.
+fn serve() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().filter_map(Result::ok) {
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream);
+                let mut line = String::new();
+                let _ = reader.read_line(&mut line);
+                let mut header = String::new();
+                while reader.read_line(&mut header).is_ok_and(|count| count > 2) {
+                    header.clear();
+                }
+                let path = line.split(' ').nth(1).unwrap_or("/").to_owned();
+                let (status, body) = match path.starts_with("/missing") {
+                    true => ("404 Not Found", "not here\n".to_owned()),
+                    false if path.ends_with(".json") => ("200 OK", "{\"path\": [1, 2]}\n".to_owned()),
+                    false => ("200 OK", format!("you asked for {path}\n")),
+                };
+                let kind = if path.ends_with(".json") { "application/json" } else { "text/plain" };
+                let body = if line.starts_with("HEAD") { String::new() } else { body };
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                let _ = reader.get_mut().write_all(answer.as_bytes());
+            });
+        }
+    });
+    address
+}
