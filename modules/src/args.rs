@@ -4,7 +4,7 @@ use serde_json::Value;
 use crate::{Failure, Host, Kind, Map, Opt, Spec, accounts};
 
 /// The arguments of a module: known names only, aliases resolved, defaults filled in, values of the declared types.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Args {
     values: Map,
     warnings: Vec<String>,
@@ -350,7 +350,8 @@ fn integer(value: &Value) -> Option<i64> {
     }
 }
 
-fn bytes(value: &Value) -> Option<i64> {
+/// A size in bytes such as `10M`.
+pub(crate) fn bytes(value: &Value) -> Option<i64> {
     let text = match value {
         Value::Number(_) => return integer(value),
         Value::String(text) => text.trim(),

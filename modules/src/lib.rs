@@ -12,6 +12,7 @@ mod args;
 mod become_user;
 pub mod commands;
 pub mod crypto;
+pub mod docker;
 pub mod files;
 pub mod foreign;
 mod host;

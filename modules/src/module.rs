@@ -37,6 +37,21 @@ impl Plan {
         Plan { outcome: Outcome { changed: true, ..Outcome::default() }, apply: Some(Box::new(apply)) }
     }
 
+    /// A plan whose steps ask the host between them what has become of it. They are gone through once: for good, or in check mode
+    /// only to tell, which they find out by [`Host::check`].
+    pub fn steps(
+        host: &Host,
+        steps: impl FnOnce(&Host, &mut Outcome) -> Result<(), Failure> + 'static,
+    ) -> Result<Plan, Failure> {
+        let mut plan = Plan::unchanged();
+        if host.check() {
+            steps(host, &mut plan.outcome)?;
+        } else {
+            plan.apply = Some(Box::new(steps));
+        }
+        Ok(plan)
+    }
+
     /// The same plan, but with another way to carry its change out, if it has one.
     pub fn replace_apply(mut self, apply: impl FnOnce(&Host, &mut Outcome) -> Result<(), Failure> + 'static) -> Plan {
         if self.apply.is_some() {

@@ -16,7 +16,7 @@ const BUNDLES: &[&str] = &[
 ];
 
 /// The authorities to trust: those of `ca_path`, or else those of the host.
-pub(super) fn authorities(ca_path: Option<&str>, host: &Host) -> Result<RootCerts, Failure> {
+pub(crate) fn authorities(ca_path: Option<&str>, host: &Host) -> Result<RootCerts, Failure> {
     if let Some(path) = ca_path {
         return Ok(RootCerts::from(certificates(Path::new(path))?));
     }
@@ -92,7 +92,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// The certificate and key of `client_cert` and `client_key`; the key may be in the file of the certificate.
-pub(super) fn client(certificate: Option<&str>, key: Option<&str>) -> Result<Option<ClientCert>, Failure> {
+pub(crate) fn client(certificate: Option<&str>, key: Option<&str>) -> Result<Option<ClientCert>, Failure> {
     let Some(certificate) = certificate else { return Ok(None) };
     let chain = certificates(Path::new(certificate))?;
     if chain.is_empty() {

@@ -11,7 +11,7 @@ mod forward;
 pub mod get_url;
 mod options;
 mod proxy;
-mod resolve;
+pub(crate) mod resolve;
 pub mod uri;
 pub mod wait_for;
 

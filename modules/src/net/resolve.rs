@@ -88,9 +88,9 @@ fn from_name_services(name: &str, deadline: Duration) -> io::Result<Vec<IpAddr>>
 
 /// The lookup as the HTTP client wants it.
 #[derive(Debug)]
-pub(super) struct HostNames {
+pub(crate) struct HostNames {
     /// Whom to connect to, whatever the server is: a proxy, for one.
-    pub(super) instead: Option<(String, u16)>,
+    pub(crate) instead: Option<(String, u16)>,
 }
 
 impl Resolver for HostNames {

@@ -1,0 +1,442 @@
+//! `docker_container`: containers of Docker.
+//!
+//! `prepare` turns the options into the engine's values, `state` compares them with a container, `request` writes them down for the engine,
+//! and `deeds` does what is to be done.
+
+mod deeds;
+mod fields;
+mod mounts;
+mod networks;
+mod options;
+mod ports;
+mod prepare;
+mod request;
+mod state;
+
+pub(super) use self::prepare::bytes;
+
+use serde_json::{Value, json};
+
+use self::{
+    deeds::Awaited,
+    fields::Comparisons,
+    state::{Surroundings, compare},
+};
+use super::{
+    Differences, REQUIRED_TOGETHER, Task,
+    compare::Strictness,
+    engine::{Engine, Request, Version},
+    image_names::{is_id, split_tag},
+    lookup, plan,
+    platform::Platform,
+};
+use crate::{Args, Failure, Host, Map, Module, Plan, Return, Spec, args::is_true};
+
+/// The `docker_container` module.
+pub struct DockerContainer;
+
+static OPTIONS: [crate::Opt; options::OPTIONS.len()] = options::OPTIONS;
+
+static SPEC: Spec = Spec {
+    name: "docker_container",
+    collection: "community.docker",
+    summary: "Manage containers of Docker",
+    description: &[
+        "Makes, starts, stops and removes containers. A container that differs from what is wanted is removed and made anew, except for limits \
+         and the restart policy, which are changed in place.",
+        "Only options that are given are compared. Lists and mappings may have more in the container than is wanted, unless `comparisons` says otherwise.",
+    ],
+    options: &OPTIONS,
+    required_together: REQUIRED_TOGETHER,
+    required_if: &[("state", "present", &["image"])],
+    required_by: &[("log_options", &["log_driver"]), ("restart_retries", &["restart_policy"])],
+    examples: "- name: A database\n  community.docker.docker_container:\n    name: db\n    image: postgres:16\n    restart_policy: unless-stopped\n    env:\n      POSTGRES_PASSWORD: \"{{ password }}\"\n    volumes:\n      - data:/var/lib/postgresql/data\n    networks:\n      - name: backend\n        aliases: [postgres]\n\n\
+               - name: A job, and what it prints\n  community.docker.docker_container:\n    name: job\n    image: busybox\n    command: [date]\n    detach: false\n    cleanup: true\n  register: job\n",
+    returns: &[
+        Return {
+            name: "container",
+            kind: "dict",
+            when: "it is there",
+            doc: "The container as Docker describes it; `Output` is what it printed, with `detach: false`.",
+        },
+        Return { name: "status", kind: "int", when: "detach is false", doc: "Its exit status." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for DockerContainer {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        plan(args, host, run)
+    }
+}
+
+/// A container, or none.
+struct Container {
+    raw: Value,
+}
+
+impl Container {
+    fn find(engine: &Engine, name: &str) -> Result<Container, Failure> {
+        Ok(Container { raw: lookup::container(engine, name)?.unwrap_or_default() })
+    }
+
+    fn exists(&self) -> bool {
+        !self.raw.is_null()
+    }
+
+    fn id(&self) -> String {
+        self.raw["Id"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn is_removing(&self) -> bool {
+        self.raw["State"]["Status"] == "removing"
+    }
+
+    fn runs(&self) -> bool {
+        self.raw["State"]["Running"] == true && self.raw["State"]["Ghost"] != true
+    }
+
+    fn is_paused(&self) -> bool {
+        self.raw["State"]["Paused"] == true
+    }
+
+    fn image(&self) -> &str {
+        self.raw["Image"].as_str().unwrap_or_default()
+    }
+}
+
+/// The images that play a part.
+struct Images {
+    /// The one that is wanted, if one was named.
+    wanted: Option<Value>,
+    /// That of the container, if it was looked for.
+    container: Option<Value>,
+    /// The one whose defaults are expected.
+    compared: Option<Value>,
+}
+
+fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
+    check_versions(task)?;
+    let comparisons = Comparisons::of(&task.args, &SPEC)?;
+    ports::check_default_address(&task.args)?;
+    let mut diff = Map::new();
+    let facts = match task.args.required("state")? {
+        "absent" => {
+            absent(task)?;
+            Value::Null
+        }
+        _ => present(task, &comparisons, &mut diff, host)?,
+    };
+    if task.tells() {
+        task.data.insert("actions".into(), task.actions.clone().into());
+    }
+    if task.diff || task.args.bool("debug") {
+        diff.extend(task.differences.before_and_after());
+        task.data.insert("diff".into(), diff.into());
+    }
+    if facts.as_object().is_some_and(|facts| !facts.is_empty()) {
+        task.data.insert("container".into(), facts);
+    }
+    Ok(())
+}
+
+fn check_versions(task: &Task) -> Result<(), Failure> {
+    let args = &task.args;
+    for (option, version) in [
+        ("device_requests", Version(1, 40)),
+        ("device_cgroup_rules", Version(1, 28)),
+        ("cgroupns_mode", Version(1, 41)),
+        ("platform", Version(1, 41)),
+    ] {
+        task.needs_version(args.value(option).is_some(), option, version)?;
+    }
+    let start_interval = args.value("healthcheck").is_some_and(|check| !check["start_interval"].is_null());
+    task.needs_version(start_interval, "healthcheck.start_interval", Version(1, 44))?;
+    let entries = |option: &str| args.value(option).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mac_address = entries("networks").iter().any(|network| !network["mac_address"].is_null());
+    task.needs_version(mac_address, "networks.mac_address", Version(1, 44))?;
+    let mounts = entries("mounts");
+    for (key, version) in [
+        ("non_recursive", Version(1, 40)),
+        ("create_mountpoint", Version(1, 42)),
+        ("read_only_non_recursive", Version(1, 44)),
+        ("read_only_force_recursive", Version(1, 44)),
+        ("subpath", Version(1, 45)),
+        ("tmpfs_options", Version(1, 46)),
+    ] {
+        task.needs_version(mounts.iter().any(|mount| !mount[key].is_null()), &format!("mounts.{key}"), version)?;
+    }
+    for (kind, version) in [("cluster", Version(1, 42)), ("image", Version(1, 47))] {
+        task.needs_version(mounts.iter().any(|mount| mount["type"] == kind), &format!("mounts.type={kind}"), version)?;
+    }
+    Ok(())
+}
+
+fn absent(task: &mut Task) -> Result<(), Failure> {
+    let name = task.args.required("name")?.to_owned();
+    let container = Container::find(&task.engine, &name)?;
+    if !container.exists() {
+        return Ok(());
+    }
+    if container.runs() {
+        task.differences.add("running", false, true);
+        deeds::stop(task, &container.id())?;
+    }
+    task.differences.add("exists", false, true);
+    deeds::remove(task, &container.id(), false)
+}
+
+/// Brings the container into the state that is wanted. Answers with what it is then.
+fn present(task: &mut Task, comparisons: &Comparisons, diff: &mut Map, host: &Host) -> Result<Value, Failure> {
+    let name = task.args.required("name")?.to_owned();
+    let state = task.args.required("state")?.to_owned();
+    let mut warnings = Vec::new();
+    let values = prepare::values(&task.args, &task.engine, host, &mut warnings)?;
+    task.warnings.append(&mut warnings);
+    let wanted_networks = networks::wanted(&task.args, &task.engine)?;
+    let mut container = Container::find(&task.engine, &name)?;
+    let was_running = container.runs();
+    let was_paused = container.is_paused();
+    let mut images = find_images(task, &container, &values, host)?;
+    let engine = describe_engine(task, &values)?;
+    let image_name = task.args.str("image").map(str::to_owned);
+    let mut legacy: Vec<Value> = Vec::new();
+    let mut created = false;
+    if !container.exists() || container.is_removing() {
+        let Some(image) = &image_name else {
+            return Err(Failure::new("Cannot create container when image is not specified!"));
+        };
+        task.differences.add("exists", true, false);
+        if container.is_removing() && !task.check {
+            deeds::wait(task, &container.id(), &Awaited::Removal, task.args.float("removal_wait_timeout"), host)?;
+        }
+        if let Some(made) = deeds::create(task, &name, request::create(&values, image), wanted_networks.as_deref())? {
+            container = made;
+        }
+        created = true;
+    } else {
+        let around = Surroundings {
+            args: &task.args,
+            container_image: images.container.as_ref(),
+            image: images.compared.as_ref(),
+            engine: &engine,
+        };
+        let mut differences = compare(&values, &container.raw, comparisons, &around, false)?;
+        let mut different = !differences.is_empty();
+        if different {
+            // It is made anew anyway, so these are told too.
+            differences.extend(&compare(&values, &container.raw, comparisons, &around, true)?);
+        }
+        let image_differs =
+            image_is_different(task, comparisons, &images, &container, image_name.as_deref(), &mut different);
+        if image_differs || different || task.args.bool("recreate") {
+            task.differences.extend(&differences);
+            legacy = legacy_form(&differences);
+            diff.insert("differences".into(), Value::Null);
+            if image_differs {
+                diff.insert("image_different".into(), true.into());
+            }
+            let image = image_name.clone().unwrap_or_else(|| container.image().to_owned());
+            if image.is_empty() {
+                return Err(Failure::new(
+                    "Cannot recreate container when image is not specified or cannot be extracted from current container!",
+                ));
+            }
+            if container.runs() {
+                deeds::stop(task, &container.id())?;
+            }
+            deeds::remove(task, &container.id(), false)?;
+            if !task.check {
+                deeds::wait(task, &container.id(), &Awaited::Removal, task.args.float("removal_wait_timeout"), host)?;
+            }
+            if let Some(made) =
+                deeds::create(task, &name, request::create(&values, &image), wanted_networks.as_deref())?
+            {
+                container = made;
+            }
+            created = true;
+            images.compared = images.wanted.clone();
+        }
+    }
+    // In check mode a container that would have been made anew is still the old one, and needs none of what follows.
+    let outdated = created && task.check;
+    if container.exists() && !outdated {
+        container = update_limits(task, container, &values, comparisons, &images, &engine)?;
+        container = networks::update(task, container, wanted_networks.as_deref(), comparisons, created, &mut legacy)?;
+    }
+    if !legacy.is_empty() || diff.contains_key("differences") {
+        diff.insert("differences".into(), legacy.into());
+    }
+    if container.exists() {
+        container = set_state(task, container, &state, was_running, was_paused)?;
+    }
+    if state == "healthy" && !task.check {
+        let limit = task.args.float("healthy_wait_timeout").filter(|limit| *limit > 0.0);
+        return deeds::wait(task, &container.id(), &Awaited::Health, limit, host);
+    }
+    Ok(container.raw)
+}
+
+/// Starts, restarts, stops and pauses it.
+fn set_state(
+    task: &mut Task,
+    mut container: Container,
+    state: &str,
+    was_running: bool,
+    was_paused: bool,
+) -> Result<Container, Failure> {
+    let running = matches!(state, "started" | "healthy");
+    if running && !container.runs() {
+        task.differences.add("running", true, was_running);
+        container = deeds::start(task, &container.id())?;
+    } else if running && task.args.bool("restart") {
+        task.differences.add("running", true, was_running);
+        task.differences.add("restarted", true, false);
+        container = deeds::restart(task, &container.id())?;
+    } else if state == "stopped" && container.runs() {
+        task.differences.add("running", false, was_running);
+        deeds::stop(task, &container.id())?;
+        container = Container::find(&task.engine, &container.id())?;
+    }
+    let compatible = task.args.str("container_default_behavior") == Some("compatibility");
+    let paused = task.args.maybe_bool("paused").or(compatible.then_some(false));
+    if let Some(paused) = paused.filter(|paused| running && *paused != container.is_paused()) {
+        task.differences.add("paused", paused, was_paused);
+        deeds::pause(task, &container.id(), paused)?;
+        if !task.check {
+            container = Container::find(&task.engine, &container.id())?;
+        }
+    }
+    Ok(container)
+}
+
+fn update_limits(
+    task: &mut Task,
+    container: Container,
+    values: &Map,
+    comparisons: &Comparisons,
+    images: &Images,
+    engine: &Platform,
+) -> Result<Container, Failure> {
+    let around = Surroundings {
+        args: &task.args,
+        container_image: images.container.as_ref(),
+        image: images.compared.as_ref(),
+        engine,
+    };
+    let limits = compare(values, &container.raw, comparisons, &around, true)?;
+    if limits.is_empty() {
+        return Ok(container);
+    }
+    task.differences.extend(&limits);
+    deeds::update(task, &container.id(), request::update(values))?;
+    Container::find(&task.engine, &container.id())
+}
+
+/// Whether it has another image than the one wanted, or knows it by another name.
+fn image_is_different(
+    task: &mut Task,
+    comparisons: &Comparisons,
+    images: &Images,
+    container: &Container,
+    image_name: Option<&str>,
+    different: &mut bool,
+) -> bool {
+    if comparisons.get("image") != Strictness::Strict {
+        return false;
+    }
+    let wanted = images.wanted.as_ref().and_then(|image| image["Id"].as_str()).unwrap_or_default();
+    let other = !wanted.is_empty() && !container.image().is_empty() && wanted != container.image();
+    if other {
+        task.differences.add("image", wanted, container.image());
+    }
+    let known = &container.raw["Config"]["Image"];
+    if let Some(name) = image_name.filter(|name| *known != **name)
+        && task.args.str("image_name_mismatch") == Some("recreate")
+    {
+        *different = true;
+        task.differences.add("image_name", name, known.clone());
+    }
+    other
+}
+
+fn legacy_form(differences: &Differences) -> Vec<Value> {
+    let form = |difference: &super::Difference| {
+        let pair = json!({ "parameter": difference.wanted, "container": difference.there });
+        Value::from(Map::from_iter([(difference.name.clone(), pair)]))
+    };
+    differences.0.iter().map(form).collect()
+}
+
+/// Finds the images, and pulls the one that is wanted if it is to be.
+fn find_images(task: &mut Task, container: &Container, values: &Map, host: &Host) -> Result<Images, Failure> {
+    let empty_command = values.get("command").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    let Some(name) = task.args.str("image").map(str::to_owned).filter(|name| !name.is_empty()) else {
+        let image = image_of(task, container)?;
+        return Ok(Images { wanted: None, compared: image.clone(), container: image });
+    };
+    let current = task.args.str("image_comparison") == Some("current-image");
+    let needed = empty_command || values.contains_key("platform") || current;
+    let of_container = if needed { image_of(task, container)? } else { None };
+    let wanted = if is_id(&name) {
+        let found = lookup::image_by_id(&task.engine, &name)?;
+        Some(found.ok_or_else(|| Failure::new(format!("Cannot find image with ID {name}")))?)
+    } else {
+        let (repository, tag) = split_tag(&name);
+        find_or_pull(task, repository, tag.unwrap_or("latest"), host)?
+    };
+    let compared = if current { of_container.clone() } else { wanted.clone() };
+    Ok(Images { wanted, container: of_container, compared })
+}
+
+fn image_of(task: &Task, container: &Container) -> Result<Option<Value>, Failure> {
+    if !container.exists() || container.is_removing() {
+        return Ok(None);
+    }
+    let image = container.image();
+    if is_id(image) {
+        return lookup::image_by_id(&task.engine, image);
+    }
+    let (repository, tag) = split_tag(image);
+    lookup::image(&task.engine, repository, tag.unwrap_or("latest"))
+}
+
+fn find_or_pull(task: &mut Task, repository: &str, tag: &str, host: &Host) -> Result<Option<Value>, Failure> {
+    let found = lookup::image(&task.engine, repository, tag)?;
+    let pull = task.args.value("pull").cloned().unwrap_or_default();
+    let always = pull == "always" || is_true(&pull);
+    if found.is_none() && pull == "never" {
+        return Err(Failure::new(format!("Cannot find image with name {repository}:{tag}, and pull=never")));
+    }
+    if found.is_some() && !always {
+        return Ok(found);
+    }
+    let pulled = format!("{repository}:{tag}");
+    if task.check {
+        if found.is_none() {
+            task.act(json!({ "pulled_image": pulled, "changed": true }));
+        } else if task.args.str("pull_check_mode_behavior") == Some("always") {
+            task.act(json!({ "pulled_image": pulled }));
+        }
+        return Ok(found);
+    }
+    let platform = task.args.str("platform").map(str::to_owned);
+    let (image, same) = lookup::pull(&task.engine, repository, tag, platform.as_deref(), host)?;
+    let changed = task.changed;
+    task.act(json!({ "pulled_image": pulled, "changed": !same }));
+    task.changed = changed || !same;
+    Ok(Some(image).filter(|image| !image.is_null()))
+}
+
+fn describe_engine(task: &Task, values: &Map) -> Result<Platform, Failure> {
+    if !values.contains_key("platform") {
+        return Ok(Platform::default());
+    }
+    let info = task.engine.call(Request::get("/info"))?;
+    let text = |key: &str| info[key].as_str().unwrap_or_default().to_owned();
+    Ok(Platform::of_engine(&text("OSType"), &text("Architecture")))
+}
