@@ -33,6 +33,12 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::crypto::openssl_privatekey::OpensslPrivatekey,
     &crate::crypto::x509_certificate::X509Certificate,
     &crate::crypto::x509_certificate_info::X509CertificateInfo,
+    // Docker.
+    &crate::docker::compose::DockerComposeV2,
+    &crate::docker::container::DockerContainer,
+    &crate::docker::image::DockerImage,
+    &crate::docker::network::DockerNetwork,
+    &crate::docker::volume::DockerVolume,
     // Files.
     &crate::files::acl::Acl,
     &crate::files::assemble::Assemble,
@@ -81,6 +87,7 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::version_control::subversion::Subversion,
     // System.
     &crate::system::alternatives::Alternatives,
+    &crate::system::apk::Apk,
     &crate::system::apt::Apt,
     &crate::system::authorized_key::AuthorizedKey,
     &crate::system::capabilities::Capabilities,
@@ -96,6 +103,7 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::system::mount::Mount,
     &crate::system::dnf::Dnf,
     &crate::system::package::Package,
+    &crate::system::pacman::Pacman,
     &crate::system::pam_limits::PamLimits,
     &crate::system::seboolean::SeBoolean,
     &crate::system::selinux::Selinux,
@@ -108,6 +116,7 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::system::timezone::Timezone,
     &crate::system::ufw::Ufw,
     &crate::system::user::User,
+    &crate::system::zypper::Zypper,
 ];
 
 /// The module that answers to this name, short or fully qualified.

@@ -13,14 +13,6 @@ pub struct Package;
 /// What the module takes and returns.
 pub static SPEC: Spec = Spec {
     name: "package",
-    aliases: &[
-        "zypper",
-        "apk",
-        "pacman",
-        "community.general.zypper",
-        "community.general.apk",
-        "community.general.pacman",
-    ],
     summary: "Manage packages with the host's package manager",
     description: &[
         "On Debian and what is made of it this is `apt`. On other families the packages' database is asked first, and only what is missing \

@@ -7,6 +7,7 @@ mod case;
 mod certificates;
 mod firewalld;
 mod kubernetes;
+mod managers;
 mod packages;
 #[path = "../server/mod.rs"]
 mod server;

@@ -1,0 +1,285 @@
+//! `apk`: packages of Alpine Linux.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::{
+    Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
+    process::{self, Command, Output},
+};
+
+/// The `apk` module.
+pub struct Apk;
+
+static SPEC: Spec = Spec {
+    name: "apk",
+    collection: "community.general",
+    summary: "Manage packages with apk",
+    description: &[
+        "Installs, upgrades and removes packages. What is installed is what the list of the world asks for.",
+    ],
+    options: &[
+        Opt::new("name", Kind::List(&Kind::Str), "Packages, with or without a version: `foo=1.0`, `foo<2`."),
+        Opt::new("state", Kind::Str, "`latest` also upgrades.").default("\"present\"").choices(&[
+            "present",
+            "installed",
+            "absent",
+            "removed",
+            "latest",
+        ]),
+        Opt::new("no_cache", Kind::Bool, "Keep no copy of the indexes.").default("false"),
+        Opt::new("repository", Kind::List(&Kind::Str), "Take packages from these repositories only."),
+        Opt::new("update_cache", Kind::Bool, "Read the indexes anew first.").default("false"),
+        Opt::new("upgrade", Kind::Bool, "Upgrade all that is installed.").default("false"),
+        Opt::new(
+            "available",
+            Kind::Bool,
+            "With `upgrade`, also replace or downgrade what the repositories have not any more.",
+        )
+        .default("false"),
+        Opt::new("world", Kind::Str, "The list of the world.").default("\"/etc/apk/world\""),
+    ],
+    required_one_of: &[&["name", "update_cache", "upgrade"]],
+    mutually_exclusive: &[&["name", "upgrade"]],
+    examples: "- name: A package\n  community.general.apk:\n    name: nginx\n    update_cache: true\n\n\
+               - name: One of the edge\n  community.general.apk:\n    name: foo\n    repository: http://dl-cdn.alpinelinux.org/alpine/edge/main\n",
+    returns: &[Return {
+        name: "packages",
+        kind: "list",
+        when: "something was (or would be) done",
+        doc: "The packages it was done to.",
+    }],
+    ..Spec::EMPTY
+};
+
+impl Module for Apk {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let args = args.clone();
+        Plan::steps(host, move |host, outcome| run(&args, host, outcome))
+    }
+}
+
+/// The program with the options that every call has.
+struct Task<'a> {
+    args: &'a Args,
+    host: &'a Host,
+    options: Vec<String>,
+}
+
+fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
+    let names: Vec<String> = args.list("name").into_iter().map(|name| name.trim().to_owned()).collect();
+    if names.iter().any(String::is_empty) {
+        return Err(Failure::new("Package name(s) cannot be empty or whitespace-only"));
+    }
+    let mut options: Vec<String> = args.bool("no_cache").then(|| "--no-cache".to_owned()).into_iter().collect();
+    for repository in args.list("repository") {
+        options.extend(["--repository", repository, "--repositories-file", "/dev/null"].map(str::to_owned));
+    }
+    let task = Task { args, host, options };
+    let upgrade = args.bool("upgrade");
+    if args.bool("update_cache") {
+        // Indexes are a cache, and without them there is no telling what would be installed.
+        let output = task.command(&["update"]).live().run(host)?;
+        if !output.success() {
+            return Err(task.refused(&output, "could not update package db"));
+        }
+        if names.is_empty() && !upgrade {
+            outcome.changed = true;
+            outcome.set("msg", "updated repository indexes");
+            task.said(&output, outcome);
+            return Ok(());
+        }
+    }
+    if upgrade {
+        return task.upgrade(outcome);
+    }
+    match args.required("state")? {
+        "absent" | "removed" => task.remove(&names, outcome),
+        state => task.install(&names, state == "latest", outcome),
+    }
+}
+
+impl Task<'_> {
+    fn command(&self, words: &[&str]) -> Command {
+        Command::new("apk").plain_locale().variable("LC_CTYPE", "C").args(&self.options).args(words.iter().copied())
+    }
+
+    fn said(&self, output: &Output, outcome: &mut Outcome) {
+        outcome.set("stdout", output.stdout_text());
+        outcome.set("stderr", output.stderr_text());
+    }
+
+    fn refused(&self, output: &Output, why: &str) -> Failure {
+        Failure::new(why)
+            .with("packages", named(&output.stdout_text()))
+            .with("stdout", output.stdout_text())
+            .with("stderr", output.stderr_text())
+    }
+
+    /// The words of a command that changes something; in check mode apk only says what it would do.
+    fn changing(&self, words: &[&str]) -> Command {
+        let command = self.command(words);
+        if self.host.check() { command.arg("--simulate") } else { command.live() }
+    }
+
+    fn upgrade(&self, outcome: &mut Outcome) -> Result<(), Failure> {
+        let available = self.args.bool("available").then_some("--available");
+        let output = self.changing(&["upgrade"]).args(available).run(self.host)?;
+        if !output.success() {
+            return Err(self.refused(&output, "failed to upgrade packages"));
+        }
+        let text = output.stdout_text();
+        outcome.changed = !text.starts_with("OK");
+        outcome.set("msg", if outcome.changed { "upgraded packages" } else { "packages already upgraded" });
+        outcome.set("packages", named(&text));
+        self.said(&output, outcome);
+        Ok(())
+    }
+
+    fn install(&self, names: &[String], latest: bool, outcome: &mut Outcome) -> Result<(), Failure> {
+        let path = self.args.str("world").unwrap_or("/etc/apk/world");
+        let world = std::fs::read_to_string(path).map_err(|error| {
+            Failure::new(format!("The list of the world {path} could not be read: {}.", process::reason(&error)))
+        })?;
+        let (mut missing, mut outdated) = (Vec::new(), Vec::new());
+        for name in names {
+            if self.is_virtual(name)? {
+                for dependency in self.dependencies(name)? {
+                    if latest && !self.is_latest(&dependency)? {
+                        outdated.push(dependency);
+                    }
+                }
+            } else if !is_asked_for(&world, name) {
+                missing.push(name.clone());
+            } else if latest && !self.is_latest(name)? {
+                outdated.push(name.clone());
+            }
+        }
+        if missing.is_empty() && outdated.is_empty() {
+            outcome.set("msg", "package(s) already installed");
+            return Ok(());
+        }
+        let words: &[&str] = if outdated.is_empty() { &["add"] } else { &["add", "--upgrade"] };
+        let packages: Vec<String> = missing.into_iter().chain(outdated).collect();
+        let output = self.changing(words).args(packages.clone()).run(self.host)?;
+        if !output.success() {
+            return Err(self.refused(&output, &format!("failed to install {}", shown(&packages))));
+        }
+        self.changed(&output, format!("installed {} package(s)", shown(&packages)), outcome);
+        Ok(())
+    }
+
+    fn remove(&self, names: &[String], outcome: &mut Outcome) -> Result<(), Failure> {
+        let mut there = Vec::new();
+        for name in names {
+            if self.is_installed(name)? {
+                there.push(name.clone());
+            }
+        }
+        if there.is_empty() {
+            outcome.set("msg", "package(s) already removed");
+            return Ok(());
+        }
+        let output = self.changing(&["del", "--purge"]).args(there.clone()).run(self.host)?;
+        let mut gone = output.success();
+        for name in there.iter().filter(|_| gone && !self.host.check()).cloned().collect::<Vec<_>>() {
+            // It stays if something else needs it.
+            gone = !self.is_installed(&name)?;
+            if !gone {
+                break;
+            }
+        }
+        if !gone {
+            return Err(self.refused(&output, &format!("failed to remove {} package(s)", shown(&there))));
+        }
+        self.changed(&output, format!("removed {} package(s)", shown(&there)), outcome);
+        Ok(())
+    }
+
+    fn changed(&self, output: &Output, message: String, outcome: &mut Outcome) {
+        outcome.changed = true;
+        outcome.set("msg", message);
+        outcome.set("packages", named(&output.stdout_text()));
+        self.said(output, outcome);
+    }
+
+    fn is_installed(&self, name: &str) -> Result<bool, Failure> {
+        Ok(self.command(&["-v", "info", "--installed", name]).run(self.host)?.success())
+    }
+
+    fn is_virtual(&self, name: &str) -> Result<bool, Failure> {
+        let text = self.command(&["-v", "info", "--description", name]).run(self.host)?.stdout_text();
+        Ok(text.starts_with(&format!("{name}: virtual meta package")))
+    }
+
+    /// The first line says whose dependencies they are.
+    fn dependencies(&self, name: &str) -> Result<Vec<String>, Failure> {
+        let text = self.command(&["-v", "info", "--depends", name]).run(self.host)?.stdout_text();
+        Ok(text.split_whitespace().skip(1).map(str::to_owned).collect())
+    }
+
+    fn is_latest(&self, name: &str) -> Result<bool, Failure> {
+        let text = self.command(&["version", name]).run(self.host)?.stdout_text();
+        Ok(!is_outdated(&text, name))
+    }
+}
+
+/// A list as Python prints it.
+fn shown(names: &[String]) -> String {
+    format!("[{}]", names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", "))
+}
+
+/// The packages of lines such as `(1/2) Installing foo (1.0-r0)`.
+fn named(text: &str) -> Vec<String> {
+    // The pattern is written here and the tests run it, so it is a pattern.
+    #[expect(clippy::unwrap_used)]
+    static STEP: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\(\d+/\d+\)\s+\S+\s+(\S+)").unwrap());
+    text.lines().filter_map(|line| Some(STEP.captures(line)?.get(1)?.as_str().to_owned())).collect()
+}
+
+/// Whether the list of the world asks for a package, in any version or from any repository.
+fn is_asked_for(world: &str, name: &str) -> bool {
+    let is_it = |word: &str| {
+        let rest = word.strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || (rest.len() > 1 && rest.starts_with(['@', '=', '<', '>', '~'])))
+    };
+    world.split_whitespace().any(is_it)
+}
+
+/// Whether `apk version` shows a package as older than the one to be had: `foo-1.0-r0 < 1.1-r0`.
+fn is_outdated(text: &str, name: &str) -> bool {
+    text.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        let rest = words.next().and_then(|word| word.strip_prefix(name)).and_then(|rest| rest.strip_prefix('-'));
+        let is_version = rest.is_some_and(|rest| rest.starts_with(|character: char| character.is_ascii_digit()));
+        is_version && words.next() == Some("<")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_apk_prints() {
+        // As apk-tools 2.14 prints it.
+        let text = "(1/2) Installing ncurses-terminfo-base (6.4_p20231125-r0)\n(2/2) Installing bash (5.2.21-r0)\nExecuting bash-5.2.21-r0.post-install\nOK: 10 MiB in 17 packages\n";
+        assert_eq!(named(text), ["ncurses-terminfo-base", "bash"]);
+        let version = "Installed:                                Available:\nbash-5.2.15-r0                          < 5.2.21-r0 \nbash-doc-5.2.21-r0 = 5.2.21-r0\n";
+        assert!(is_outdated(version, "bash") && !is_outdated(version, "bash-doc") && !is_outdated(version, "ba"));
+    }
+
+    #[test]
+    fn the_list_of_the_world() {
+        let world = "alpine-base\nnginx=1.24.0-r15\nfoo@edge\n!bar\n";
+        for there in ["alpine-base", "nginx", "foo"] {
+            assert!(is_asked_for(world, there), "{there}");
+        }
+        assert!(!is_asked_for(world, "bar") && !is_asked_for(world, "alpine") && !is_asked_for(world, "nginx-mod"));
+    }
+}
