@@ -1,4 +1,4 @@
-//! zypper, pacman and apk, by programs that answer as the real ones did (zypper 1.14, pacman 7.0) or are described (apk), and write down what
+//! zypper, pacman, dnf and apk, by programs that answer as the real ones did (zypper 1.14, pacman 7.0, dnf 4.23) or are described (apk), and write down what
 //! they were told to change.
 
 use serde_json::json;
@@ -257,4 +257,101 @@ fn apk_is_told_what_the_task_wants() {
     bench.write("newest", "").write("log", "");
     let result = bench.run("apk", json!({"upgrade": true, "update_cache": true}), false);
     assert_eq!((&result["changed"], bench.read("log")), (&json!(false), "update\nupgrade\n".to_owned()), "{result}");
+}
+
+/// What dnf 4.23 printed: tables of what it is about to do, and refusals.
+fn dnf_table(heading: &str, rows: &str) -> String {
+    format!(
+        "Last metadata expiration check: 0:00:07 ago on Sun Nov 22 02:46:52 2026.\nDependencies resolved.\n{line}\n Package           Architecture       Version             Repository       Size\n{line}\n{heading}:\n{rows}\nTransaction Summary\n{line}\nInstall  3 Packages\n\nTotal size: 18 k\nInstalled size: 12  \n",
+        line = "=".repeat(80)
+    )
+}
+
+/// A dnf and an rpm on a host with the packages `app`, `lib` and `hello`, of which there is a newer and an older version.
+fn dnf() -> Bench {
+    let bench = Bench::new()
+        .program(
+            "dnf",
+            r#"words=; for word; do case "$word" in --setopt=*) ;; *) words="$words${words:+ }$word";; esac; done
+case "$words" in
+"-y "*) echo "$words" >> $ROOT/log; echo 'Complete!'; exit 0;;
+*none*) echo 'No match for argument: none'; echo 'Error: Unable to find a match: none' >&2; exit 1;;
+"--assumeno upgrade hello"|"--assumeno upgrade") cat $ROOT/upgrade;;
+"--assumeno install hello-0.9") cat $ROOT/downgrade;;
+"--assumeno install new") cat $ROOT/install;;
+"--assumeno remove lib") cat $ROOT/remove;;
+*) printf 'Dependencies resolved.\nNothing to do.\nComplete!\n'; exit 0;;
+esac
+echo 'Operation aborted.' >&2; exit 1
+"#,
+        )
+        .program(
+            "rpm",
+            r#"for word; do last=$word; done
+case "$last" in
+app|lib) echo $last-1.0-1.noarch;;
+hello|hello-1.0) echo hello-1.0-1.noarch;;
+*) echo "package $last is not installed"; exit 1;;
+esac
+"#,
+        );
+    let install = " new               noarch             1:1.0-1             lab             6.0 k\nInstalling dependencies:\n a-long-name-of-a-package-that-is-needed\n                   noarch             1.0-1               lab             6.0 k\n";
+    let remove = " lib             noarch             1.0-1                @lab               4  \nRemoving dependent packages:\n app             noarch             1.0-1                @lab               4  \n";
+    let hello = |version: &str| {
+        format!(" hello             noarch             {version}-1               lab             6.0 k\n")
+    };
+    bench.write("log", "");
+    bench.write("install", &dnf_table("Installing", install)).write("remove", &dnf_table("Removing", remove));
+    bench.write("upgrade", &dnf_table("Upgrading", &hello("2.0")));
+    bench.write("downgrade", &dnf_table("Downgrading", &hello("0.9")));
+    bench
+}
+
+#[test]
+fn dnf_is_asked_what_it_would_do() {
+    for (args, told, results) in [
+        (
+            json!({"name": "new"}),
+            "-y install new\n",
+            json!(["Installed: a-long-name-of-a-package-that-is-needed-1.0-1.noarch", "Installed: new-1:1.0-1.noarch"]),
+        ),
+        (
+            json!({"name": "hello", "state": "latest"}),
+            "-y upgrade hello\n",
+            json!(["Installed: hello-2.0-1.noarch", "Removed: hello-1.0-1.noarch"]),
+        ),
+        (
+            json!({"name": "*", "state": "latest"}),
+            "-y upgrade\n",
+            json!(["Installed: hello-2.0-1.noarch", "Removed: hello-1.0-1.noarch"]),
+        ),
+        (
+            json!({"name": "hello-0.9", "allow_downgrade": true}),
+            "-y install hello-0.9\n",
+            json!(["Installed: hello-0.9-1.noarch", "Removed: hello-1.0-1.noarch"]),
+        ),
+        (
+            json!({"name": ["lib", "none"], "state": "absent"}),
+            "-y remove lib\n",
+            json!(["Removed: app-1.0-1.noarch", "Removed: lib-1.0-1.noarch"]),
+        ),
+    ] {
+        let bench = dnf();
+        for check in [true, false] {
+            let result = bench.run("dnf", args.clone(), check);
+            assert_eq!((&result["changed"], &result["results"]), (&json!(true), &results), "{args}: {result}");
+            assert_eq!(bench.read("log"), if check { "" } else { told }, "{args}");
+        }
+    }
+    let bench = dnf();
+    for args in [
+        json!({"name": ["app", "hello-1.0"]}),
+        json!({"name": "hello-0.9"}),
+        json!({"name": "app", "state": "latest"}),
+        json!({"name": "none", "state": "absent"}),
+    ] {
+        bench.rests("dnf", args);
+    }
+    let result = bench.refuses("dnf", json!({"name": ["none"]}), "Failed to install some of the specified packages");
+    assert_eq!(result["failures"], json!(["No package none available."]));
 }
