@@ -237,7 +237,7 @@ fn compare_pools(wanted: &Wanted, there: &Value, differences: &mut Differences) 
         .map(|pool| pool.iter().map(|(key, value)| (pool_key(key), value.clone())).collect())
         .collect();
     if pools.is_empty() {
-        let shown: Vec<Value> = wanted.ipam_config.iter().map(|pool| whole(pool)).collect();
+        let shown: Vec<Value> = wanted.ipam_config.iter().map(whole).collect();
         return differences.add("ipam_config", shown, there.clone());
     }
     for (index, pool) in wanted.ipam_config.iter().enumerate() {

@@ -196,7 +196,8 @@ impl Task<'_> {
         let output = self.command(&["--query", "--upgrades"]).run(self.host)?;
         let text = output.stdout_text();
         let text: Vec<&str> = text.lines().filter(|line| !line.contains("Avoid running")).collect();
-        if !output.success() && !(output.rc == 1 && text.is_empty()) {
+        let nothing = output.rc == 1 && text.is_empty();
+        if !output.success() && !nothing {
             let mut failure = Failure::new("Couldn't get list of packages available for upgrade");
             failure.data = output.failure(&[]).data;
             return Err(failure);
