@@ -256,7 +256,8 @@ impl Task<'_> {
         if !before && !after {
             // The nodes are made once: they end up in the last node found.
             let children = make::children(tree, list, input)?;
-            return Ok(children.into_iter().for_each(|child| tree.append(*last, child)));
+            children.into_iter().for_each(|child| tree.append(*last, child));
+            return Ok(());
         }
         let parent =
             tree.document.parent(*first).filter(|parent| *parent != tree.document.root()).ok_or_else(|| {

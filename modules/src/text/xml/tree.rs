@@ -109,13 +109,7 @@ impl Tree {
     pub(super) fn set_attribute(&mut self, node: NodeId, name: &str, value: &str) -> Result<(), Failure> {
         let (uri, local) = parts_of(name)?;
         let value = checked(value)?;
-        let prefix = match uri {
-            None => None,
-            Some(uri) => Some(match self.prefix_in_scope(node, uri, false) {
-                Some(prefix) => prefix,
-                None => self.declare(node, uri),
-            }),
-        };
+        let prefix = uri.map(|uri| self.prefix_in_scope(node, uri, false).unwrap_or_else(|| self.declare(node, uri)));
         let Some(element) = self.document.element_mut(node) else { return Ok(()) };
         match element.attributes.iter_mut().find(|attribute| clark(&attribute.name) == name) {
             Some(attribute) => attribute.value = Cow::Owned(value.to_owned()),
