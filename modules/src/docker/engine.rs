@@ -354,7 +354,8 @@ fn configuration(tls: Option<TlsConfig>, timeout: Duration) -> Config {
 
 fn security(options: &Tls, host: &Host) -> Result<TlsConfig, Failure> {
     let authorities = options.authorities.as_deref().filter(|path| std::path::Path::new(path).exists());
-    let roots = if options.verify { certificates::authorities(authorities, host)? } else { RootCerts::WebPki };
+    let roots =
+        if options.verify { certificates::authorities(authorities, host)? } else { RootCerts::from(Vec::new()) };
     let certificate = match (&options.certificate, &options.key) {
         (Some(certificate), Some(key)) if std::path::Path::new(certificate).exists() => {
             certificates::client(Some(certificate), Some(key))?

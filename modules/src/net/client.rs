@@ -183,7 +183,7 @@ impl Client {
             no_cache: false,
             decompress: true,
             unredirected: Vec::new(),
-            roots: if service.verify { service.authorities.roots(host)? } else { RootCerts::WebPki },
+            roots: if service.verify { service.authorities.roots(host)? } else { RootCerts::from(Vec::new()) },
             client_cert: match service.identity {
                 Some((certificate, key)) => Some(certificates::identity(&certificate, &key)?),
                 None => None,
