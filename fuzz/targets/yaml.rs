@@ -31,7 +31,9 @@ fuzz_target!(init: tolerate_the_library(), |text: &str| {
 });
 
 fn inside(node: &Node, text: &str) {
-    let line = text.split('\n').nth((node.span.line as usize).saturating_sub(1));
+    // All that ends a line in YAML 1.1.
+    let line =
+        text.split(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']).nth((node.span.line as usize).saturating_sub(1));
     assert!(line.is_some(), "line {} of {text:?}", node.span.line);
     match &node.value {
         Value::List(items) => items.iter().for_each(|item| inside(item, text)),
