@@ -701,3 +701,28 @@ fn a_handler_that_nothing_can_notify_is_told() {
         "{told}"
     );
 }
+
+#[test]
+fn a_role_is_no_handler() {
+    let files = [
+        (
+            "p.yml",
+            r#"- hosts: localhost
+  handlers:
+    - name: h
+      include_role: {name: r}
+"#,
+        ),
+        ("roles/r/tasks/main.yml", "[]\n"),
+    ];
+    insta::assert_snapshot!(told(&files, LOCAL), @r##"
+    [ERROR]: Using 'include_role' as a handler is not supported.
+      at p.yml:3:7
+
+    3 |     - name: h
+      |       ^
+
+    hint: put the tasks of the role among its own handlers
+    [exit 4]
+    "##);
+}

@@ -239,6 +239,13 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
         (true, false) => base,
         (false, _) => base.join(&*context.host).join(&inside),
     };
+    if path.is_dir() {
+        let shown = path.display();
+        return Err(format!(
+            "calculated dest '{shown}' is an existing directory, use another path that does not point to an existing directory"
+        )
+        .into());
+    }
     let before = std::fs::read(&path).ok().map(|bytes| sha1_of(&bytes));
     let mut args = IndexMap::from([(Arc::from("src"), Value::from(src.as_str()))]);
     if let Some(value) = context.arg("fail_on_missing") {

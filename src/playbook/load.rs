@@ -396,6 +396,11 @@ impl Loader {
             span: entry.span.clone(),
             keywords,
         };
+        let of_role = matches!(task.short_action(), "import_role" | "include_role");
+        if from.handlers && of_role {
+            let message = format!("Using '{}' as a handler is not supported.", task.action);
+            return Err(Error::parse(message, &task.span).hint("put the tasks of the role among its own handlers"));
+        }
         match task.short_action() {
             "import_tasks" => self.import_tasks(&task, from).map(|item| vec![item]),
             "import_role" => self.import_role(&task, from),

@@ -1,9 +1,6 @@
 //! What the modules ask of an engine, and what they make of its answers.
 
-use std::{
-    path::Path,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
@@ -215,10 +212,11 @@ fn the_engine_says_why_it_refuses() {
 
 #[test]
 fn an_engine_that_is_not_there_is_named() {
-    for host in ["unix:///nowhere/docker.sock", "tcp://127.0.0.1:1", "ssh://somewhere", "tcp://"] {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = format!("unix://{}/none/docker.sock", folder.path().display());
+    for host in [&*socket, "tcp://127.0.0.1:1", "ssh://somewhere", "tcp://"] {
         let result = apply("docker_network", json!({ "name": "n", "docker_host": host }));
         assert_eq!(result["failed"], true, "{result}");
-        assert!(!Path::new("/nowhere").exists());
         let message = result["msg"].as_str().unwrap();
         assert!(message.starts_with("Error connecting") || message.starts_with("docker_host"), "{message}");
     }
