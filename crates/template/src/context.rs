@@ -147,8 +147,10 @@ impl Inner {
         let address = Arc::as_ptr(self).addr();
         match tracker::render(address, &name, || self.lazy(&node)) {
             Ok((result, dependencies)) => {
-                let value =
-                    result.unwrap_or_else(|error| mark::failed(error.with_span(&node.span).while_rendering(&name)));
+                let value = match result.and_then(|value| mark::check_passing(&value, &node).map(|()| value)) {
+                    Ok(value) => value,
+                    Err(error) => mark::failed(error.with_span(&node.span).while_rendering(&name)),
+                };
                 tracker::depends_on(&dependencies);
                 let bound = is_bound(&value);
                 self.keep(name, Rendered { value: value.clone(), dependencies, bound });

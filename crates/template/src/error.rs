@@ -191,7 +191,8 @@ impl fmt::Display for Error {
         }
         if let Some(expression) = &self.0.expression {
             write!(f, " While evaluating `{}`", shorten(expression))?;
-            if !self.0.variables.is_empty() {
+            // A circle is told whole in the message.
+            if !self.0.variables.is_empty() && !matches!(self.0.kind, ErrorKind::Recursion { .. }) {
                 write!(f, " for `{}`", self.0.variables.join("` for `"))?;
             }
             if let Some(span) = &self.0.span {

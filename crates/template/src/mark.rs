@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use minijinja::value::{Object, ObjectRepr, ValueKind};
 use minijinja::{State, Value};
+use windlass_yaml::Node;
 
 use crate::error::{Error, ErrorKind};
 
@@ -109,6 +110,21 @@ pub(crate) fn check(value: &Value) -> Result<(), Error> {
     match mark(value) {
         Some(mark) => Err(mark.error()),
         None => Ok(()),
+    }
+}
+
+/// Fails if a variable's template came to a mark that using the variable would fail with: the error is to say which
+/// variables it came through, and where.
+pub(crate) fn check_passing(value: &Value, node: &Node) -> Result<(), Error> {
+    match mark(value) {
+        Some(mark @ (Mark::Undefined { .. } | Mark::Failed(_))) => {
+            let error = mark.error();
+            Err(match node.as_str() {
+                Some(text) => error.with_expression(text),
+                None => error,
+            })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -131,7 +131,10 @@ fn what_check_mode_does_not_know_stays_unknown() {
 
 #[test]
 fn errors_tell_the_name_the_place_and_the_way_there() {
-    let context = context("server_name: a\nurl: 'http://{{ sever_name }}/'\nlink: '{{ url }}index'\n");
+    let context = context(
+        "server_name: a\nurl: 'http://{{ sever_name }}/'\nlink: '{{ url }}index'\n\
+        alias: '{{ link }}'\nlonely: '{{ sever_name.fqdn }}'\n",
+    );
     let error = context.render(&text("{{ link }}")).unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Undefined { name: "sever_name".to_owned() });
     assert_eq!(error.variables(), ["url", "link"]);
@@ -139,6 +142,14 @@ fn errors_tell_the_name_the_place_and_the_way_there() {
         error.report(),
         "'sever_name' is undefined. Did you mean 'server_name'? While evaluating `sever_name` for `url` for `link` \
          at vars.yml:2:6.\n2 | url: 'http://{{ sever_name }}/'\n  |      ^"
+    );
+    let error = context.render(&text("{{ alias }}")).unwrap_err();
+    assert_eq!(error.variables(), ["url", "link", "alias"]);
+    let error = context.render(&text("{{ lonely.host }}")).unwrap_err();
+    assert_eq!(
+        error.report(),
+        "'sever_name' is undefined. Did you mean 'server_name'? While evaluating `{{ sever_name.fqdn }}` for `lonely` \
+         at vars.yml:5:9.\n5 | lonely: '{{ sever_name.fqdn }}'\n  |         ^"
     );
     let error = context.render(&text("{{ server_name | uper }}")).unwrap_err();
     assert!(error.message().contains("'uper'") && error.hint() == Some("Did you mean 'upper'?"), "{error}");
