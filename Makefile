@@ -64,4 +64,6 @@ fuzz:
 bench: release artifacts
 	WINDLASS=target/release/windlass benches/run
 	benches/peers/run
+	cargo build --release --package windlass-bench
 	benches/scale
+	cargo bench --package windlass-bench

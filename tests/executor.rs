@@ -17,7 +17,7 @@ use sha1::Digest as _;
 use support::{Sshd, User, available, run};
 use tokio::sync::mpsc;
 use windlass::connection::{HostKeyChecking, Kind, Secret, Target};
-use windlass::executor::{Call, Error, Limits, Pool, RawCommand, Source, TaskEvent};
+use windlass::executor::{Call, Error, Limits, Listener, Pool, RawCommand, Source, TaskEvent};
 use windlass_protocol::{Become, Content, Delivery, Request, Stream};
 
 fn pool() -> Pool<Value> {
@@ -128,9 +128,10 @@ async fn output_contents_and_files_travel_beside_the_answer() {
     let sshd = Sshd::start("LogLevel INFO");
     let target = Arc::new(target(&sshd));
     let pool = pool();
-    let (events, mut seen) = mpsc::channel(100);
+    let (events, mut seen) = mpsc::unbounded_channel();
     let lines = call("shell", json!({"_raw_params": "for number in 0 1 2; do echo line $number; done"}));
-    pool.run(&target, Call { events: Some(events), ..lines }).await.unwrap();
+    let listener: Listener = Box::new(move |event| events.send(event).unwrap());
+    pool.run(&target, Call { listener: Some(listener), ..lines }).await.unwrap();
     let mut output = Vec::new();
     while let Some(event) = seen.recv().await {
         if let TaskEvent::Output { stream: Stream::Stdout, bytes } = event {

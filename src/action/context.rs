@@ -11,7 +11,7 @@ use windlass_protocol::{Delivery, Detached, Request};
 use windlass_template::{Context, Value, from_json, to_json};
 
 use crate::connection::{Kind, Target};
-use crate::executor::{Call, Pool, Received, Source, TaskEvent};
+use crate::executor::{Call, Listener, Pool, Received, Source, TaskEvent};
 use crate::foreign::Modules;
 use crate::output::{Event, Secrets, Spending};
 use crate::playbook::{Files, Task};
@@ -299,22 +299,17 @@ impl ActionContext {
             turn,
         };
         let target = Arc::new(connection.target.clone());
-        let (sender, mut receiver) = mpsc::channel::<TaskEvent>(64);
-        let (events, host) = (self.events.clone(), self.host.to_string());
-        let forward = tokio::spawn(async move {
-            while let Some(event) = receiver.recv().await {
-                let _ = match event {
-                    TaskEvent::Output { bytes, .. } => events.send(Event::Live { host: host.clone(), bytes }),
-                    TaskEvent::Warning(sentence) => events.send(Event::Warning(format!("{host}: {sentence}"))),
-                };
-            }
+        let (events, host) = (self.events.clone(), Arc::clone(&self.host));
+        let listener: Listener = Box::new(move |event| {
+            let _ = match event {
+                TaskEvent::Output { bytes, .. } => events.send(Event::Live { host: host.to_string(), bytes }),
+                TaskEvent::Warning(sentence) => events.send(Event::Warning(format!("{host}: {sentence}"))),
+            };
         });
         let departure = ahead.map(|ahead| ahead.departure());
-        let call = Call { request, sources, receive_into: folder, events: Some(sender), departure, follows };
+        let call = Call { request, sources, receive_into: folder, listener: Some(listener), departure, follows };
         let began = Instant::now();
         let answer = self.pool.run(&target, call).await;
-        // All events of a task come before its result.
-        let _ = forward.await;
         if let (Err(crate::executor::Error::NotRun), Some(ahead)) = (&answer, ahead) {
             ahead.refuse();
         }

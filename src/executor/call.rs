@@ -23,7 +23,6 @@ const PIECE: usize = 256 << 10;
 const GRACE: Duration = Duration::from_secs(30);
 
 /// A request with everything that belongs to it.
-#[derive(Debug)]
 pub struct Call<V> {
     /// The request; its id is chosen by the pool.
     pub request: Request<V>,
@@ -31,13 +30,16 @@ pub struct Call<V> {
     pub sources: Vec<Source>,
     /// The directory for a file the host sends (`fetch`): the one it will be in for good.
     pub receive_into: Option<PathBuf>,
-    /// Takes what happens meanwhile. If it is slow, the host is slowed down.
-    pub events: Option<mpsc::Sender<TaskEvent>>,
+    /// Takes what happens meanwhile.
+    pub listener: Option<Listener>,
     /// Hears that the request is on its way, if it has a turn: the next one may follow.
     pub departure: Option<watch::Sender<Departure>>,
     /// Its answer is not waited for alone: others left before it whose answers are not there yet.
     pub follows: bool,
 }
+
+/// Takes what happens while a request runs, and does not wait for anything.
+pub type Listener = Box<dyn Fn(TaskEvent) + Send + Sync>;
 
 /// What has become of something that was to go ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub enum Departure {
 impl<V> Call<V> {
     /// A request with nothing else.
     pub fn new(request: Request<V>) -> Self {
-        Self { request, sources: Vec::new(), receive_into: None, events: None, departure: None, follows: false }
+        Self { request, sources: Vec::new(), receive_into: None, listener: None, departure: None, follows: false }
     }
 }
 
@@ -157,16 +159,19 @@ where
         0 => None,
         seconds => Some(Duration::from_secs(seconds) + GRACE),
     };
-    let answer = answer(live, &call, id, &mut incoming, &mut cost);
-    let outcome = match limit {
-        Some(limit) => match tokio::time::timeout(limit, answer).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let reason = format!("the executor did not answer within {} s", limit.as_secs());
-                return Err(Broken::Lost(reason));
-            }
-        },
-        None => answer.await,
+    let outcome = {
+        // Pinned here, so that the future has room for it once and not for each way to wait.
+        let mut answer = std::pin::pin!(answer(live, &call, id, &mut incoming, &mut cost));
+        match limit {
+            Some(limit) => match tokio::time::timeout(limit, &mut answer).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    let reason = format!("the executor did not answer within {} s", limit.as_secs());
+                    return Err(Broken::Lost(reason));
+                }
+            },
+            None => answer.await,
+        }
     };
     if !matches!(outcome, Err(Ended::Error(Error::Controller { .. }))) {
         running.done = true;
@@ -232,8 +237,8 @@ where
                 return Ok(Completed { result, received, cost: *cost });
             }
             Reply::Event { event, .. } => match event {
-                Event::Output { stream } => tell(call, TaskEvent::Output { stream, bytes: blob }).await,
-                Event::Warning { message } => tell(call, TaskEvent::Warning(message)).await,
+                Event::Output { stream } => tell(call, TaskEvent::Output { stream, bytes: blob }),
+                Event::Warning { message } => tell(call, TaskEvent::Warning(message)),
                 Event::FileData => receive(call, &mut received, &blob)?,
                 Event::NotRun => return Err(Error::NotRun.into()),
                 Event::BecomeFailed { message } => return Err(Error::Become { message }.into()),
@@ -251,10 +256,9 @@ where
     }
 }
 
-async fn tell<V>(call: &Call<V>, event: TaskEvent) {
-    if let Some(events) = &call.events {
-        // An error means that nobody wants to know any more.
-        let _ = events.send(event).await;
+fn tell<V>(call: &Call<V>, event: TaskEvent) {
+    if let Some(listener) = &call.listener {
+        listener(event);
     }
 }
 

@@ -14,7 +14,7 @@ mod received;
 mod script;
 mod start;
 
-pub use call::{Call, Completed, Cost, Departure, Source, TaskEvent};
+pub use call::{Call, Completed, Cost, Departure, Listener, Source, TaskEvent};
 pub use counters::Statistics;
 pub use error::Error;
 pub use image::Image;

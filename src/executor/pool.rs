@@ -13,6 +13,7 @@ use windlass_ssh::Connector;
 
 use super::call::{self, Broken};
 use super::counters::{Counters, add};
+use super::image::Packer;
 use super::live::Live;
 use super::raw::{self, RawFailure};
 use super::start::Starter;
@@ -57,6 +58,7 @@ struct Inner<V> {
     connecting: Semaphore,
     uploads: Arc<Semaphore>,
     images: Vec<Image>,
+    packer: Packer,
     slots: Mutex<HashMap<Arc<Target>, Arc<Slot<V>>>>,
     counters: Arc<Counters>,
 }
@@ -95,6 +97,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 connecting: Semaphore::new(limits.connecting.max(1)),
                 uploads: Arc::new(Semaphore::new(limits.uploads.max(1))),
                 images,
+                packer: Packer::default(),
                 slots: Mutex::default(),
                 counters: Arc::default(),
             }),
@@ -111,11 +114,8 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             let began = Instant::now();
             let (live, notes) = self.acquire(target, &slot).await?;
             connect += began.elapsed();
-            if let Some(events) = &call.events {
-                for note in notes {
-                    // An error means that nobody wants to know any more.
-                    let _ = events.send(TaskEvent::Warning(note)).await;
-                }
+            if let Some(listener) = &call.listener {
+                notes.into_iter().for_each(|note| listener(TaskEvent::Warning(note)));
             }
             sendings += 1;
             match call::make(&live, call).await {
@@ -125,13 +125,13 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 }
                 Err(Broken::Error(error)) => return Err(error),
                 Err(Broken::NotSent(again, _)) if sendings < SENDINGS => {
-                    self.retire(&slot, &live).await;
+                    Box::pin(self.retire(&slot, &live)).await;
                     call = *again;
                 }
                 Err(Broken::NotSent(_, reason)) => {
                     return Err(Error::Unreachable { message: format!("{} cannot be reached: {reason}", target.name) });
                 }
-                Err(Broken::Lost(reason)) => return Err(self.lost(target, &slot, &live, &reason).await),
+                Err(Broken::Lost(reason)) => return Err(Box::pin(self.lost(target, &slot, &live, &reason)).await),
             }
         }
     }
@@ -247,6 +247,12 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         if let Some(live) = state.live.as_ref().filter(|live| !live.is_closed()) {
             return Ok((live.clone(), Vec::new()));
         }
+        // Boxed, as all that is rare: otherwise the future of every task would have room for it.
+        Box::pin(self.begin(target, &mut state)).await
+    }
+
+    /// Connects and starts the executor.
+    async fn begin(&self, target: &Arc<Target>, state: &mut State<V>) -> Result<(Arc<Live<V>>, Vec<String>), Error> {
         if let Some(dead) = state.live.take() {
             dead.count_wire();
         }
@@ -268,6 +274,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             target,
             images: &self.inner.images,
             uploads: &self.inner.uploads,
+            packer: &self.inner.packer,
             counters: &self.inner.counters,
         };
         let started = match starter.start(connection.as_ref()).await {

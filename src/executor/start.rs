@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use windlass_protocol::{BEGIN_MARKER, FrameDecoder, Hello, PROTOCOL_VERSION, Reply};
 
 use super::counters::{Counters, add};
+use super::image::Packer;
 use super::script::{self, FAIL, NEED};
 use super::{Error, Image};
 use crate::connection::{Connection, Duplex, Exit, Input, Output, Piece, Target};
@@ -36,6 +37,7 @@ pub(super) struct Starter<'a> {
     pub(super) target: &'a Target,
     pub(super) images: &'a [Image],
     pub(super) uploads: &'a Arc<Semaphore>,
+    pub(super) packer: &'a Packer,
     pub(super) counters: &'a Counters,
 }
 
@@ -88,7 +90,11 @@ impl Starter<'_> {
         let image = image.ok_or_else(|| self.failed(format!("it asks for an executor for {machine:?}")))?;
         // Fails only if the semaphore is closed, which nobody does.
         let _permit = self.uploads.acquire().await;
-        let packed = image.packed(packer).map_err(|error| self.failed(format!("it cannot be packed: {error}")))?;
+        let packed = self
+            .packer
+            .packed(image, packer)
+            .await
+            .map_err(|error| self.failed(format!("it cannot be packed: {error}")))?;
         add(&self.counters.uploads, 1);
         add(&self.counters.sent, packed.len());
         let deadline = START_DEADLINE + Duration::from_secs(packed.len() as u64 / SLOWEST_UPLOAD);

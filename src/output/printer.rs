@@ -17,9 +17,15 @@ pub struct Secrets(Arc<RwLock<Vec<String>>>);
 impl Secrets {
     /// Masks a value from now on. Very short ones are left out: masking them would garble everything and hide nothing.
     pub fn add(&self, secret: &str) {
+        let is_new = |part: &&str, known: &[String]| part.len() >= 4 && !known.iter().any(|known| known == part);
+        let parts = || std::iter::once(secret.trim()).chain(secret.lines().map(str::trim));
+        // Every task adds the passwords of its connection again.
+        if !parts().any(|part| is_new(&part, &self.0.read().unwrap_or_else(PoisonError::into_inner))) {
+            return;
+        }
         let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        for part in std::iter::once(secret.trim()).chain(secret.lines().map(str::trim)) {
-            if part.len() >= 4 && !secrets.iter().any(|known| known == part) {
+        for part in parts() {
+            if is_new(&part, &secrets) {
                 secrets.push(part.to_owned());
             }
         }

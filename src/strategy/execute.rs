@@ -142,7 +142,8 @@ impl TaskOnHost {
             }
             Ok(Some(opened)) => {
                 let mut items = Items::new(&self, &context, &opened);
-                let result = items.run().await;
+                // Boxed, as all that is rare: otherwise the future of every task would have room for it.
+                let result = Box::pin(items.run()).await;
                 let (parts, notify) = items.into_parts();
                 let delegate = parts.first().and_then(|(_, delegate)| delegate.clone());
                 self.finished(&context, result, delegate.as_deref(), true, parts, notify)

@@ -296,13 +296,13 @@ impl TaskOnHost {
 
     /// Runs the action once, and waits for its job if it has one.
     async fn attempt(&self, action: &ActionContext, poll: u64) -> Result<TaskResult, Failure> {
-        let running = action::run(action);
+        let mut running = action::run(action);
         let result = match action.timeout {
-            0 => running.await?,
+            0 => running.as_mut().await?,
             // The executor keeps the time of what it runs; what waits on this side is given up a little later.
             seconds => {
                 let margin = if action::is_here(&action.action) { 0 } else { 5 };
-                match tokio::time::timeout(Duration::from_secs(seconds + margin), running).await {
+                match tokio::time::timeout(Duration::from_secs(seconds + margin), running.as_mut()).await {
                     Ok(result) => result?,
                     Err(_) => return Ok(timed_out(&action.action, seconds)),
                 }
@@ -314,7 +314,7 @@ impl TaskOnHost {
         if poll == 0 {
             return Ok(action::started(result, action.world.run.settings.compat));
         }
-        self.wait_for(action, &result, poll).await
+        Box::pin(self.wait_for(action, &result, poll)).await
     }
 
     /// Runs the action, again while `until` is not met.

@@ -143,22 +143,17 @@ impl Batch {
         if self.strategy.is_free() { self.free().await } else { self.lockstep().await }
     }
 
-    /// Finds the `vars_files` of every host, if their names are templates: facts may have made them known.
-    pub(super) fn find_vars_files(&mut self) -> Result<()> {
-        if !self.play.has_templated_files() {
-            return Ok(());
-        }
-        let mut files = HashMap::new();
-        for host in self.hosts.keys() {
+    /// Finds the `vars_files` of these hosts, if their names are templates: facts may have made them known.
+    pub(super) fn find_vars_files(&mut self, wanted: impl Fn(&Arc<str>) -> bool) -> Result<()> {
+        let Some(play) = self.world.play.clone().filter(|_| self.play.has_templated_files()) else { return Ok(()) };
+        let mut files = play.host_files.clone();
+        for host in self.hosts.keys().filter(|host| wanted(host)) {
             let context = self.shared.run.engine.scope(Arc::new(TaskScope::of_vars_files(&self.world, host)));
-            files.insert(Arc::clone(host), vars_files(&self.play, &self.shared, &context)?);
+            files.insert_mut(Arc::clone(host), vars_files(&self.play, &self.shared, &context)?);
         }
-        if let Some(play) = &self.world.play {
-            let state = PlayState { host_files: files, ..PlayState::clone(play) };
-            let mut world = self.world.successor();
-            world.play = Some(Arc::new(state));
-            self.world = Arc::new(world);
-        }
+        let mut world = self.world.successor();
+        world.play = Some(Arc::new(PlayState { host_files: files, ..PlayState::clone(&play) }));
+        self.world = Arc::new(world);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use indexmap::IndexMap;
+use rpds::HashTrieMapSync;
 use windlass_template::Context;
 use windlass_yaml::{Mapping, Node};
 
@@ -181,7 +182,7 @@ impl PlaybookRun {
         world.play = Some(Arc::new(PlayState {
             name: name.as_str().into(),
             files: Vec::new(),
-            host_files: HashMap::new(),
+            host_files: HashTrieMapSync::new_sync(),
             hosts_all: all.iter().cloned().collect(),
             hosts: hosts.iter().cloned().collect(),
             batch: hosts.iter().cloned().collect(),
@@ -274,7 +275,7 @@ impl PlaybookRun {
             step_failed: false,
             windows: HashMap::new(),
         };
-        let ended = match batch.find_vars_files().and_then(|()| batch.start_at()) {
+        let ended = match batch.find_vars_files(|_| true).and_then(|()| batch.start_at()) {
             Ok(()) => batch.run().await,
             Err(error) => Err(error),
         };

@@ -1,5 +1,6 @@
 //! An ordinary task on its hosts: started, run, and its results applied.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc};
@@ -64,15 +65,16 @@ impl Batch {
             let fork = Arc::clone(&self.shared.forks).acquire_owned().await.ok();
             let started = host_start(task, host, name.clone());
             let entry = if once { None } else { self.sent_ahead(task, host).await };
-            running.spawn(async move {
+            // The future of a task is large, and the runtime moves what it is given several times.
+            running.spawn(Box::pin(async move {
                 let _ = work.events.send(started);
                 let outcome = match entry {
-                    Some(entry) => work.conclude(entry).await,
+                    Some(entry) => Box::pin(work.conclude(entry)).await,
                     None => work.run().await,
                 };
                 drop((throttled, fork));
                 outcome
-            });
+            }));
         }
         for mut receiver in ordered {
             while let Some(event) = receiver.recv().await {
@@ -99,6 +101,7 @@ impl Batch {
         outcomes.sort_by_cached_key(|outcome| self.hosts.get_index_of(&outcome.host));
         let outcomes = self.debugged(task, outcomes).await?;
         let mut world = self.world.successor();
+        let mut changed = HashSet::new();
         for outcome in &outcomes {
             if outcome.stopped {
                 self.windows.remove(&outcome.host);
@@ -108,9 +111,13 @@ impl Batch {
             for host in &receivers {
                 self.store(task, outcome, host, &mut world)?;
             }
+            // The facts of a host that something was delegated to may be others now.
+            let delegates = outcome.parts.iter().filter_map(|(_, delegate)| delegate.as_deref());
+            changed.extend(delegates.map(Arc::from).chain(receivers));
         }
+        let has_grown = !Arc::ptr_eq(&world.inventory, &self.world.inventory);
         self.world = Arc::new(world);
-        self.find_vars_files()?;
+        self.find_vars_files(|host| has_grown || changed.contains(host))?;
         for outcome in &outcomes {
             self.notify(task, outcome)?;
             self.follow(task, outcome);

@@ -53,7 +53,7 @@ pub struct PlayState {
     /// `vars_files`, and answers of `vars_prompt`, above the play's own variables.
     pub files: Vec<Arc<Mapping>>,
     /// `vars_files` of each host, where their names depend on the host.
-    pub host_files: HashMap<Arc<str>, Vec<Arc<Mapping>>>,
+    pub host_files: HashTrieMapSync<Arc<str>, Vec<Arc<Mapping>>>,
     /// All hosts of the play.
     pub hosts_all: HostList,
     /// The hosts of the play that have not failed.

@@ -16,4 +16,4 @@ pub use message::{Become, Content, Delivery, Detached, Event, Hello, Reply, Requ
 pub const BEGIN_MARKER: &str = "windlass-begin-";
 
 /// Raised with every incompatible change of the messages.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;

@@ -4,11 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the controller sends. `V` is the value type of the sender: the controller has its own, the executor reads plain JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "snake_case",
-    bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize")
-)]
+#[serde(rename_all = "snake_case", bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize"))]
 pub enum ToExecutor<V> {
     /// Run a module. The frame's blob holds the contents of [`Request::contents`] that travel along, one after the other.
     Run(Request<V>),
@@ -143,11 +139,7 @@ pub enum Delivery {
 
 /// What the executor sends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "snake_case",
-    bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize")
-)]
+#[serde(rename_all = "snake_case", bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize"))]
 pub enum Reply<V> {
     /// The first frame of a session.
     Hello(Hello),
@@ -181,7 +173,7 @@ pub struct Spent {
 
 /// Something that happens while a request runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     /// Output of a running command; the bytes are the blob.
     Output {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
@@ -46,15 +46,18 @@ impl Meter {
     }
 }
 
+/// What is read at once: a packet of usual size. It is asked for in two parts, its length and the rest.
+const READ: usize = 4 << 10;
+
 /// Counts the bytes of a transport.
 pub(crate) struct Metered {
-    inner: Box<dyn Transport>,
+    inner: BufReader<Box<dyn Transport>>,
     meter: Arc<Meter>,
 }
 
 impl Metered {
     pub(crate) fn new(inner: Box<dyn Transport>, meter: Arc<Meter>) -> Self {
-        Self { inner, meter }
+        Self { inner: BufReader::with_capacity(READ, inner), meter }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use indexmap::map::MutableKeys;
 use indexmap::{Equivalent, IndexMap};
 
@@ -102,10 +103,10 @@ impl Equivalent<Key> for Text<'_> {
     }
 }
 
-/// An ordered mapping from scalar keys to nodes.
+/// An ordered mapping from scalar keys to nodes. A variable is looked for in many of them, so the hash is a fast one; it is seeded at random.
 #[derive(Clone, Debug, Default)]
 pub struct Mapping {
-    entries: IndexMap<Key, Node>,
+    entries: IndexMap<Key, Node, RandomState>,
 }
 
 impl Mapping {
