@@ -66,4 +66,3 @@ bench: release artifacts
 	benches/peers/run
 	cargo build --release --package windlass-bench
 	benches/scale
-	cargo bench --package windlass-bench
