@@ -7,7 +7,9 @@ use base64::Engine;
 use libyaml_safer::{Encoding, Event, EventData, Mark, Parser, ScalarStyle};
 
 use crate::resolve::{self, Resolved};
-use crate::{DuplicateKeys, Error, ErrorKind, Key, Loaded, Mapping, Node, Options, Source, Span, Value, Warning, hint};
+use crate::{
+    DuplicateKeys, Error, ErrorKind, Key, Loaded, Mapping, Node, Options, Source, Span, Value, Warning, hint, tags,
+};
 
 /// Reads all documents of a text.
 pub(crate) fn compose(source: &Arc<Source>, options: &Options) -> Result<Loaded, Error> {
@@ -45,7 +47,7 @@ struct Loader<'a, 'p> {
 
 /// The reader needs a newline at the end of the text; a block scalar must not get it as content.
 struct AppendedNewline {
-    /// Its position in characters.
+    /// Its position in bytes.
     index: u64,
     /// Whether the line it ended was blank.
     after_blanks: bool,
@@ -60,21 +62,21 @@ const BREAKS: [char; 5] = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
 impl<'a, 'p> Loader<'a, 'p> {
     fn read(source: &'a Arc<Source>, options: &'a Options) -> Result<Loaded, Error> {
         let text = source.text.strip_prefix('\u{feff}').unwrap_or(&source.text);
-        let mut with_newline = String::new();
+        let mut changed = (!text.is_empty() && !text.ends_with('\n')).then(|| format!("{text}\n"));
+        let is_ended = changed.is_none();
+        if let Some(apart) = tags::apart(changed.as_deref().unwrap_or(text)) {
+            changed = Some(apart);
+        }
+        let mut bytes = changed.as_deref().unwrap_or(text).as_bytes();
         let mut appended_newline = None;
-        let mut bytes = text.as_bytes();
-        if !text.is_empty() && !text.ends_with('\n') {
+        if !is_ended {
             let last_line = text.rsplit(['\n', '\r']).next().unwrap_or_default();
             appended_newline = Some(AppendedNewline {
-                index: text.chars().count() as u64,
+                index: bytes.len() as u64 - 1,
                 after_blanks: last_line.trim().is_empty(),
                 line: text.matches(BREAKS).count() - text.matches("\r\n").count() + 1,
                 column: text.rsplit(BREAKS).next().unwrap_or_default().chars().count() + 1,
             });
-            with_newline.reserve(text.len() + 1);
-            with_newline += text;
-            with_newline.push('\n');
-            bytes = with_newline.as_bytes();
         }
         let mut parser = Parser::new();
         parser.set_encoding(Encoding::Utf8);

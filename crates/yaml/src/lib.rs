@@ -17,6 +17,7 @@ mod number;
 mod python;
 mod resolve;
 mod source;
+mod tags;
 
 pub use error::{Error, ErrorKind, Warning};
 pub use load::{DuplicateKeys, Loaded, Options, load_one, parse};

@@ -68,7 +68,7 @@ pub fn parse(source: Arc<Source>, options: &Options) -> Result<Loaded, Error> {
     {
         return Ok(Loaded { documents: vec![document], warnings: Vec::new() });
     }
-    // The library has known panics on malformed input; its author's bug must not end a run.
+    // No panic of the library is known that a text still reaches. One that is found must not end a run.
     let composed = catch_unwind(AssertUnwindSafe(|| compose::compose(&source, options))).unwrap_or_else(|_| {
         let message = "The text is not valid YAML, in a way the reader cannot describe.";
         Err(Error::new(ErrorKind::Syntax, message, start.clone()))

@@ -155,3 +155,43 @@ fn control_characters_are_named() {
     let shown = error("a: 1\nb: x\u{7}y\n").to_string();
     assert!(shown.starts_with("test.yml:2:5: The control character U+0007"), "{shown}");
 }
+
+#[test]
+fn a_comma_right_behind_a_tag_does_not_end_the_program() {
+    let list = |text: &str| match load(text).value {
+        Value::List(items) => items.iter().map(|item| format!("{:?}", item.value)).collect::<Vec<_>>().join(" "),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(list("[!!str, a]"), list("['', a]"));
+    assert_eq!(list("[!<tag:yaml.org,2002:str>, a]"), list("['', a]"));
+    assert_eq!(list("[a, !!str,\n!!str,b]"), list("[a, '', '', b]"));
+    assert_eq!(list("['hi!,x', \"a!!b,c\", d!e,f, 'a!<b,!c>']"), list("['hi!,x', \"a!!b,c\", 'd!e', f, 'a!<b,!c>']"));
+    assert_eq!(list("- no!, no\n- !!str x!,y\n# !!str,\n"), list("['no!, no', 'x!,y']"));
+    for text in [
+        "[!,",
+        "[!!str,",
+        "[x!<a,!t,b>]",
+        "[\"a\"!<b,!c>,]",
+        "{!a!,: 1}",
+        "[!<a,b>,",
+        "[!é,",
+        "\"\\",
+        ">\r :",
+        "[!!str,\u{2028}!!,",
+    ] {
+        // In an executor a panic is the end, whether it would be caught or not.
+        let source = Source::new("test", text);
+        let read = catch_unwind(AssertUnwindSafe(|| compose::compose(&source, &Options::default()).is_ok()));
+        assert!(read.is_ok(), "{text:?}");
+    }
+}
+
+#[test]
+fn letters_of_several_bytes_take_no_newline_from_a_block() {
+    let node = load("k: |\n  éééééééééé\nb: 1");
+    assert_eq!(text_of(&node, "k"), "éééééééééé\n");
+    let node = load("éééé: {a: b, c: d}");
+    let Value::Map(map) = &node.value else { panic!("{node:?}") };
+    let inner = map.values().next().unwrap();
+    assert_eq!((inner.span.line, inner.span.column), (1, 7));
+}

@@ -1,0 +1,69 @@
+//! Tags with a comma right behind them, `[!!str, a]`: libyaml reads them, but the reader ends with a panic where one stands in a flow collection.
+//! With a blank before the comma it reads them as libyaml does.
+
+use std::collections::HashSet;
+
+use libyaml_safer::{Encoding, Scanner, TokenData};
+
+/// The text with a blank between every such tag and its comma, if there are any.
+pub(crate) fn apart(text: &str) -> Option<String> {
+    let commas = suspects(text);
+    if commas.is_empty() {
+        return None;
+    }
+    // A blank before a comma that follows no tag changes at most the content of a scalar, so where tags end can be seen.
+    let all = with_blanks(text, &commas);
+    let mut bytes = all.as_bytes();
+    let mut scanner = Scanner::new();
+    scanner.set_encoding(Encoding::Utf8);
+    scanner.set_input_string(&mut bytes);
+    let mut ends = HashSet::new();
+    for token in scanner {
+        // Where the text is wrong, to read it comes to the same error.
+        let Ok(token) = token else { return Some(all) };
+        if matches!(token.data, TokenData::Tag { .. }) {
+            ends.insert(token.end_mark.index);
+        }
+    }
+    let blanks = commas.iter().enumerate().filter(|(before, at)| ends.contains(&((*at + before) as u64)));
+    let behind_tags: Vec<usize> = blanks.map(|(_, at)| *at).collect();
+    (!behind_tags.is_empty()).then(|| with_blanks(text, &behind_tags))
+}
+
+/// The commas that may stand behind a tag: those with a `!` before them in the same word.
+fn suspects(text: &str) -> Vec<usize> {
+    let mut commas = Vec::new();
+    let (mut is_marked, mut skipped_until) = (false, 0);
+    for (at, character) in text.char_indices() {
+        match character {
+            ' ' | '\t' | '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => is_marked = false,
+            '!' => {
+                is_marked = true;
+                skipped_until = skipped_until.max(end_of_verbatim(text, at));
+            }
+            ',' if is_marked && at >= skipped_until => commas.push(at),
+            _ => {}
+        }
+    }
+    commas
+}
+
+/// Where a tag like `!<tag:yaml.org,2002:str>`, whose commas are part of it, ends.
+fn end_of_verbatim(text: &str, at: usize) -> usize {
+    let inside = text.get(at..).and_then(|rest| rest.strip_prefix("!<")).unwrap_or_default();
+    match inside.find(['>', '!', ' ', '\t', '\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']) {
+        Some(length) if inside.get(length..).is_some_and(|rest| rest.starts_with('>')) => at + 2 + length,
+        _ => at,
+    }
+}
+
+fn with_blanks(text: &str, commas: &[usize]) -> String {
+    let mut spaced = String::with_capacity(text.len() + commas.len());
+    let mut from = 0;
+    for at in commas {
+        spaced += text.get(from..*at).unwrap_or_default();
+        spaced.push(' ');
+        from = *at;
+    }
+    spaced + text.get(from..).unwrap_or_default()
+}
