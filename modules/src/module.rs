@@ -52,14 +52,6 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The same plan, but with another way to carry its change out, if it has one.
-    pub fn replace_apply(mut self, apply: impl FnOnce(&Host, &mut Outcome) -> Result<(), Failure> + 'static) -> Plan {
-        if self.apply.is_some() {
-            self.apply = Some(Box::new(apply));
-        }
-        self
-    }
-
     /// The same plan, and something more to do after its change, if it has one.
     pub fn and_then(mut self, more: impl FnOnce(&Host, &mut Outcome) -> Result<(), Failure> + 'static) -> Plan {
         if let Some(apply) = self.apply.take() {

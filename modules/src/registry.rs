@@ -31,6 +31,8 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::crypto::openssl_csr::OpensslCsr,
     &crate::crypto::openssl_csr_info::OpensslCsrInfo,
     &crate::crypto::openssl_privatekey::OpensslPrivatekey,
+    &crate::crypto::openssl_privatekey_info::OpensslPrivatekeyInfo,
+    &crate::crypto::openssl_publickey::OpensslPublickey,
     &crate::crypto::x509_certificate::X509Certificate,
     &crate::crypto::x509_certificate_info::X509CertificateInfo,
     // Docker.

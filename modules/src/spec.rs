@@ -29,6 +29,8 @@ pub struct Spec {
     pub free_form: Option<&'static str>,
     /// What options of other names are, if they are taken too: the facts of `set_fact`, for one.
     pub others: Option<&'static str>,
+    /// An action that refuses options it does not know in words of its own, all of them at once.
+    pub lists_unknown: bool,
     /// What the module does in check mode.
     pub check: Check,
     /// Tasks, as YAML.
@@ -54,6 +56,7 @@ impl Spec {
         missing: None,
         free_form: None,
         others: None,
+        lists_unknown: false,
         check: Check::Full,
         examples: "",
         returns: &[],

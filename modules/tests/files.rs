@@ -316,3 +316,62 @@ fn commands_and_their_conditions() {
     bench.refuses("command", json!({ "cmd": "no-such-program-here" }), "Error executing command");
     bench.refuses("command", json!({ "cmd": "ls", "chdir": "@/none" }), "Unable to change directory");
 }
+
+#[test]
+fn links_that_lead_nowhere_or_round_are_no_trap() {
+    let bench = Bench::new();
+    let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, bench.path(name)).unwrap();
+    link("none", "dangling");
+    link("two", "one");
+    link("one", "two");
+    std::fs::create_dir(bench.path("tree")).unwrap();
+    link("..", "tree/up");
+    link("../none", "tree/nowhere");
+    for path in ["@/dangling", "@/one"] {
+        for (module, args) in [
+            ("slurp", json!({ "src": path })),
+            ("lineinfile", json!({ "path": path, "line": "x" })),
+            ("file", json!({ "path": path, "state": "file", "mode": "0600", "follow": true })),
+            ("unarchive", json!({ "src": path, "dest": "@", "remote_src": true })),
+            ("copy", json!({ "src": path, "dest": "@/copied", "remote_src": true })),
+        ] {
+            bench.refuses(module, args, "");
+        }
+        let found = bench.rests("stat", json!({ "path": path }));
+        assert_eq!((&found["stat"]["islnk"], &found["stat"]["exists"]), (&json!(true), &json!(true)));
+    }
+    let all = bench.rests("find", json!({ "paths": "@/tree", "recurse": true, "follow": true, "file_type": "any" }));
+    assert!(all["examined"].as_u64().unwrap() < 20, "{all}");
+    bench.converges("file", json!({ "path": "@/tree", "state": "directory", "recurse": true, "mode": "0750" }));
+    bench.converges("archive", json!({ "path": "@/tree", "dest": "@/tree.tar", "format": "tar" }));
+    bench.converges("file", json!({ "path": "@/tree", "state": "absent" }));
+    bench.converges("copy", json!({ "content": "x", "dest": "@/one" }));
+    assert!(!bench.path("one").is_symlink());
+    for path in ["@/dangling", "@/two"] {
+        bench.converges("file", json!({ "path": path, "state": "absent" }));
+    }
+}
+
+#[test]
+fn names_that_are_no_utf8_stay_as_they_are() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let bench = Bench::new();
+    let name = OsStr::from_bytes(b"caf\xe9");
+    std::fs::create_dir_all(bench.path("tree").join(name)).unwrap();
+    std::fs::write(bench.path("tree").join(name).join(name), "x").unwrap();
+    let found = bench.rests("find", json!({ "paths": "@/tree", "recurse": true }));
+    assert_eq!(found["matched"], 1, "{found}");
+    bench.converges("file", json!({ "path": "@/tree", "state": "directory", "recurse": true, "mode": "0750" }));
+    bench.converges(
+        "archive",
+        json!({ "path": "@/tree", "dest": "@/tree.tar", "format": "tar", "force_archive": true }),
+    );
+    bench.converges("copy", json!({ "src": "@/tree/", "dest": "@/copy/", "remote_src": true }));
+    std::fs::create_dir(bench.path("out")).unwrap();
+    bench.converges("unarchive", json!({ "src": "@/tree.tar", "dest": "@/out", "remote_src": true }));
+    for tree in ["copy", "out/tree"] {
+        let path = bench.path(tree).join(name).join(name);
+        assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), "x", "{}", path.display());
+    }
+    bench.converges("file", json!({ "path": "@/tree", "state": "absent" }));
+}

@@ -38,6 +38,70 @@ fn a_full_disk_leaves_the_old_file_and_says_how_full_it_is() {
     assert_eq!(left["stdout"], "old\na");
 }
 
+/// A small file system with one file, filled by whatever writes more than 64 KiB.
+const SMALL: &str = "mkdir $D/small; mount -t tmpfs -o size=64k none $D/small; printf 'old\\n' > $D/small/a; \
+                     head -c 200000 /dev/zero | tr '\\0' x > $D/big; tar -C $D -cf $D/big.tar big";
+
+#[test]
+fn a_full_disk_spoils_nothing_whichever_module_fills_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(mut session) = session(&directory, SMALL) else { return };
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let (file, large) = (at("small/a"), "x".repeat(200_000));
+    for (index, (module, args)) in [
+        ("copy", json!({ "src": at("big"), "dest": file, "remote_src": true })),
+        ("lineinfile", json!({ "path": file, "line": large })),
+        ("blockinfile", json!({ "path": file, "block": large, "backup": true })),
+        ("replace", json!({ "path": file, "regexp": "old", "replace": large })),
+        ("ini_file", json!({ "path": file, "section": "s", "option": "o", "value": large })),
+        ("get_url", json!({ "url": format!("file://{}", at("big")), "dest": file, "force": true })),
+        ("unarchive", json!({ "src": at("big.tar"), "dest": at("small"), "remote_src": true })),
+        ("archive", json!({ "path": at("big"), "dest": at("small/a.tar"), "format": "tar", "force_archive": true })),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let number = u64::try_from(index).unwrap() * 2;
+        let result = session.run(request(number + 1, module, args)).result;
+        assert_eq!(result["failed"], true, "{module}: {result}");
+        let message = result["msg"].as_str().unwrap();
+        assert!(message.contains("bytes free") || message.contains("No space left"), "{module}: {message}");
+        let left = session.run(common::shell(number + 2, &format!("cat {file}; ls -A {}", at("small")))).result;
+        assert_eq!(left["stdout"], "old\na", "{module}: {result}");
+    }
+}
+
+#[test]
+fn a_read_only_file_system_is_named_and_nothing_is_left_on_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let prepare = format!("{SMALL}; mount -o remount,ro $D/small");
+    let Some(mut session) = session(&directory, &prepare) else { return };
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let file = at("small/a");
+    for (number, (module, args)) in (1..).zip([
+        ("copy", json!({ "content": "new", "dest": file })),
+        ("copy", json!({ "src": at("big.tar"), "dest": at("small/b"), "remote_src": true })),
+        ("lineinfile", json!({ "path": file, "line": "new" })),
+        ("blockinfile", json!({ "path": file, "block": "new" })),
+        ("replace", json!({ "path": file, "regexp": "old", "replace": "new" })),
+        ("ini_file", json!({ "path": file, "section": "s", "option": "o", "value": "v" })),
+        ("file", json!({ "path": file, "state": "absent" })),
+        ("file", json!({ "path": at("small/d"), "state": "directory" })),
+        ("file", json!({ "path": at("small/l"), "src": "a", "state": "link" })),
+        ("file", json!({ "path": file, "mode": "0600" })),
+        ("get_url", json!({ "url": format!("file://{}", at("big")), "dest": file, "force": true })),
+        ("unarchive", json!({ "src": at("big.tar"), "dest": at("small"), "remote_src": true })),
+        ("tempfile", json!({ "path": at("small") })),
+    ]) {
+        let result = session.run(request(number, module, args)).result;
+        assert_eq!(result["failed"], true, "{module}: {result}");
+        let message = result["msg"].as_str().unwrap().to_lowercase();
+        assert!(message.contains("read-only"), "{module}: {message}");
+    }
+    let left = session.run(common::shell(99, &format!("cat {file}; ls -A {}", at("small")))).result;
+    assert_eq!(left["stdout"], "old\na");
+}
+
 #[test]
 fn a_mounted_file_is_only_overwritten_if_asked_for() {
     let directory = tempfile::tempdir().unwrap();

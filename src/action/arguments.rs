@@ -7,14 +7,11 @@ use windlass_template::Value;
 
 use super::Failure;
 
-/// Actions that refuse what they do not know in words of their own.
-const LISTED: [&str; 5] = ["fail", "group_by", "reboot", "set_stats", "wait_for_connection"];
-
 /// The arguments of an action, checked against its spec, under the names the spec gives them. Those of modules are checked on the host.
 pub fn checked(action: &str, args: IndexMap<Arc<str>, Value>) -> Result<IndexMap<Arc<str>, Value>, Failure> {
     let Some(spec) = super::action(action).map(|action| action.spec) else { return Ok(args) };
     let mut unknown = args.keys().filter(|name| spec.option(name).is_none());
-    if let (true, Some(first)) = (LISTED.contains(&spec.name), unknown.next()) {
+    if let (true, Some(first)) = (spec.lists_unknown, unknown.next()) {
         let names = unknown.fold(first.to_string(), |names, name| format!("{names},{name}"));
         return Err(Failure::Failed(format!("Invalid options for {action}: {names}")));
     }

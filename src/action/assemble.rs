@@ -31,8 +31,10 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let fragments = paths.iter().map(|path| Ok::<_, Failure>(context.files.bytes(path)?.0));
     let joined = windlass_modules::files::assemble::joined(fragments, context.text("delimiter").as_deref())?;
     let mut args = context.args.clone();
-    for key in ["src", "regexp", "ignore_hidden", "delimiter", "remote_src", "decrypt"] {
+    for key in ["src", "regexp", "ignore_hidden", "delimiter", "decrypt"] {
         args.shift_remove(key);
     }
+    // The joined file is described as one of the host is.
+    args.insert("remote_src".into(), Value::from(true));
     super::files::written(context, args, Content::of_bytes(&src, joined)).await
 }

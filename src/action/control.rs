@@ -32,6 +32,7 @@ pub(super) static DEBUG: Spec = Spec {
 
 pub(super) static FAIL: Spec = Spec {
     name: "fail",
+    lists_unknown: true,
     summary: "Fail with a message",
     description: &[
         "Fails on every host that gets there. With `when` it guards what follows against a state that must not be.",

@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use windlass_modules::files::checksum::{Hasher, of_bytes};
 use windlass_template::Value;
 
 use super::{ActionContext, Content, Failure};
@@ -265,9 +266,6 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
     let mut answer = TaskResult::ok(!same);
     answer.set("dest", path.display().to_string());
     answer.set("checksum", remote.clone().unwrap_or_default());
-    if let Some(remote) = &remote {
-        answer.set("remote_checksum", remote.as_str());
-    }
     match (same, received) {
         (true, _) => answer.set("file", src),
         (false, Some(received)) => {
@@ -282,10 +280,13 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
                 )
                 .into());
             }
+            answer.set("remote_checksum", remote);
+            answer.set("remote_md5sum", Value::from(()));
         }
         // Nothing to fetch is told by the module's own message.
         (false, None) => return Ok(result),
     }
+    answer.set("md5sum", std::fs::read(&path).ok().map(|bytes| of_bytes(Hasher::Md5(Default::default()), &bytes)));
     Ok(answer)
 }
 

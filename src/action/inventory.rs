@@ -36,6 +36,7 @@ pub(super) static ADD_HOST: Spec = Spec {
 
 pub(super) static GROUP_BY: Spec = Spec {
     name: "group_by",
+    lists_unknown: true,
     summary: "Put hosts into groups by what is known of them",
     description: &["Later plays can name the groups. Blanks in names become hyphens."],
     options: &[

@@ -12,6 +12,7 @@ use crate::strategy::TaskResult;
 
 pub(super) static WAIT_FOR_CONNECTION: Spec = Spec {
     name: "wait_for_connection",
+    lists_unknown: true,
     summary: "Wait until a host can be reached",
     description: &[
         "Connects anew until the host answers. Use it at the start of a play whose machines were only just made, with `gather_facts: false`.",
@@ -35,6 +36,7 @@ pub(super) static WAIT_FOR_CONNECTION: Spec = Spec {
 
 pub(super) static REBOOT: Spec = Spec {
     name: "reboot",
+    lists_unknown: true,
     summary: "Restart a host and wait until it is back",
     description: &[
         "The host is back when it answers with another boot id than before, so a restart that did not happen is not taken for one. The control \

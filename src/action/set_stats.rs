@@ -6,6 +6,7 @@ use crate::strategy::TaskResult;
 
 pub(super) static SPEC: Spec = Spec {
     name: "set_stats",
+    lists_unknown: true,
     summary: "Collect statistics of your own over a run",
     description: &[
         "They are shown at the end of the run if `show_custom_stats` is set in ansible.cfg, or ANSIBLE_SHOW_CUSTOM_STATS.",

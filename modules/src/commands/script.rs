@@ -7,9 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::execution::{CHDIR, CREATES, Execution, REMOVES, RETURNS, base, check_directory, not_needed, plan};
+use super::execution::{CHDIR, CREATES, Execution, REMOVES, base, check_directory, not_needed};
 use crate::{
-    Args, Check, Failure, Host, Kind, Module, Opt, Plan, Spec,
+    Args, Check, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
     files::scratch::Scratch,
     process::{self, reason},
 };
@@ -43,7 +43,13 @@ pub static SPEC: Spec = Spec {
     free_form: Some("_raw_params"),
     check: Check::Partial,
     examples: "- name: Prepare the disk\n  ansible.builtin.script: files/prepare-disk.sh --device /dev/sdb\n  args:\n    creates: /data/.prepared\n",
-    returns: RETURNS,
+    returns: &[
+        Return { name: "rc", kind: "int", when: "always", doc: "The exit status; negative if a signal ended it." },
+        Return { name: "stdout", kind: "str", when: "always", doc: "Standard output, whole." },
+        Return { name: "stderr", kind: "str", when: "always", doc: "Standard error, whole." },
+        Return { name: "stdout_lines", kind: "list", when: "always", doc: "Standard output in lines." },
+        Return { name: "stderr_lines", kind: "list", when: "always", doc: "Standard error in lines." },
+    ],
     ..Spec::EMPTY
 };
 
@@ -70,12 +76,10 @@ impl Module for Script {
         }
         let executable = args.str("executable").map(str::to_owned);
         let directory = args.str("chdir").map(PathBuf::from);
-        let plan = plan(
-            args,
-            Execution { shown: shown.clone(), command: process::Command::new("/bin/sh"), strip: true },
-            host,
-        );
-        Ok(plan.replace_apply(move |host, outcome| {
+        if host.check() && args.str("creates").is_none() && args.str("removes").is_none() {
+            return Ok(Plan::skipped("Check mode is not supported for this task."));
+        }
+        Ok(Plan::change(move |host, outcome| {
             let scratch = Scratch::executable()?;
             let path = scratch.path().join(name);
             write(host, content, &path)?;
@@ -88,9 +92,17 @@ impl Module for Script {
             if let Some(directory) = directory {
                 command = command.directory(directory);
             }
-            super::execution::run(Execution { shown, command, strip: true }, host, outcome)
+            let ran = super::execution::run(Execution { shown, command, strip: false }, host, outcome);
+            outcome.data = without_command(std::mem::take(&mut outcome.data));
+            ran.map_err(|failure| Failure { data: without_command(failure.data), ..failure })
         }))
     }
+}
+
+/// What a script printed and how it ended: the result has neither the command, which is a temporary file, nor when it ran.
+fn without_command(mut data: Map) -> Map {
+    data.retain(|key, _| !matches!(key.as_str(), "cmd" | "start" | "end" | "delta" | "msg"));
+    data
 }
 
 fn write(host: &Host, content: usize, path: &Path) -> Result<(), Failure> {

@@ -27,7 +27,11 @@ impl Key {
                 .map_err(|error| Failure::new(format!("The private key {path} cannot be read: {}", reason(&error))))?,
             (None, None) => return Ok(None),
         };
-        let passphrase = args.str(&format!("{prefix}_passphrase"));
+        Key::read(text, args.str(&format!("{prefix}_passphrase")), host).map(Some)
+    }
+
+    /// The key of a text.
+    pub(super) fn read(text: Vec<u8>, passphrase: Option<&str>, host: &Host) -> Result<Key, Failure> {
         let encrypted = String::from_utf8_lossy(&text).contains("ENCRYPTED");
         if encrypted != passphrase.is_some() {
             return Err(Failure::new("Wrong or empty passphrase provided for private key"));
@@ -43,7 +47,22 @@ impl Key {
             .with("stderr", output.stderr_text()));
         }
         key.public = output.stdout;
-        Ok(Some(key))
+        Ok(key)
+    }
+
+    /// The key itself, as PKCS 8 has it.
+    pub(super) fn unencrypted(&self, host: &Host) -> Result<Vec<u8>, Failure> {
+        let output = self.openssl(&["pkey", "-outform", "DER", "-passin", "env:WINDLASS_PASSPHRASE"], host)?;
+        match output.success() {
+            true => Ok(output.stdout),
+            false => Err(output.failure(&["openssl".to_owned(), "pkey".to_owned()])),
+        }
+    }
+
+    /// Whether its parts belong together.
+    pub(super) fn is_consistent(&self, host: &Host) -> Result<bool, Failure> {
+        let output = self.openssl(&["pkey", "-check", "-noout", "-passin", "env:WINDLASS_PASSPHRASE"], host)?;
+        Ok(output.success())
     }
 
     /// Runs openssl with the key on its standard input.

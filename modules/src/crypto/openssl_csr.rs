@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::{
     key::{self, Key},
+    options::BACKEND,
     public_key,
-    request::WantedRequest,
+    request::{REASONS, WantedRequest},
     signed::SigningRequest,
     target::{self, Target},
 };
@@ -32,16 +33,8 @@ const CRL_POINT: &[Opt] = &[
     Opt::new("full_name", Kind::List(&Kind::Str), "Where the list is."),
     Opt::new("relative_name", Kind::List(&Kind::Str), "Where it is, relative to the authority's name."),
     Opt::new("crl_issuer", Kind::List(&Kind::Str), "Who signs it."),
-    Opt::new("reasons", Kind::List(&Kind::Str), "The reasons for which it lists certificates.").choices(&[
-        "key_compromise",
-        "ca_compromise",
-        "affiliation_changed",
-        "superseded",
-        "cessation_of_operation",
-        "certificate_hold",
-        "privilege_withdrawn",
-        "aa_compromise",
-    ]),
+    Opt::new("reasons", Kind::List(&Kind::Str), "The reasons for which it lists certificates.")
+        .choices(REASONS.split_at(1).1),
 ];
 
 static SPEC: Spec = Spec {
@@ -114,9 +107,7 @@ static SPEC: Spec = Spec {
             .options(CRL_POINT),
         Opt::new("force", Kind::Bool, "Make the request anew.").default("false"),
         Opt::new("return_content", Kind::Bool, "Return the request itself.").default("false"),
-        Opt::new("select_crypto_backend", Kind::Str, "Accepted; openssl is always used.")
-            .default("\"auto\"")
-            .choices(&["auto", "cryptography"]),
+        BACKEND,
         BACKUP,
     ],
     required_together: &[&["authority_cert_issuer", "authority_cert_serial_number"]],

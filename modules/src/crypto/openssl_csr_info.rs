@@ -1,7 +1,11 @@
 //! `openssl_csr_info`: what a request for a certificate says.
 
-use super::{key, signed::SigningRequest};
-use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason};
+use super::{
+    key,
+    options::{BACKEND, NAME_ENCODING, content_or_file, names_as_they_are},
+    signed::SigningRequest,
+};
+use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 
 /// The `openssl_csr_info` module.
 pub struct OpensslCsrInfo;
@@ -16,12 +20,8 @@ static SPEC: Spec = Spec {
     options: &[
         Opt::new("path", Kind::Path, "The request's file."),
         Opt::new("content", Kind::Str, "The request itself."),
-        Opt::new("name_encoding", Kind::Str, "`ignore`: names are given as they are; the others are not there.")
-            .default("\"ignore\"")
-            .choices(&["ignore", "idna", "unicode"]),
-        Opt::new("select_crypto_backend", Kind::Str, "Accepted, without effect.")
-            .default("\"auto\"")
-            .choices(&["auto", "cryptography"]),
+        NAME_ENCODING,
+        BACKEND,
     ],
     required_one_of: &[&["path", "content"]],
     mutually_exclusive: &[&["path", "content"]],
@@ -41,14 +41,8 @@ impl Module for OpensslCsrInfo {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        if args.str("name_encoding") != Some("ignore") {
-            return Err(Failure::new("name_encoding can only be ignore."));
-        }
-        let bytes = match (args.str("content"), args.str("path")) {
-            (Some(content), _) => content.as_bytes().to_vec(),
-            (None, path) => std::fs::read(path.unwrap_or_default())
-                .map_err(|error| Failure::new(format!("Error while reading CSR file from disk: {}", reason(&error))))?,
-        };
+        names_as_they_are(args)?;
+        let bytes = content_or_file(args, "CSR")?;
         let broken = || Failure::new("Unable to load request: there is none in PEM, or it is broken.");
         let request = SigningRequest::read(&bytes).ok_or_else(broken)?;
         let mut result = request.describe(true).ok_or_else(broken)?;

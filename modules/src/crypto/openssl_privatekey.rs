@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::target;
+use super::{options::BACKEND, target};
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
     files::{
@@ -78,9 +78,7 @@ static SPEC: Spec = Spec {
             .default("\"full_idempotence\"")
             .choices(&["never", "fail", "partial_idempotence", "full_idempotence", "always"]),
         Opt::new("return_content", Kind::Bool, "Return the key itself.").default("false"),
-        Opt::new("select_crypto_backend", Kind::Str, "Accepted; openssl is always used.")
-            .default("\"auto\"")
-            .choices(&["auto", "cryptography"]),
+        BACKEND,
         BACKUP,
     ],
     required_if: &[("type", "ECC", &["curve"])],
@@ -125,7 +123,7 @@ impl Module for OpensslPrivatekey {
             data.insert("curve".into(), curve.as_str().into());
         }
         if args.str("state") == Some("absent") {
-            return Ok(target::removal(task.path, keep_old).with_all(data));
+            return Ok(target::removal(task.path, keep_old).with_all(data).with("fingerprint", Value::Null));
         }
         let attributes = Attributes::of(args, host)?;
         let return_content = args.bool("return_content");

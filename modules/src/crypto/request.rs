@@ -35,7 +35,8 @@ const PARTS: [(&str, &str); 7] = [
     ("emailAddress", "email_address"),
 ];
 
-const REASONS: [&str; 9] = [
+/// Why certificates are revoked; that they are not is none that can be asked for.
+pub(super) const REASONS: &[&str] = &[
     "unused",
     "key_compromise",
     "ca_compromise",

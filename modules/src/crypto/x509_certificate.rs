@@ -8,6 +8,7 @@ use super::{
     encode,
     extension::{self, AUTHORITY_KEY, Extension, SUBJECT_KEY},
     key::{self, Key, Method},
+    options::BACKEND,
     public_key,
     signed::{Certificate, SigningRequest},
     target::{self, Target},
@@ -86,9 +87,7 @@ static SPEC: Spec = Spec {
             .default("\"https://acme-v02.api.letsencrypt.org/directory\""),
         Opt::new("force", Kind::Bool, "Make the certificate anew.").default("false"),
         Opt::new("return_content", Kind::Bool, "Return the certificate itself.").default("false"),
-        Opt::new("select_crypto_backend", Kind::Str, "Accepted; openssl is always used.")
-            .default("\"auto\"")
-            .choices(&["auto", "cryptography"]),
+        BACKEND,
         BACKUP,
     ],
     mutually_exclusive: &[

@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use super::{
+    options::{BACKEND, NAME_ENCODING, content_or_file, names_as_they_are},
     public_key,
     signed::Certificate,
     times::{moment, shown},
 };
-use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, process::reason};
+use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
 
 /// The `x509_certificate_info` module.
 pub struct X509CertificateInfo;
@@ -23,12 +24,8 @@ static SPEC: Spec = Spec {
         Opt::new("path", Kind::Path, "The certificate's file."),
         Opt::new("content", Kind::Str, "The certificate itself, in PEM."),
         Opt::new("valid_at", Kind::Dict, "Times to check the validity at, absolute or relative as `+1w2d`, by names."),
-        Opt::new("name_encoding", Kind::Str, "`ignore`: names are given as they are; the others are not there.")
-            .default("\"ignore\"")
-            .choices(&["ignore", "idna", "unicode"]),
-        Opt::new("select_crypto_backend", Kind::Str, "Accepted, without effect.")
-            .default("\"auto\"")
-            .choices(&["auto", "cryptography"]),
+        NAME_ENCODING,
+        BACKEND,
     ],
     required_one_of: &[&["path", "content"]],
     mutually_exclusive: &[&["path", "content"]],
@@ -53,15 +50,8 @@ impl Module for X509CertificateInfo {
     }
 
     fn plan(&self, args: &Args, _host: &Host) -> Result<Plan, Failure> {
-        if args.str("name_encoding") != Some("ignore") {
-            return Err(Failure::new("name_encoding can only be ignore."));
-        }
-        let bytes = match (args.str("content"), args.str("path")) {
-            (Some(content), _) => content.as_bytes().to_vec(),
-            (None, path) => std::fs::read(path.unwrap_or_default()).map_err(|error| {
-                Failure::new(format!("Error while reading certificate file from disk: {}", reason(&error)))
-            })?,
-        };
+        names_as_they_are(args)?;
+        let bytes = content_or_file(args, "certificate")?;
         let der = public_key::from_pem(&bytes, &["CERTIFICATE", "X509 CERTIFICATE"])
             .or_else(|| (bytes.first() == Some(&0x30)).then_some(bytes))
             .ok_or_else(|| Failure::new("Unable to load certificate: there is none in PEM or DER."))?;

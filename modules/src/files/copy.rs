@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::{
     attributes::Attributes,
+    checksum::Hasher,
     directory,
     info::describe,
     mode::Mode,
@@ -97,6 +98,8 @@ struct Task {
     backup: bool,
     force: bool,
     follow: bool,
+    /// The source is on the host, and what is told is what the module finds there.
+    remote: bool,
     validate: Option<String>,
     checksum: Option<String>,
     delete: bool,
@@ -157,6 +160,7 @@ impl Task {
             backup: args.bool("backup"),
             force: args.bool("force"),
             follow: args.bool("follow"),
+            remote: args.bool("remote_src"),
             validate: args.str("validate").map(str::to_owned),
             checksum: args.str("checksum").map(str::to_owned),
             delete: args.bool("_delete"),
@@ -172,12 +176,19 @@ impl Task {
         }
         let parent = super::staged::directory_of(&path).to_owned();
         let make_parent = self.dest.ends_with('/') && !parent.is_dir();
+        let shown = path.display().to_string();
+        let kept = !self.force && path.symlink_metadata().is_ok();
         let mut wanted = self.wanted(&path, source.clone(), host)?;
         wanted.directory_to_come = make_parent;
-        let file = wanted.plan(host)?;
+        let md5 = if self.remote { Some(wanted.sum_by(Hasher::Md5(Default::default()), host)?) } else { None };
+        let (mut file, is_written) = wanted.plan_and_tell(host)?;
         self.check_sum(&file)?;
-        let (shown, src) = (path.display().to_string(), self.src.clone().or_else(|| source_name(source, host)));
-        let kept = !self.force && path.symlink_metadata().is_ok();
+        if !self.remote && (kept || is_written && host.check()) {
+            // The controller's half of copy says no more of a file that it leaves alone, or that it would write.
+            file.outcome.data.clear();
+            return Ok(if kept { file.with("dest", shown) } else { file });
+        }
+        let src = self.src.clone().or_else(|| source_name(source, host));
         let plan = if make_parent {
             let data = file.data().clone();
             Plan::sequence(vec![directory::plan(&parent, &self.directories)?, file]).with_all(data).and_then(
@@ -191,7 +202,8 @@ impl Task {
         };
         let plan = if let Some(src) = src { plan.with("src", src) } else { plan };
         let plan = if kept { plan.with("msg", "file already exists") } else { plan };
-        let plan = if plan.is_change() { plan } else { plan.with("path", shown.clone()) };
+        let plan = if plan.is_change() || self.remote { plan } else { plan.with("path", shown.clone()) };
+        let plan = if let Some(md5) = md5 { plan.with("md5sum", md5) } else { plan };
         Ok(plan.with("dest", shown))
     }
 

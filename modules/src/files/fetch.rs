@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::checksum::{self, Hasher};
-use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason};
+use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason};
 
 /// The `fetch` module.
 pub struct Fetch;
@@ -40,6 +40,8 @@ pub static SPEC: Spec = Spec {
         Return { name: "src", kind: "str", when: "always", doc: "The file on the host." },
     ],
     missing: Some("src and dest are required"),
+    // The controller skips it.
+    check: Check::None,
     ..Spec::EMPTY
 };
 

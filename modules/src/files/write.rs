@@ -80,7 +80,12 @@ impl Wanted {
     }
 
     /// The plan that makes the file so.
-    pub fn plan(mut self, host: &Host) -> Result<Plan, Failure> {
+    pub fn plan(self, host: &Host) -> Result<Plan, Failure> {
+        self.plan_and_tell(host).map(|(plan, _)| plan)
+    }
+
+    /// The plan, and whether it writes a content and not only sets attributes.
+    pub(super) fn plan_and_tell(mut self, host: &Host) -> Result<(Plan, bool), Failure> {
         if let Some(validate) = &self.validate
             && !validate.contains("%s")
         {
@@ -99,7 +104,7 @@ impl Wanted {
         }
         let exists = path.exists() && !link;
         if self.keep && path.symlink_metadata().is_ok() {
-            return Ok(Plan::unchanged().with_all(describe(&path)));
+            return Ok((Plan::unchanged().with_all(describe(&path)), false));
         }
         let sum = self.sum(host)?;
         let same = exists && same_content(&self.source, &path, &sum, host)?;
@@ -108,7 +113,7 @@ impl Wanted {
         for warning in warnings {
             plan = plan.with_warning(warning);
         }
-        Ok(plan.with("checksum", sum))
+        Ok((plan.with("checksum", sum), !same))
     }
 
     fn plan_attributes(&self) -> Result<Plan, Failure> {
@@ -186,10 +191,15 @@ impl Wanted {
             Source::Controller(index) if !host.content(*index)?.sha1.is_empty() => {
                 Ok(host.content(*index)?.sha1.clone())
             }
-            _ => checksum::of_reader(Hasher::sha1(), &mut *self.open(host)?, host).map_err(|error| {
-                Failure::new(format!("The content of {} could not be read: {error}.", self.path.display()))
-            }),
+            _ => self.sum_by(Hasher::sha1(), host),
         }
+    }
+
+    /// Another checksum of the content.
+    pub(super) fn sum_by(&self, hasher: Hasher, host: &Host) -> Result<String, Failure> {
+        checksum::of_reader(hasher, &mut *self.open(host)?, host).map_err(|error| {
+            Failure::new(format!("The content of {} could not be read: {error}.", self.path.display()))
+        })
     }
 
     fn open(&self, host: &Host) -> Result<Box<dyn Read + '_>, Failure> {

@@ -355,8 +355,12 @@ impl Download {
                     .with("status_code", response.status));
             }
         }
-        let plan = Plan::change(|_, _| Ok(())).with_all(self.basics()).with("dest", path.display().to_string());
-        Ok(plan.with("msg", response.message).with("status_code", response.status))
+        let mut plan = Plan::change(|_, _| Ok(())).with_all(self.basics()).with("dest", path.display().to_string());
+        if path.is_file() {
+            let before = checksum::of_file(Hasher::sha1(), &path, host)?;
+            plan = plan.with_all(describe(&path)).with("checksum_dest", before);
+        }
+        Ok(plan.with("msg", response.message))
     }
 
     fn plan(self) -> Plan {

@@ -217,7 +217,7 @@ impl Task {
         let success = self.wanted.contains(&i64::from(response.status));
         let is_json = is_json(response.header("content-type").unwrap_or_default());
         let mut bytes = None;
-        if is_json || self.return_content || !success {
+        if is_json || self.return_content || !success || response.status >= 400 {
             let mut content = Vec::new();
             let read = (&mut response.body).take(MAX_CONTENT).read_to_end(&mut content);
             read.map_err(|error| {
@@ -258,6 +258,12 @@ impl Task {
         outcome: &mut Outcome,
     ) -> Result<(), Failure> {
         data.insert("status".into(), status.into());
+        if status >= 400 {
+            // Of an answer that is an error there is always the body, and never a cookie.
+            data.shift_remove("cookies");
+            data.shift_remove("cookies_string");
+            data.insert("body".into(), content.clone().unwrap_or_default().into());
+        }
         if self.return_content {
             data.insert("content".into(), content.clone().unwrap_or_default().into());
         }

@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::config_file;
-use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec, accounts, process::reason};
+use crate::{
+    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec, accounts, files::info::describe,
+    process::reason,
+};
 
 /// The `authorized_key` module.
 pub struct AuthorizedKey;
@@ -30,7 +33,14 @@ static SPEC: Spec = Spec {
         Opt::new("validate_certs", Kind::Bool, "Accepted for old playbooks.").default("true"),
     ],
     examples: "- name: Let Ada in\n  ansible.posix.authorized_key:\n    user: ada\n    key: \"{{ lookup('file', 'ada.pub') }}\"\n",
-    returns: &[Return { name: "keyfile", kind: "str", when: "success", doc: "The file." }],
+    returns: &[
+        Return { name: "keyfile", kind: "str", when: "success", doc: "The file." },
+        Return { name: "key", kind: "str", when: "success", doc: "The keys, as every other argument is returned." },
+        Return { name: "mode", kind: "str", when: "the file exists", doc: "Its permissions." },
+        Return { name: "owner", kind: "str", when: "the file exists", doc: "Its owner." },
+        Return { name: "group", kind: "str", when: "the file exists", doc: "Its group." },
+        Return { name: "size", kind: "int", when: "the file exists", doc: "Its size." },
+    ],
     ..Spec::EMPTY
 };
 
@@ -172,18 +182,31 @@ impl Module for AuthorizedKey {
         let present = args.str("state") != Some("absent");
         let after = change(&before, &keys, present, args.bool("exclusive"), args.str("key_options").is_some());
         let manage = args.bool("manage_dir");
+        let mut data: Map = SPEC
+            .options
+            .iter()
+            .map(|option| (option.name.to_owned(), args.value(option.name).cloned().unwrap_or_default()))
+            .collect();
+        data.insert("keyfile".into(), path.as_str().into());
+        if Path::new(&path).exists() {
+            data.extend(describe(Path::new(&path)));
+        }
         let plan = if before == after {
             Plan::unchanged()
         } else {
             let diff = host.diff().then(|| Diff::of(&path, before, after.clone()));
             let target = path.clone();
-            let plan = Plan::change(move |_: &Host, _: &mut Outcome| write(&target, &after, manage, &user));
+            let plan = Plan::change(move |_: &Host, outcome: &mut Outcome| {
+                write(&target, &after, manage, &user)?;
+                outcome.data.extend(describe(Path::new(&target)));
+                Ok(())
+            });
             match diff {
                 Some(diff) => plan.with_diff(diff),
                 None => plan,
             }
         };
-        Ok(plan.with("keyfile", path).with("user", name).with("state", if present { "present" } else { "absent" }))
+        Ok(plan.with_all(data))
     }
 }
 

@@ -92,7 +92,6 @@ impl Module for Group {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let _ = host;
         let name = args.required("name")?.to_owned();
         if name.is_empty() || name.starts_with('-') || name.contains([':', '\n', ',']) {
             return Err(Failure::new(format!("{name:?} is not a name for a group.")));
@@ -128,10 +127,15 @@ impl Module for Group {
                 })
             }
         };
+        let known = known.filter(|_| present);
+        if host.check() && plan.is_change() && known.is_none() {
+            // Of a group that would be made or removed nothing else is predicted.
+            return Ok(plan);
+        }
         let plan = plan.with("name", name).with("state", state);
         let plan = if present { plan.with("system", args.bool("system")) } else { plan };
-        Ok(match known.filter(|_| present) {
-            Some(known) => plan.with("gid", args.int("gid").unwrap_or(i64::from(known.gid))),
+        Ok(match known {
+            Some(known) => plan.with("gid", known.gid),
             None => plan,
         })
     }

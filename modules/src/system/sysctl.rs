@@ -1,7 +1,7 @@
 //! `sysctl`: settings of the kernel, now and after the next start.
 
 use super::config_file;
-use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec, process::reason};
+use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Spec, process::reason};
 
 /// The `sysctl` module.
 pub struct Sysctl;
@@ -29,7 +29,6 @@ static SPEC: Spec = Spec {
     ],
     required_if: &[("state", "present", &["value"])],
     examples: "- name: Forward packets\n  ansible.posix.sysctl:\n    name: net.ipv4.ip_forward\n    value: 1\n    sysctl_set: true\n    sysctl_file: /etc/sysctl.d/99-kubernetes.conf\n",
-    returns: &[Return { name: "name", kind: "str", when: "always", doc: "The setting." }],
     ..Spec::EMPTY
 };
 
@@ -64,9 +63,8 @@ impl Module for Sysctl {
         }
         let in_kernel = set && live.as_deref().is_some_and(|live| live != value);
         if !in_file && !in_kernel {
-            return Ok(Plan::unchanged().with("name", name));
+            return Ok(Plan::unchanged());
         }
-        let shown = name.clone();
         let diff = host.diff().then(|| Diff::of(&file, before, after.clone()));
         let plan = Plan::change(move |_: &Host, _: &mut Outcome| {
             if in_file {
@@ -80,7 +78,6 @@ impl Module for Sysctl {
             }
             Ok(())
         });
-        let plan = plan.with("name", shown);
         Ok(match diff {
             Some(diff) => plan.with_diff(diff),
             None => plan,

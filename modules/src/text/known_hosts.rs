@@ -72,7 +72,7 @@ impl Module for KnownHosts {
             (true, Some(entry)) => with(lines, entry, &name, args.bool("hash_host"))?,
             (false, entry) => without(lines, entry.as_ref(), &name),
         };
-        let nothing = !edit.exists && after.is_empty();
+        let (exists, nothing) = (edit.exists, !edit.exists && after.is_empty());
         // The difference is part of the result, whether it is to be shown or not.
         let header = if edit.exists { path.as_str() } else { "/dev/null" };
         let mut diff = Diff::of(&path, edit.before.text.as_str(), after.as_str());
@@ -80,11 +80,18 @@ impl Module for KnownHosts {
         let mut plan = if nothing { Plan::unchanged() } else { edit.described().plan_quietly(&after, "OK", host)? };
         plan.outcome.data.shift_remove("msg");
         plan.outcome.diff = vec![diff];
+        if host.check() {
+            // A prediction is only whether something would change.
+            plan.outcome.data.clear();
+            return Ok(plan);
+        }
+        if !exists {
+            plan = plan.with("state", if present { "present" } else { "absent" });
+        }
         Ok(plan
             .with("name", args.required("name")?)
             .with("key", args.value("key").cloned().unwrap_or_default())
             .with("path", path)
-            .with("state", if present { "present" } else { "absent" })
             .with("hash_host", args.bool("hash_host")))
     }
 }

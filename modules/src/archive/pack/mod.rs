@@ -88,7 +88,7 @@ impl Module for Archive {
             .with("dest", dest.display().to_string())
             .with("archived", archived)
             .with("missing", shown(&sources.missing))
-            .with("arcroot", sources.root.display().to_string())
+            .with("arcroot", Path::new(&sources.root).join("").display().to_string())
             .with("expanded_paths", shown(&sources.expanded))
             .with("expanded_exclude_paths", shown(&sources.excluded));
         let data = plan.data().clone();
@@ -135,7 +135,12 @@ impl Module for Archive {
                 Ok(())
             })
         };
-        Ok(plan.with_all(describe_if(&dest)).with_all(data).with("dest_state", state))
+        let plan = plan.with_all(describe_if(&dest)).with_all(data);
+        if host.check() && plan.is_change() {
+            // Nothing has been packed, and a prediction says so.
+            return Ok(plan.with("archived", Vec::<String>::new()).with("dest_state", "absent"));
+        }
+        Ok(plan.with("dest_state", state))
     }
 }
 

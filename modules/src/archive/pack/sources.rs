@@ -27,7 +27,9 @@ pub(super) struct Sources {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) path: PathBuf,
-    /// Its name in the archive.
+    /// Its name in the archive, which need not be a text.
+    pub(super) place: PathBuf,
+    /// The same as a text.
     pub(super) name: String,
     pub(super) is_directory: bool,
 }
@@ -94,12 +96,13 @@ impl Sources {
     }
 
     fn add(&self, path: &Path, dest: &Path, members: &mut Vec<Entry>) {
-        let name = path.strip_prefix(&self.root).unwrap_or(path).to_string_lossy().into_owned();
+        let place = path.strip_prefix(&self.root).unwrap_or(path).to_owned();
+        let name = place.to_string_lossy().into_owned();
         let left_out =
             self.patterns.iter().any(|pattern| matches(pattern, &name) || matches(pattern, &path.to_string_lossy()));
         if path != dest && !left_out {
             let is_directory = path.is_dir() && !path.is_symlink();
-            members.push(Entry { path: path.to_owned(), name, is_directory });
+            members.push(Entry { path: path.to_owned(), place, name, is_directory });
         }
     }
 }

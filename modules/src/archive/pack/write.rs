@@ -98,7 +98,7 @@ pub(super) fn pack(staged: &mut Staged, format: &str, members: &[Entry], host: &
     for member in members {
         host.check_cancelled()?;
         builder
-            .append_path_with_name(&member.path, &member.name)
+            .append_path_with_name(&member.path, &member.place)
             .map_err(|error| unwritable(format!("{}: {error}", member.path.display())))?;
     }
     builder.into_inner().and_then(Sink::finish).map_err(unwritable)

@@ -3,7 +3,7 @@ use std::{io::ErrorKind, path::Path};
 use serde_json::json;
 
 use super::{Task, show, state_diff, state_of};
-use crate::{Failure, Host, Plan, process::reason};
+use crate::{Failure, Host, Plan, files::info::describe, process::reason};
 
 /// Removes what is there, a directory with all it holds.
 pub(super) fn plan(task: Task, host: &Host) -> Result<Plan, Failure> {
@@ -19,6 +19,7 @@ pub(super) fn plan(task: Task, host: &Host) -> Result<Plan, Failure> {
         list(&path, host, &mut directories, &mut files)?;
         before.insert("path_content".into(), json!({ "directories": directories, "files": files }));
     }
+    let described = describe(&path);
     let plan = Plan::change(move |_host, _outcome| {
         let removed = if now == "directory" { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         match removed {
@@ -30,7 +31,9 @@ pub(super) fn plan(task: Task, host: &Host) -> Result<Plan, Failure> {
             _ => Ok(()),
         }
     });
-    Ok(plan.with("path", shown).with("state", "absent").with_diff(diff))
+    let plan = plan.with("path", shown).with_diff(diff);
+    // A prediction describes what is still there.
+    Ok(if host.check() { plan.with_all(described) } else { plan.with("state", "absent") })
 }
 
 /// All that goes away with a directory.

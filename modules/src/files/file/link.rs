@@ -74,6 +74,8 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
         }
     }
     let target = src.clone().unwrap_or_default();
+    // A prediction describes what would be replaced.
+    let replaced = if host.check() && now != "absent" { describe(&task.path) } else { crate::Map::new() };
     let plan = Plan::change(move |host, outcome| {
         if now == "directory" {
             std::fs::remove_dir(&task.path).map_err(|error| replacing(&task.path, &error))?;
@@ -89,7 +91,7 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
         outcome.data.extend(describe(&task.path));
         Ok(())
     });
-    Ok(with_keys(plan.with_diff(diff)))
+    Ok(with_keys(plan.with_all(replaced).with_diff(diff)))
 }
 
 /// Makes a further name of a file.

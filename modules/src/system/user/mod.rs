@@ -106,7 +106,7 @@ impl Module for User {
         }
         let account = Account::read(&name, args.bool("local"));
         if args.str("state") == Some("absent") {
-            return Ok(absent(args, &name, account.is_some()));
+            return Ok(absent(args, &name, account.is_some(), host));
         }
         present(args, name, account, host)
     }
@@ -117,7 +117,7 @@ impl Module for User {
     }
 }
 
-fn absent(args: &Args, name: &str, exists: bool) -> Plan {
+fn absent(args: &Args, name: &str, exists: bool, host: &Host) -> Plan {
     let (force, remove) = (args.bool("force"), args.bool("remove"));
     let report = |plan: Plan| plan.with("name", name).with("state", "absent");
     if !exists {
@@ -131,7 +131,15 @@ fn absent(args: &Args, name: &str, exists: bool) -> Plan {
         words.push("-r".to_owned());
     }
     words.push(name.to_owned());
-    let plan = Plan::change(move |host: &Host, _: &mut Outcome| Change::Run(words).carry_out(host).map(|_| ()));
+    let plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
+        let (stdout, stderr) = Change::Run(words).carry_out(host)?;
+        tell(outcome, stdout, stderr);
+        Ok(())
+    });
+    if host.check() {
+        // Of an account that would be removed nothing else is predicted.
+        return plan;
+    }
     report(plan.with("force", force).with("remove", remove))
 }
 
@@ -185,11 +193,7 @@ fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> 
             if let Some(key) = key {
                 key.have(&account.user, host, outcome)?;
             }
-            for (key, text) in [("stdout", stdout), ("stderr", stderr)] {
-                if !text.is_empty() {
-                    outcome.set(key, text);
-                }
-            }
+            tell(outcome, stdout, stderr);
             describe(&account.user, outcome);
             Ok(())
         });
@@ -198,8 +202,18 @@ fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> 
     } else {
         Plan::unchanged()
     };
-    let plan = plan.with_all(shown);
+    // Of an account that would be made nothing else is predicted.
+    let plan = if host.check() && created { plan } else { plan.with_all(shown) };
     Ok(warnings.into_iter().fold(plan, Plan::with_warning))
+}
+
+/// What the programs said, if they did.
+fn tell(outcome: &mut Outcome, stdout: String, stderr: String) {
+    for (key, text) in [("stdout", stdout), ("stderr", stderr)] {
+        if !text.is_empty() {
+            outcome.set(key, text);
+        }
+    }
 }
 
 fn describe(user: &accounts::User, outcome: &mut Outcome) {

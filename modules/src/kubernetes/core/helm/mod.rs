@@ -29,6 +29,23 @@ const OPTIONS: [Opt; 7] = [
     Opt::new("api_key", Kind::Str, "A bearer token to log in with.").secret(),
 ];
 
+/// Options, and after them [`OPTIONS`].
+macro_rules! with_program {
+    ($($option:expr),* $(,)?) => {
+        &[
+            $($option,)*
+            super::OPTIONS[0],
+            super::OPTIONS[1],
+            super::OPTIONS[2],
+            super::OPTIONS[3],
+            super::OPTIONS[4],
+            super::OPTIONS[5],
+            super::OPTIONS[6],
+        ]
+    };
+}
+use with_program;
+
 /// The program and the environment that tells it which cluster is meant.
 struct Helm {
     program: String,

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    Helm, OPTIONS,
+    Helm,
     deploy::{self, Installation, Line},
-    numbers, of_yaml, said,
+    numbers, of_yaml, said, with_program,
 };
 use crate::{
     Args, Check, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, kubernetes::configuration::Secret,
@@ -24,7 +24,7 @@ pub static SPEC: Spec = Spec {
         "Calls `helm` on the host. A release that is there is upgraded if its values, its chart or the chart's version differ; with the plugin \
          helm-diff (3.4.1 or later) Helm itself says whether anything would change.",
     ],
-    options: &[
+    options: with_program![
         Opt::required("release_name", Kind::Str, "The release's name.").aliases(&["name"]),
         Opt::required("release_namespace", Kind::Str, "The namespace it is installed in.").aliases(&["namespace"]),
         Opt::new("release_state", Kind::Str, "Whether it shall be there.")
@@ -90,13 +90,6 @@ pub static SPEC: Spec = Spec {
             "Do not check values against the chart's schema. Needs Helm 3.16.",
         )
         .default("false"),
-        OPTIONS[0],
-        OPTIONS[1],
-        OPTIONS[2],
-        OPTIONS[3],
-        OPTIONS[4],
-        OPTIONS[5],
-        OPTIONS[6],
     ],
     required_if: &[
         ("release_state", "present", &["release_name", "chart_ref"]),

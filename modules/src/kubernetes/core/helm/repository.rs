@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Helm, OPTIONS, failed, of_yaml, said};
+use super::{Helm, failed, of_yaml, said, with_program};
 use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 
 /// The `helm_repository` module.
@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     collection: "kubernetes.core",
     summary: "Manage the repositories that Helm takes charts from",
     description: &["Calls `helm repo` on the host, as the user of the task: each user has repositories of their own."],
-    options: &[
+    options: with_program![
         Opt::required("repo_name", Kind::Str, "The repository's name.").aliases(&["name"]),
         Opt::new("repo_url", Kind::Str, "Its URL.").aliases(&["url"]),
         Opt::new("repo_username", Kind::Str, "The user to log in as.").aliases(&["username"]),
@@ -28,13 +28,6 @@ pub static SPEC: Spec = Spec {
         Opt::new("insecure_skip_tls_verify", Kind::Bool, "Do not check the repository's certificate.")
             .aliases(&["skip_tls_certs_check"])
             .default("false"),
-        OPTIONS[0],
-        OPTIONS[1],
-        OPTIONS[2],
-        OPTIONS[3],
-        OPTIONS[4],
-        OPTIONS[5],
-        OPTIONS[6],
     ],
     required_together: &[&["repo_username", "repo_password"]],
     required_if: &[("repo_state", "present", &["repo_url"])],

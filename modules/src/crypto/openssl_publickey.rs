@@ -1,0 +1,182 @@
+//! `openssl_publickey`: the public half of a private key in a file.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+use super::{
+    der::Element,
+    key::Key,
+    names,
+    options::BACKEND,
+    public_key::{describe, fingerprints, from_pem, pem},
+    target::{self, Target},
+};
+use crate::{
+    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, files::write::BACKUP, with_attributes,
+};
+
+/// The `openssl_publickey` module.
+pub struct OpensslPublickey;
+
+static SPEC: Spec = Spec {
+    name: "openssl_publickey",
+    collection: "community.crypto",
+    summary: "Have the public half of a private key in a file",
+    description: &["Writes the public key of a private key, in PEM or as OpenSSH has it."],
+    options: with_attributes![
+        Opt::required("path", Kind::Path, "The public key."),
+        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["absent", "present"]),
+        Opt::new("format", Kind::Str, "How it is written.").default("\"PEM\"").choices(&["OpenSSH", "PEM"]),
+        Opt::new("privatekey_path", Kind::Path, "The private key."),
+        Opt::new("privatekey_content", Kind::Str, "The private key itself.").secret(),
+        Opt::new("privatekey_passphrase", Kind::Str, "What the key is encrypted with.").secret(),
+        Opt::new("force", Kind::Bool, "Write it anew.").default("false"),
+        Opt::new("return_content", Kind::Bool, "Return the public key.").default("false"),
+        BACKEND,
+        BACKUP,
+    ],
+    mutually_exclusive: &[&["privatekey_path", "privatekey_content"]],
+    examples: "- name: The public key beside the private one\n  community.crypto.openssl_publickey:\n    path: /etc/ssl/example.org.pub\n    \
+               privatekey_path: /etc/ssl/private/example.org.pem\n",
+    returns: &[
+        Return { name: "filename", kind: "str", when: "always", doc: "The public key's file." },
+        Return { name: "format", kind: "str", when: "always", doc: "How it is written." },
+        Return { name: "privatekey", kind: "str", when: "always", doc: "The private key's path." },
+        Return { name: "fingerprint", kind: "dict", when: "present", doc: "The fingerprints of the public key." },
+        Return { name: "publickey", kind: "str", when: "return_content", doc: "The public key." },
+        Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
+    ],
+    ..Spec::EMPTY
+};
+
+impl Module for OpensslPublickey {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let target = Target::of(args, host)?;
+        target.needs_folder()?;
+        let return_content = args.bool("return_content");
+        let mut data = Map::new();
+        data.insert("filename".into(), target.path.display().to_string().into());
+        data.insert("format".into(), args.required("format")?.into());
+        data.insert("privatekey".into(), args.str("privatekey_path").into());
+        data.insert("fingerprint".into(), json!({}));
+        let found = target.found()?;
+        let shown = |bytes: Option<&[u8]>| Value::from(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()));
+        if args.str("state") == Some("absent") {
+            let plan = target::removal(target.path, args.bool("backup"));
+            if return_content {
+                let left = if host.check() { shown(found.as_deref()) } else { Value::Null };
+                data.insert("publickey".into(), left);
+            }
+            return Ok(plan.with_all(data).with_diff(difference(json!({}), json!({}))));
+        }
+        let key = Key::of(args, "privatekey", host)?.ok_or_else(|| {
+            Failure::new("state is present but any of the following are missing: privatekey_path, privatekey_content")
+        })?;
+        let wanted = Form::of(args, &key)?;
+        let before = found.as_deref().map_or_else(|| json!({}), info);
+        if return_content {
+            data.insert("publickey".into(), shown(found.as_deref()));
+        }
+        let prints = fingerprints(&key.public, true);
+        let fits = !args.bool("force") && found.as_deref().is_some_and(|found| wanted.is(found));
+        let plan = if fits {
+            target.kept()?.with_diff(difference(before.clone(), before))
+        } else {
+            let text = wanted.text.clone();
+            let diff = difference(before, info(text.as_bytes()));
+            let plan = Plan::change(move |host, outcome| {
+                if return_content {
+                    outcome.set("publickey", text.as_str());
+                }
+                target.write(text, host, outcome)
+            });
+            plan.with_diff(diff)
+        };
+        if !host.check() {
+            data.insert("fingerprint".into(), prints.into());
+        }
+        Ok(plan.with_all(data))
+    }
+}
+
+fn difference(before: Value, after: Value) -> Diff {
+    Diff { before, after, ..Diff::default() }
+}
+
+/// The public key as the file shall have it.
+struct Form<'a> {
+    text: String,
+    is_openssh: bool,
+    key: &'a [u8],
+}
+
+impl<'a> Form<'a> {
+    fn of(args: &Args, key: &'a Key) -> Result<Form<'a>, Failure> {
+        let is_openssh = args.str("format") == Some("OpenSSH");
+        let text = match is_openssh {
+            true => openssh(&key.public)
+                .ok_or_else(|| Failure::new("OpenSSH has no form for public keys of this kind; use the format PEM."))?,
+            false => pem("PUBLIC KEY", &key.public),
+        };
+        Ok(Form { text, is_openssh, key: &key.public })
+    }
+
+    /// Whether a file has it: of a key of OpenSSH the comment does not count.
+    fn is(&self, found: &[u8]) -> bool {
+        if !self.is_openssh {
+            return from_pem(found, &["PUBLIC KEY"]).is_some_and(|found| found == self.key);
+        }
+        let found = String::from_utf8_lossy(found);
+        found.split_whitespace().take(2).eq(self.text.split_whitespace())
+    }
+}
+
+/// What a file says, for the difference.
+fn info(bytes: &[u8]) -> Value {
+    let mut told = Map::new();
+    let found = from_pem(bytes, &["PUBLIC KEY"]).and_then(|key| describe(&key, false, &mut told));
+    let mut info = Map::new();
+    info.insert("can_parse_key".into(), found.is_some().into());
+    for (key, short) in
+        [("public_key_fingerprints", "fingerprints"), ("public_key_type", "type"), ("public_key_data", "public_data")]
+    {
+        info.extend(told.shift_remove(key).map(|value| (short.to_owned(), value)));
+    }
+    info.into()
+}
+
+/// A public key as OpenSSH writes it, without a comment.
+fn openssh(key: &[u8]) -> Option<String> {
+    let parts = Element::first(key)?.0.parts()?;
+    let algorithm = parts.first()?.parts()?;
+    let bits = parts.get(1)?.body.get(1..)?;
+    let (name, fields): (String, Vec<&[u8]>) = match algorithm.first()?.oid().as_str() {
+        "1.2.840.113549.1.1.1" => {
+            let numbers = Element::first(bits)?.0.parts()?;
+            // A number of DER has the bytes that OpenSSH's has.
+            ("ssh-rsa".to_owned(), vec![numbers.get(1)?.body, numbers.first()?.body])
+        }
+        "1.2.840.10045.2.1" => {
+            let oid = algorithm.get(1)?.oid();
+            let curve = match names::of(&oid) {
+                "secp256r1" => "nistp256",
+                "secp384r1" => "nistp384",
+                "secp521r1" => "nistp521",
+                _ => return None,
+            };
+            (format!("ecdsa-sha2-{curve}"), vec![curve.as_bytes(), bits])
+        }
+        "1.3.101.112" => ("ssh-ed25519".to_owned(), vec![bits]),
+        _ => return None,
+    };
+    let mut blob = Vec::new();
+    for field in std::iter::once(name.as_bytes()).chain(fields) {
+        blob.extend(u32::try_from(field.len()).ok()?.to_be_bytes());
+        blob.extend(field);
+    }
+    Some(format!("{name} {}", STANDARD.encode(blob)))
+}
