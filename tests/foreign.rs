@@ -137,6 +137,16 @@ fn python_modules_take_their_module_utils_along() {
             "collections/ansible_collections/my/own/plugins/module_utils/tool.py",
             "from ansible_collections.my.own.plugins.module_utils import other\nanswer = other.number\n",
         ),
+        (
+            "collections/ansible_collections/my/own/plugins/modules/far.py",
+            "#!/usr/bin/python\nfrom ansible.module_utils.basic import AnsibleModule\nfrom ansible_collections.my.own.plugins.module_utils.folder.inner.deep import found\nAnsibleModule().exit_json(found=found)\n",
+        ),
+        // Packages for Python, though no folder of them has an `__init__.py`.
+        (
+            "collections/ansible_collections/my/own/plugins/module_utils/folder/inner/deep.py",
+            "from ..beside import found\n",
+        ),
+        ("collections/ansible_collections/my/own/plugins/module_utils/folder/beside.py", "found = 'far'\n"),
         ("collections/ansible_collections/my/own/plugins/module_utils/other.py", "number = 42\n"),
         (
             "collections/ansible_collections/my/own/plugins/modules/ping.py",
@@ -157,6 +167,8 @@ fn python_modules_take_their_module_utils_along() {
       register: mine
     - my.own.was:
       register: thing
+    - my.own.far:
+      register: far
     - ping:
       collections: [my.own]
       register: theirs
@@ -168,7 +180,7 @@ fn python_modules_take_their_module_utils_along() {
         that:
           - mine.word == 'BESIDE!' and mine.x is none and mine.name == 'n' and mine.check == false
           - of_role.value == 'deep' and role_fact == 'deep'
-          - thing.answer == 42
+          - thing.answer == 42 and far.found == 'far'
           - theirs.ping == 'of my.own' and ours.ping == 'pong'
           - core.where == '__main__'
           - ansible_facts.discovered_interpreter_python is search('python3')

@@ -1,8 +1,9 @@
 //! Modules: what each answers and leaves behind in check mode, when it runs, and when it runs again.
 //!
 //! A case of `tables/modules/NAME.txt` is tasks in YAML, cases are separated by blank lines. The last task is the one that is looked at; those before it
-//! prepare. Each case has a folder of its own, `{{ here }}`. All run on this machine as root, with copies of `/etc` and `/var/spool` mounted over the real
-//! ones, so that accounts and jobs are made in no system; without root nothing is compared. `{{ server }}` is a web server.
+//! prepare. Each case has a folder of its own, `{{ here }}`. All run on this machine as root, with copies of `/etc`, of what dpkg and debconf know, and
+//! an empty `/var/spool` mounted over the real ones, so that accounts and jobs are made in no system; without root nothing is compared.
+//! `{{ server }}` is a web server; the project's folder `programs` has stand-ins for programs of the system.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -69,8 +70,9 @@ impl Table {
         let server = serve();
         fs::write(case.join("playbook.yml"), self.playbook(engine, &scratch, &server)).unwrap();
         let run = engine.run(
-            "mkdir $SCRATCH/etc $SCRATCH/spool; exec unshare --mount bash -c 'cp -a /etc/. $SCRATCH/etc; mount --bind $SCRATCH/etc /etc; \
-             mount --bind $SCRATCH/spool /var/spool; exec ansible-playbook -i inventory playbook.yml'",
+            "exec unshare --mount --uts bash -c 'for folder in /etc /var/lib/dpkg /var/cache/debconf /var/spool; do copy=$SCRATCH/system$folder; \
+             mkdir -p $copy; [ $folder = /var/spool ] || cp -a $folder/. $copy; mount --bind $copy $folder; done; \
+             exec ansible-playbook -i inventory playbook.yml'",
             &case,
             &scratch,
         );
