@@ -24,7 +24,7 @@ fn folders_are_packed_in_every_format_and_once() {
             (&result["dest_state"], &result["state"], bench.mode("out")),
             (&json!("archive"), &json!("file"), 0o600)
         );
-        assert_eq!(result["arcroot"], bench.directory.path().display().to_string());
+        assert_eq!(result["arcroot"], format!("{}/", bench.directory.path().display()));
         assert_eq!(result["archived"].as_array().unwrap().len(), 4, "{result}");
         std::fs::create_dir(bench.path("back")).unwrap();
         let unpacked = bench.run("unarchive", json!({"src": "@/out", "dest": "@/back", "remote_src": true}), false);
