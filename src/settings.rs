@@ -3,6 +3,7 @@
 mod base;
 mod config;
 mod lookup;
+mod rejected;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 pub use base::{Setting, base, value_of};
 pub use config::{Config, Origin};
 pub(crate) use lookup::BaseSettings;
+pub use rejected::Rejected;
 
 use crate::connection::Secret;
 use crate::error::{Error, Result};
@@ -123,6 +125,10 @@ pub struct Settings {
     pub inject_facts: bool,
     /// Whether `set_fact` keeps texts such as `yes` before 2.19, which always keeps them.
     pub jinja2_native: bool,
+    /// Whether roles keep their variables to themselves: if it is not set, those that are included do.
+    pub private_role_vars: Option<bool>,
+    /// Modules that may not be used.
+    pub rejected: Rejected,
     /// Whether dictionaries of the same name are merged rather than replaced (`hash_behaviour`).
     pub merge_hashes: bool,
     /// Where facts are kept between runs, as `jsonfile` does.
@@ -193,6 +199,8 @@ pub struct Settings {
     pub inventory_export: bool,
     /// What to do about names of groups that cannot be names of variables.
     pub group_names: windlass_inventory::GroupNames,
+    /// What is to be told about files that settings name.
+    pub warnings: Vec<String>,
     /// Settings that were set and have no effect here, with where.
     pub unsupported: Vec<String>,
 }
@@ -276,6 +284,8 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("fact_caching_connection", &[Entry("defaults", "fact_caching_connection", &["ANSIBLE_CACHE_PLUGIN_CONNECTION"])]),
     ("fact_caching_prefix", &[Entry("defaults", "fact_caching_prefix", &["ANSIBLE_CACHE_PLUGIN_PREFIX"])]),
     ("fact_caching_timeout", &[Entry("defaults", "fact_caching_timeout", &["ANSIBLE_CACHE_PLUGIN_TIMEOUT"])]),
+    ("private_role_vars", &[Entry("defaults", "private_role_vars", &["ANSIBLE_PRIVATE_ROLE_VARS"])]),
+    ("plugin_filters_cfg", &[Entry("defaults", "plugin_filters_cfg", &[])]),
     ("inject_facts", &[Entry("defaults", "inject_facts_as_vars", &["ANSIBLE_INJECT_FACT_VARS"])]),
     (
         "error_on_missing_handler",
@@ -389,7 +399,6 @@ const WITHOUT_MEANING: &[&str] = &[
     "inventory_unparsed_warning",
     "use_persistent_connections",
     "old_plugin_cache_clear",
-    "plugin_filters_cfg",
     "collections_scan_sys_path",
     "collections_on_ansible_version_mismatch",
     "module_ignore_exts",
@@ -412,6 +421,7 @@ impl Settings {
 
     /// The settings of the environment and ansible.cfg; the command line is laid over them.
     pub fn from_config(config: &Config) -> Result<Settings> {
+        let mut warnings = Vec::new();
         let home = std::env::var("ANSIBLE_HOME").unwrap_or_else(|_| "~/.ansible".to_owned());
         let below = |name: &str| {
             vec![
@@ -511,6 +521,8 @@ impl Settings {
             fact_cache: fact_cache(config)?,
             fact_cache_prefix: config.get("fact_caching_prefix").unwrap_or_default(),
             fact_cache_timeout: config.number("fact_caching_timeout")?.unwrap_or(86_400),
+            private_role_vars: config.bool("private_role_vars"),
+            rejected: Rejected::read(config, &mut warnings)?,
             inject_facts: config.bool("inject_facts").unwrap_or(true),
             error_on_missing_handler: config.bool("error_on_missing_handler").unwrap_or(true),
             ansible_managed: config.get("ansible_managed").unwrap_or_else(|| "Ansible managed".to_owned()),
@@ -557,6 +569,7 @@ impl Settings {
                 _ => windlass_inventory::GroupNames::Never,
             },
             unsupported: config.unsupported(),
+            warnings,
             config_file: config.file.clone(),
         })
     }

@@ -8,7 +8,7 @@ use sha1::{Digest as _, Sha1};
 use tokio::sync::mpsc;
 use windlass_modules::invocation;
 use windlass_protocol::{Delivery, Detached, Request};
-use windlass_template::{Context, Value, from_json, to_json};
+use windlass_template::{Compat, Context, Value, from_json, to_json};
 
 use crate::connection::{Kind, Target};
 use crate::executor::{Call, Listener, Pool, Received, Source, TaskEvent};
@@ -32,15 +32,21 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The result it stands for.
-    pub fn into_result(self) -> TaskResult {
+    /// The result it stands for. Up to 2.18, the message is Ansible's own sentence where playbooks compare it; the report
+    /// tells the rest.
+    pub fn into_result(self, compat: Compat) -> TaskResult {
         match self {
             Failure::Unreachable(message) => {
                 TaskResult::new().with("changed", false).with("unreachable", true).with("msg", message)
             }
             Failure::Failed(message) => TaskResult::failure(message),
             Failure::Error(error) => TaskResult::failure(error.what_and_where()).with_advice(error.advice()),
-            Failure::Evaluation(error) => TaskResult::failure(error.to_string()).with_report(error.report()),
+            Failure::Evaluation(error) => match error.sentence() {
+                Some(sentence) if compat == Compat::V2_18 => {
+                    TaskResult::failure(sentence).with_report(error.report()).bare()
+                }
+                _ => TaskResult::failure(error.to_string()).with_report(error.report()),
+            },
         }
     }
 }

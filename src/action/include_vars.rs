@@ -71,7 +71,7 @@ pub(super) static SPEC: Spec = Spec {
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     match read(context) {
         Err(failure @ (Failure::Failed(_) | Failure::Error(_))) => {
-            let result = failure.into_result();
+            let result = failure.into_result(context.world.run.settings.compat);
             let message = result.get("msg").cloned().unwrap_or_default();
             Ok(result
                 .with("ansible_facts", Value::from_pairs(std::iter::empty::<(Value, Value)>()))
@@ -89,6 +89,11 @@ fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
             let Some(name) = context.text("file").or_else(|| context.text("_raw_params")) else {
                 return Err("include_vars needs a file or a dir".into());
             };
+            if name.trim().is_empty() {
+                return Err(
+                    "Could not find file on the Ansible Controller: include_vars was given an empty name".into()
+                );
+            }
             vec![context.find("vars", name.trim())?]
         }
     };

@@ -1,7 +1,7 @@
 //! `validate_argument_spec`: are a role's variables what its specification says?
 
 use windlass_modules::{Kind, Opt, Return, Spec};
-use windlass_template::Value;
+use windlass_template::{Compat, Value};
 
 use super::{ActionContext, Failure};
 use crate::strategy::TaskResult;
@@ -39,7 +39,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     };
     let provided = context.arg("provided_arguments");
     let mut errors = Vec::new();
-    check(options, "", &mut errors, &|name| match provided
+    let compat = context.world.run.settings.compat;
+    check(options, "", &mut errors, compat, &|name| match provided
         .and_then(|map| map.get_attr(name).ok())
         .filter(|value| !value.is_undefined())
     {
@@ -70,7 +71,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Result<Option<Value>, String>;
 
-fn check(options: &Value, path: &str, errors: &mut Vec<String>, lookup: Lookup<'_>) {
+fn check(options: &Value, path: &str, errors: &mut Vec<String>, compat: Compat, lookup: Lookup<'_>) {
     let mut missing = Vec::new();
     for key in options.try_iter().into_iter().flatten() {
         let name = windlass_template::text(&key);
@@ -95,10 +96,12 @@ fn check(options: &Value, path: &str, errors: &mut Vec<String>, lookup: Lookup<'
             continue;
         }
         let kind = field("type").map(|kind| windlass_template::text(&kind)).unwrap_or_else(|| "str".to_owned());
-        if !fits(&value, &kind) {
+        // Up to 2.18, nothing is no text.
+        let is_no_text = value.is_none() && matches!(kind.as_str(), "str" | "path") && compat == Compat::V2_18;
+        if is_no_text || !fits(&value, &kind) {
+            let (class, reason) = (class_of(&value, compat), unfit(&value, &kind));
             errors.push(format!(
-                "argument '{path}{name}' is of type {} and we were unable to convert to {kind}",
-                windlass_template::type_name(&value)
+                "argument '{path}{name}' is of type {class} and we were unable to convert to {kind}: {reason}"
             ));
             continue;
         }
@@ -114,20 +117,40 @@ fn check(options: &Value, path: &str, errors: &mut Vec<String>, lookup: Lookup<'
         if let Some(elements) = field("elements").filter(|_| kind == "list") {
             let elements = windlass_template::text(&elements);
             if let Some(bad) = value.try_iter().into_iter().flatten().find(|item| !fits(item, &elements)) {
-                errors.push(format!("Elements value for option '{path}{name}' is of type {} and we were unable to convert to {elements}", windlass_template::type_name(&bad)));
+                let (class, reason) = (class_of(&bad, compat), unfit(&bad, &elements));
+                errors.push(format!(
+                    "Elements value for option '{path}{name}' is of type {class} and we were unable to convert to {elements}: {reason}"
+                ));
             }
         }
         if let Some(inner) = field("options") {
             let entries: Vec<Value> =
                 if kind == "list" { value.try_iter().into_iter().flatten().collect() } else { vec![value] };
             for entry in entries {
-                check(&inner, &format!("{path}{name}."), errors, &|name| Ok(entry.get_attr(name).ok()));
+                check(&inner, &format!("{path}{name}."), errors, compat, &|name| Ok(entry.get_attr(name).ok()));
             }
         }
     }
     if !missing.is_empty() {
         missing.sort_unstable();
         errors.push(format!("missing required arguments: {}", missing.join(", ")));
+    }
+}
+
+/// A value's class as messages name it.
+fn class_of(value: &Value, compat: Compat) -> String {
+    let name = windlass_template::type_name(value);
+    if compat == Compat::V2_18 { format!("<class '{name}'>") } else { name.to_owned() }
+}
+
+/// Why a value does not fit, in Ansible's words.
+fn unfit(value: &Value, kind: &str) -> String {
+    let (class, shown) = (windlass_template::type_name(value), windlass_template::repr(value));
+    match kind {
+        "str" | "path" => format!("'{shown}' is not a string and conversion is not allowed"),
+        "int" => format!("\"{shown}\" cannot be converted to an int"),
+        "dict" if value.as_str().is_some() => "dictionary requested, could not parse JSON or key=value".to_owned(),
+        other => format!("<class '{class}'> cannot be converted to a {other}"),
     }
 }
 
@@ -148,7 +171,7 @@ fn fits(value: &Value, kind: &str) -> bool {
                 || value.as_str().is_some_and(|text| text.trim().parse::<i64>().is_ok())
         }
         "float" => found == Number || value.as_str().is_some_and(|text| text.trim().parse::<f64>().is_ok()),
-        "str" | "path" => !matches!(found, Seq | Map) || kind == "str" && found != Seq && found != Map,
+        "str" | "path" => !matches!(found, Seq | Map),
         _ => true,
     }
 }

@@ -94,6 +94,7 @@ impl Session {
         for name in &settings.unsupported {
             let _ = events.send(Event::Warning(format!("the {name} has no effect here")));
         }
+        settings.warnings.iter().for_each(|sentence| drop(events.send(Event::Warning(sentence.clone()))));
         // Collections beside the playbook go before those that are installed.
         let mut collections_path = vec![settings.playbook_dir.join("collections")];
         collections_path.extend(settings.collections_path.iter().cloned());
@@ -105,6 +106,7 @@ impl Session {
                 plugins: settings.plugins.clone(),
                 collections: collections_path.clone(),
                 ansible_core: settings.ansible_core.clone(),
+                rejected: settings.rejected.clone(),
             },
             Arc::clone(&files),
         ));
@@ -173,7 +175,13 @@ impl Session {
             roles_path: settings.roles_path.clone(),
             collections_path,
             modules,
+            private_role_vars: settings.private_role_vars,
         };
+        let inventory_variables = inventory.groups().map(|group| group.variables());
+        let inventory_variables = inventory_variables.chain(inventory.hosts().map(|host| host.variables()));
+        for vars in inventory_variables.chain([&extra_vars]) {
+            loader.tell_reserved(vars);
+        }
         let start_at = settings.start_at_task.clone();
         let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars });
         let world = World::new(Arc::clone(&run), Arc::new(inventory));

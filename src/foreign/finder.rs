@@ -14,6 +14,7 @@ use super::plugins;
 use super::routing::{Route, route};
 use crate::error::did_you_mean;
 use crate::playbook::{Files, short_name};
+use crate::settings::Rejected;
 
 /// Folders of plugins that run inside of Ansible.
 const WITHOUT_EFFECT: &[&str] = &[
@@ -42,6 +43,8 @@ pub struct ModulesOptions {
     pub collections: Vec<PathBuf>,
     /// The place of ansible-core, if one is set.
     pub ansible_core: Option<PathBuf>,
+    /// Modules that may not be used.
+    pub rejected: Rejected,
 }
 
 /// Finds modules; each name is looked up once.
@@ -265,7 +268,20 @@ impl Modules {
         found
     }
 
+    /// The file that says that a module may not be used.
+    fn rejected_by(&self, name: &str) -> Option<&Path> {
+        let Rejected { file, modules } = &self.options.rejected;
+        let is_it = |rejected: &String| rejected == name || rejected == short_name(name);
+        modules.iter().any(is_it).then_some(file.as_path())
+    }
+
     fn look_up(&self, name: &str, collections: &[String]) -> Resolution {
+        if let Some(file) = self.rejected_by(name) {
+            return Resolution::Unknown(Some(format!(
+                "{name} matched a defined plugin filter: {} rejects it",
+                file.display()
+            )));
+        }
         if crate::action::is_engine(name) {
             return Resolution::Native;
         }

@@ -83,12 +83,17 @@ pub(super) fn hosts(node: &Node) -> Result<()> {
     let is_empty =
         items.is_empty() || (node.as_list().is_none() && node.scalar_text().is_some_and(|text| text.is_empty()));
     if is_empty {
-        return Err(Error::parse("`hosts` is empty: a play needs the pattern of the hosts it runs on", &node.span));
+        return Err(Error::parse("Hosts list cannot be empty. Please check your playbook", &node.span)
+            .hint("a play needs the pattern of the hosts it runs on"));
     }
     match items.iter().find(|item| item.as_str().is_none()) {
         None => Ok(()),
         Some(item) => {
-            let message = format!("a pattern of hosts is a text, and this is {}", shown(item));
+            let message = match (node.as_list(), item.is_null()) {
+                (None, _) => "Hosts list must be a sequence or string. Please check your playbook.".to_owned(),
+                (_, true) => "Hosts list cannot contain values of 'None'. Please check your playbook".to_owned(),
+                (_, false) => format!("Hosts list contains an invalid host value: '{}'", shown(item)),
+            };
             Err(Error::parse(message, &item.span).hint("quote a name that is a number"))
         }
     }
@@ -98,13 +103,13 @@ fn prompt(entry: &Node) -> Result<()> {
     let Some(map) = entry.as_map() else {
         return Err(Error::parse(format!("a prompt is a mapping, and this is {}", shown(entry)), &entry.span));
     };
+    if !map.contains_key("name") {
+        return Err(Error::parse("Invalid vars_prompt data structure, missing 'name' key", &entry.span));
+    }
     if let Some(key) = map.keys().find(|key| !OF_PROMPTS.contains(&key.to_text().as_str())) {
         let word = key.to_text();
         let message = format!("Invalid vars_prompt data structure, found unsupported key '{word}'");
         return Err(Error::parse(message, &key.span).maybe_hint(did_you_mean(&word, OF_PROMPTS.iter().copied())));
-    }
-    if !map.contains_key("name") {
-        return Err(Error::parse("Invalid vars_prompt data structure, missing 'name' key", &entry.span));
     }
     Ok(())
 }

@@ -28,6 +28,8 @@ pub struct Loader {
     pub collections_path: Vec<PathBuf>,
     /// Modules that are not ours.
     pub modules: Arc<Modules>,
+    /// Whether roles keep their variables to themselves.
+    pub private_role_vars: Option<bool>,
 }
 
 /// Where a list of tasks comes from.
@@ -152,6 +154,16 @@ impl Loader {
         Ok(())
     }
 
+    /// Tells of variables whose names mean something else, too.
+    pub fn tell_reserved(&self, vars: &Mapping) {
+        self.tell_reserved_names(vars.keys());
+    }
+
+    fn tell_reserved_names<'a>(&self, names: impl Iterator<Item = &'a Key>) {
+        let compat = self.engine.options().compat;
+        crate::vars::reserved::warnings(names, compat).for_each(|sentence| self.files.warn(sentence));
+    }
+
     fn play(&self, entry: &Node, map: &Arc<Mapping>, dir: &Path, inherited: &Keywords) -> Result<Play> {
         let mut keywords = Keywords::read(map, On::Play, |word, node| Err(unknown(word, On::Play, node)))?;
         let Some(hosts) = keywords.get("hosts").cloned() else {
@@ -166,6 +178,7 @@ impl Loader {
             keywords.set("remote_user", user);
         }
         let own_vars = keywords.vars()?;
+        self.tell_reserved(&own_vars);
         let import_vars = inherited.vars()?;
         let vars = if import_vars.is_empty() { own_vars } else { Arc::new(merged(&own_vars, &import_vars)) };
         let tags = self.tags(&keywords, inherited, &vars)?;
@@ -195,12 +208,27 @@ impl Loader {
             imported: &imported,
             depth: 0,
         };
+        for name in ["tasks", "pre_tasks", "post_tasks", "handlers"] {
+            let Some(node) = keywords.get(name).filter(|node| node.as_list().is_none() && !node.is_null()) else {
+                continue;
+            };
+            let given = node.scalar_text().unwrap_or_else(|| node.kind().to_string());
+            let message =
+                format!("A malformed block was encountered while loading {name}: {given} should be a list or None");
+            return Err(Error::parse(message, &node.span));
+        }
         let section = |name: &str| self.items_of(keywords.get(name), &from);
         let mut tasks = Vec::new();
         let mut handlers = Vec::new();
         let mut roles = Vec::new();
         if let Some(node) = keywords.get("roles").filter(|node| node.as_list().is_none()) {
-            return Err(Error::parse(format!("`roles` is a list of roles, not {}", node.kind()), &node.span));
+            return Err(Error::parse(
+                format!(
+                    "A malformed role declaration was encountered. `roles` is a list of roles, not {}",
+                    node.kind()
+                ),
+                &node.span,
+            ));
         }
         for entry in keywords.list("roles") {
             let request = self.role_entry(&entry, &frame, dir)?;
@@ -292,6 +320,7 @@ impl Loader {
             return Err(Error::parse(format!("`{part}` belongs to a `block`, and there is none"), &entry.span));
         }
         let vars = keywords.vars()?;
+        self.tell_reserved(&vars);
         let tags = self.tags_under(&keywords, from.frame, &vars)?;
         let when: Vec<Node> = from.when.iter().cloned().chain(keywords.list("when")).collect();
         let (body, rescue, always) =
@@ -372,6 +401,8 @@ impl Loader {
             ));
         }
         let vars = keywords.vars()?;
+        // Ansible leaves these two out of a task's variables.
+        self.tell_reserved_names(vars.keys().filter(|key| !matches!(key.as_str(), Some("tags" | "when"))));
         let tags = self.tags_under(&keywords, from.frame, &vars)?;
         let when: Vec<Node> = from.when.iter().cloned().chain(keywords.list("when")).collect();
         let register = match keywords.get("register") {
@@ -400,6 +431,17 @@ impl Loader {
         if from.handlers && of_role {
             let message = format!("Using '{}' as a handler is not supported.", task.action);
             return Err(Error::parse(message, &task.span).hint("put the tasks of the role among its own handlers"));
+        }
+        if task.short_action() == "meta" && task.args.get("_raw_params").and_then(Node::as_str) == Some("end_role") {
+            let within = from.frame.chain().any(|frame| matches!(frame.kind, FrameKind::Role(_)));
+            let refused = match (from.handlers, within) {
+                (true, _) => Some("a handler"),
+                (false, false) => Some("outside of a role"),
+                (false, true) => None,
+            };
+            if let Some(place) = refused {
+                return Err(Error::parse(format!("Cannot execute 'end_role' from {place}"), &task.span));
+            }
         }
         match task.short_action() {
             "import_tasks" => self.import_tasks(&task, from).map(|item| vec![item]),

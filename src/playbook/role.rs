@@ -151,6 +151,10 @@ impl Loader {
                     &entry.span,
                 ));
             };
+            if name.contains(',') {
+                return Err(Error::parse(format!("Invalid old style role requirement: {name}"), &entry.span)
+                    .hint("a role with parameters is a mapping: `role: NAME`, and its parameters as further keys"));
+            }
             let name = self.static_text(&Node::string(name, entry.span.clone()), frame, &Arc::default())?;
             return Ok(RoleRequest::named(&name, &entry.span, playbook_dir));
         };
@@ -218,6 +222,7 @@ impl Loader {
         self.modules.add_folder(&path);
         let defaults = self.role_variables(&path, "defaults", request.defaults_from.as_deref(), request)?;
         let vars = self.role_variables(&path, "vars", request.vars_from.as_deref(), request)?;
+        [&defaults, &vars].iter().for_each(|vars| self.tell_reserved(vars));
         let meta = match main_file(&path.join("meta"), None) {
             Some(file) => self.files.variables(&file)?,
             None => Arc::default(),
@@ -228,6 +233,7 @@ impl Loader {
         }
         let entry_when: Vec<Node> = from.when.iter().cloned().chain(request.keywords.list("when")).collect();
         let entry_vars = request.keywords.vars()?;
+        self.tell_reserved(&entry_vars);
         let tags = self.tags_under(&request.keywords, from.frame, &entry_vars)?;
 
         // Dependencies inherit the entry's keywords and come first.
@@ -264,7 +270,7 @@ impl Loader {
             params: Arc::clone(&request.params),
             dependencies,
             parents,
-            public: request.public.unwrap_or(true),
+            public: request.public.unwrap_or(!self.private_role_vars.unwrap_or(false)),
             allow_duplicates,
             identity: request.identity(&path),
             path: path.clone(),
@@ -413,8 +419,10 @@ impl Loader {
         args.insert_str("argument_spec", literal(&options));
         let mut described = Mapping::new();
         let folder = crate::vars::absolute(path).display().to_string();
-        for (key, text) in
-            [("type", "role"), ("name", &request.name), ("argument_spec_name", entry), ("path", folder.as_str())]
+        // A role of a collection goes by its short name here.
+        let of_collection = path.components().any(|part| part.as_os_str() == "ansible_collections");
+        let name = request.name.rsplit('.').next().filter(|_| of_collection).unwrap_or(&request.name);
+        for (key, text) in [("type", "role"), ("name", name), ("argument_spec_name", entry), ("path", folder.as_str())]
         {
             described.insert_str(key, Node::literal(text, span.clone()));
         }

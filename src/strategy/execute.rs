@@ -129,7 +129,7 @@ impl TaskOnHost {
                 // A loop that cannot be made says nothing about change, and before 2.19 neither did what is undefined.
                 _ => {
                     let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
-                    let mut result = failure.into_result();
+                    let mut result = failure.into_result(self.shared.run.settings.compat);
                     if !is_undefined || self.shared.run.settings.compat == Compat::V2_18 {
                         result.remove("changed");
                     }
@@ -396,8 +396,9 @@ impl TaskOnHost {
 
     /// What went wrong and where: the place of the mistake in a template, or else the place of the task.
     fn report(&self, result: &TaskResult, status: Status, looped: bool, no_log: bool) -> Option<String> {
-        // Ansible shows these since 2.19; what was written before reads the output without them.
-        if self.shared.run.settings.compat == Compat::V2_18 {
+        // Ansible shows these since 2.19; what was written before reads the output without them. But where the message is no
+        // more than Ansible's own sentence, the place must be told somewhere.
+        if self.shared.run.settings.compat == Compat::V2_18 && !result.is_bare() {
             return None;
         }
         let told = looped && result.get("results").is_some_and(|results| results.len() != Some(0));

@@ -61,20 +61,21 @@ pub(super) struct Loaded(HashMap<String, Included>);
 impl TaskOnHost {
     /// What this host wants to include; or the result, if it is skipped or failed.
     pub(super) fn wanted(&self) -> Result<Vec<Wanted>, TaskResult> {
+        let compat = self.shared.run.settings.compat;
         let context = self.scope();
         let opened = match self.open_loop(&context) {
             Ok(opened) => opened,
             Err(failure) => {
                 return match self.condition(&context) {
                     Ok(Some(skipped)) => Err(skipped),
-                    _ => Err(failure.into_result()),
+                    _ => Err(failure.into_result(compat)),
                 };
             }
         };
         let mut wanted = Vec::new();
         let mut skipped = None;
         match opened {
-            None => match self.want(&context, IndexMap::new(), None).map_err(Failure::into_result)? {
+            None => match self.want(&context, IndexMap::new(), None).map_err(|failure| failure.into_result(compat))? {
                 Ok(one) => wanted.push(one),
                 Err(result) => skipped = Some(result),
             },
@@ -86,7 +87,10 @@ impl TaskOnHost {
                         Some(node) => item_context.render_tolerant(node),
                         None => opened.items.get(index).map(windlass_template::text).unwrap_or_default(),
                     };
-                    match self.want(&item_context, vars, Some(shown.clone())).map_err(Failure::into_result)? {
+                    match self
+                        .want(&item_context, vars, Some(shown.clone()))
+                        .map_err(|failure| failure.into_result(compat))?
+                    {
                         Ok(one) => wanted.push(one),
                         Err(result) => {
                             self.show_item(&result, shown);
@@ -168,7 +172,7 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
     }
     if task.short_action() == "include_role" {
         let mut request = RoleRequest::of_arguments(&wanted.args, &task.span, &frame, playbook_dir)?;
-        request.public.get_or_insert(false);
+        request.public.get_or_insert(!shared.run.settings.private_role_vars.unwrap_or(true));
         let loaded = shared.loader.role(&request, &from)?;
         let Item::Block(block) = loaded.tasks else {
             return Err(Error::parse("a role has no tasks to include", &task.span));

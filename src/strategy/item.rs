@@ -74,11 +74,19 @@ impl TaskOnHost {
         let mut result = match outcome {
             Ok(result) => result,
             Err(failure) => {
+                let compat = self.shared.run.settings.compat;
                 let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
-                let mut result = failure.into_result();
-                // Before 2.19 what is undefined said nothing about change.
-                if is_undefined && self.shared.run.settings.compat == Compat::V2_18 {
+                let of_argument = match &failure {
+                    Failure::Evaluation(error) if error.is_undefined() => error.undefined_option(),
+                    _ => None,
+                };
+                let mut result = failure.into_result(compat);
+                // Before 2.19 what is undefined said nothing about change, but that it is part of the task.
+                if is_undefined && compat == Compat::V2_18 {
                     result.remove("changed");
+                }
+                if let (Some(message), Compat::V2_18) = (of_argument, compat) {
+                    result.set("msg", message);
                 }
                 result
             }

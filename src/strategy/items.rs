@@ -176,7 +176,7 @@ impl<'a> Items<'a> {
         }
         let no_log = task.no_log(&context).unwrap_or(true);
         let label = task.item_label(&context, &item, no_log).unwrap_or_else(|failure| {
-            let why = failure.into_result();
+            let why = failure.into_result(self.task.shared.run.settings.compat);
             let why = why.text("msg").unwrap_or_default();
             result.set("failed", true);
             result.set("msg", format!("Failed to template loop_control.label: {why}"));

@@ -67,7 +67,7 @@ impl Batch {
                     self.tell_meta(&reason);
                 }
                 Err(failure) => {
-                    let result = failure.into_result();
+                    let result = failure.into_result(self.shared.run.settings.compat);
                     on_host.show(&result, false);
                     self.without(&on_host, result);
                 }

@@ -11,6 +11,8 @@ pub struct TaskResult {
     values: IndexMap<Arc<str>, Value>,
     /// What went wrong, with the place in the project's files, where the message alone does not say it.
     report: Option<Arc<str>>,
+    /// The message says nothing of the place: the report is needed.
+    is_bare: bool,
     /// What to do about it: told the user, and no part of what tasks see.
     advice: Option<Arc<str>>,
 }
@@ -60,6 +62,17 @@ impl TaskResult {
     pub fn with_report(mut self, report: String) -> TaskResult {
         self.report = Some(report.into());
         self
+    }
+
+    /// With a message that says nothing of the place, which only the report does.
+    pub fn bare(mut self) -> TaskResult {
+        self.is_bare = true;
+        self
+    }
+
+    /// Whether only the report says where it failed.
+    pub fn is_bare(&self) -> bool {
+        self.is_bare
     }
 
     /// The whole story of a failure, if there is more to say than its message.

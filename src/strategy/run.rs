@@ -362,7 +362,11 @@ pub(super) fn vars_files(play: &Play, shared: &Shared, context: &Context) -> Res
             }
         }
         match found {
-            Some(path) => files.push(shared.files.variables(&path)?),
+            Some(path) => {
+                let vars = shared.files.variables(&path)?;
+                shared.loader.tell_reserved(&vars);
+                files.push(vars);
+            }
             None if !is_known => {}
             None if candidates.len() > 1 => {
                 return Err(Error::parse(format!("vars file {} was not found", tried.join(", ")), &node.span));

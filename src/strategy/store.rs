@@ -12,7 +12,7 @@ use super::play::Batch;
 use super::result::TaskResult;
 use crate::error::Result;
 use crate::playbook::Task;
-use crate::vars::{TaskScope, World, clean_facts};
+use crate::vars::{TaskScope, World, clean_facts, reserved};
 
 impl Batch {
     /// Counts a result for the recap.
@@ -66,6 +66,7 @@ impl Batch {
             if let Some(facts) = result.get("ansible_facts").filter(|_| name != "include_vars") {
                 if name == "set_fact" {
                     let pairs = pairs_of(facts);
+                    pairs.iter().for_each(|(name, _)| self.tell_reserved(name));
                     if result.is("_ansible_facts_cacheable") {
                         Arc::make_mut(&mut world.host_mut(&to).facts).extend(pairs.iter().cloned());
                     }
@@ -102,10 +103,17 @@ impl Batch {
             }
         }
         if let Some(register) = &task.register {
+            self.tell_reserved(register);
             let value = registered(task, &outcome.result);
             Arc::make_mut(&mut world.host_mut(host).set).insert(Arc::clone(register), value);
         }
         Ok(())
+    }
+
+    fn tell_reserved(&self, name: &str) {
+        if let Some(sentence) = reserved::warning(name, &Span::none(), self.shared.run.settings.compat) {
+            self.shared.warn(sentence);
+        }
     }
 
     /// The variables of the files that `include_vars` found, as they are written.
@@ -119,6 +127,8 @@ impl Batch {
         let mut read = Mapping::new();
         for file in files.try_iter().into_iter().flatten() {
             let map = self.shared.files.variables(std::path::Path::new(&windlass_template::text(&file)))?;
+            reserved::warnings(map.keys(), self.shared.run.settings.compat)
+                .for_each(|sentence| self.shared.warn(sentence));
             read.extend(map.iter().map(|(key, node)| (key.clone(), node.clone())));
         }
         let mut vars: IndexMap<Arc<str>, Variable> = match result.text("_include_vars_name") {

@@ -10,6 +10,7 @@ mod facts;
 mod hostvars;
 pub(crate) mod magic;
 mod merge;
+pub(crate) mod reserved;
 mod scope;
 mod world;
 

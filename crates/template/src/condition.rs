@@ -33,9 +33,11 @@ impl Context {
             return Ok(true);
         }
         let written = node.scalar_text().unwrap_or_default();
-        self.inner()
-            .condition(node, 0)
-            .map_err(|error| self.inner().suggest(error.with_expression(&written).with_span(&node.span)))
+        self.inner().condition(node, 0).map_err(|error| {
+            let error = error.without_sentence();
+            let error = if self.inner().compat() == Compat::V2_18 { error.of_condition(&written) } else { error };
+            self.inner().suggest(error.with_expression(&written).with_span(&node.span))
+        })
     }
 }
 

@@ -46,6 +46,8 @@ pub struct Error(Box<Details>);
 struct Details {
     kind: ErrorKind,
     message: String,
+    /// Ansible's own words, where playbooks compare them.
+    sentence: Option<Arc<str>>,
     hint: Option<String>,
     expression: Option<Arc<str>>,
     span: Option<Span>,
@@ -55,12 +57,16 @@ struct Details {
     variables: Vec<String>,
 }
 
+/// What the message of a condition begins with, up to 2.18.
+const OF_CONDITION: &str = "The conditional check ";
+
 impl Error {
     /// An error of that kind; the message is a whole sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Details {
             kind,
             message: message.into(),
+            sentence: None,
             hint: None,
             expression: None,
             span: None,
@@ -92,6 +98,12 @@ impl Error {
     /// The sentence, without where it happened.
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// Ansible's own words for it, which are the whole message of a failed task up to 2.18. There are none where Ansible
+    /// tells of the variable that failed instead.
+    pub fn sentence(&self) -> Option<&str> {
+        self.0.sentence.as_deref().filter(|_| self.0.variables.is_empty())
     }
 
     /// What to do about it, when that is known.
@@ -139,6 +151,40 @@ impl Error {
     /// Whether something is not known yet, in check mode.
     pub fn is_unknown(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Unknown { .. })
+    }
+
+    /// Says it in Ansible's own words, too.
+    pub(crate) fn with_sentence(mut self, sentence: &str) -> Error {
+        self.0.sentence = Some(Arc::from(sentence));
+        self
+    }
+
+    /// Says which condition it happened in, as Ansible did up to 2.18.
+    pub(crate) fn of_condition(mut self, condition: &str) -> Error {
+        let evaluating = match self.is_undefined() {
+            true => format!("error while evaluating conditional ({condition}): "),
+            false => String::new(),
+        };
+        self.0.message = format!("{OF_CONDITION}'{condition}' failed. The error was: {evaluating}{}", self.0.message);
+        self
+    }
+
+    /// Leaves Ansible's words out: they are part of a longer sentence.
+    pub(crate) fn without_sentence(mut self) -> Error {
+        self.0.sentence = None;
+        self
+    }
+
+    /// What is told up to 2.18 of an argument of a task in which something is undefined: Ansible's sentence, and the rest
+    /// behind a blank line.
+    pub fn undefined_option(&self) -> Option<String> {
+        if self.sentence().is_some() || self.0.message.starts_with(OF_CONDITION) {
+            return None;
+        }
+        let whole = self.to_string();
+        let rest = whole.strip_prefix(&*self.0.message).unwrap_or_default().trim_start();
+        let what = self.0.message.trim_end_matches('.');
+        Some(format!("The task includes an option with an undefined variable.. {what}\n\n{rest}"))
     }
 
     /// Adds what to do about it, unless that was said already.

@@ -129,7 +129,7 @@ fn call(
         Some(callable) => callable.call(state, name, arguments),
         None => {
             let hint = closest(name, table.keys().map(String::as_str));
-            let message = format!("There is no {} '{name}'.", kind.word());
+            let message = format!("No {} named '{name}'.", kind.word());
             Err(Error::new(ErrorKind::Syntax, message).with_hint(hint).into())
         }
     }

@@ -236,7 +236,7 @@ impl Plugins for PythonPlugins {
 
     fn call(&self, kind: PluginKind, name: &str, arguments: &[Value]) -> Result<Value, Error> {
         let Some(plugin) = self.find(kind, name, false)? else {
-            return Err(Error::filter(format!("There is no {} '{name}'.", kind.word())));
+            return Err(Error::filter(format!("No {} named '{name}'.", kind.word())));
         };
         let mut named = Map::new();
         let mut positional = Vec::new();

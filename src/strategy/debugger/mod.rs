@@ -186,7 +186,10 @@ impl Batch {
                 Arc::new(task)
             }
             Err(failure) => {
-                self.say(&format!("*** {}", failure.into_result().text("msg").unwrap_or_default()));
+                self.say(&format!(
+                    "*** {}",
+                    failure.into_result(self.shared.run.settings.compat).text("msg").unwrap_or_default()
+                ));
                 Arc::clone(&edited.task)
             }
         }

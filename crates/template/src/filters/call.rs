@@ -235,9 +235,28 @@ impl Arguments {
         Error::filter(format!("The {what} '{name}' {}.", reason.as_ref().trim_end_matches('.'))).into()
     }
 
+    /// An error about this call in Ansible's own words, which playbooks compare.
+    pub(crate) fn says(&self, sentence: impl AsRef<str>) -> minijinja::Error {
+        let Signature { what, name, .. } = self.signature;
+        let sentence = sentence.as_ref();
+        Error::filter(format!("The {what} '{name}' failed: {}.", sentence.trim_end_matches('.')))
+            .with_sentence(sentence)
+            .into()
+    }
+
+    /// The same, with what to do or what was given, which Ansible does not tell.
+    pub(crate) fn says_of(&self, sentence: impl AsRef<str>, hint: &str) -> minijinja::Error {
+        Error::from(self.says(sentence)).with_hint(Some(hint.to_owned())).into()
+    }
+
     /// An error about this call whose reason is a sentence of its own.
     pub(crate) fn failed(&self, reason: impl AsRef<str>) -> minijinja::Error {
         self.error(format!("failed: {}", reason.as_ref()))
+    }
+
+    /// The same, with what was given.
+    pub(crate) fn failed_of(&self, reason: impl AsRef<str>, hint: &str) -> minijinja::Error {
+        Error::from(self.failed(reason)).with_hint(Some(hint.to_owned())).into()
     }
 
     /// The value has the wrong type.

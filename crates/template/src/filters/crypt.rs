@@ -51,7 +51,14 @@ pub(crate) struct Settings {
 pub(super) fn password_hash(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let name = args.text_of("hashtype").unwrap_or_else(|| "sha512".to_owned());
     let Some(method) = Method::named(&name) else {
-        return Err(args.error(format!("knows sha512, sha256, bcrypt, blowfish and md5, not '{name}'")));
+        // These are known to Passlib, but need the name of a user, too.
+        let sentence = match name.as_str() {
+            "msdcc" | "msdcc2" | "oracle10" | "postgres_md5" => {
+                format!("{name} is not in the list of supported passlib algorithms: md5, blowfish, sha256, sha512")
+            }
+            _ => format!("passlib does not support '{name}' algorithm"),
+        };
+        return Err(args.says_of(sentence, "There are sha512, sha256, bcrypt, blowfish and md5."));
     };
     let unsigned = |name: &str| -> Result<Option<u32>, minijinja::Error> {
         let fits = |number| u32::try_from(number).map_err(|_| args.failed(format!("{name} cannot be {number}")));

@@ -6,7 +6,7 @@ use minijinja::{State, Value};
 use super::attribute;
 use super::call::{Arguments, Outcome, dict, is_dict, is_list, list, pairs};
 use super::sets::flatten_into;
-use crate::python::text;
+use crate::python::{python_class, text, type_name};
 
 /// What `combine` does with two lists under one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,10 @@ fn merge_lists(old: &Value, new: &Value, lists: ListMerge) -> Value {
 }
 
 pub(super) fn combine(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    if let Some((name, _)) = args.extra().first() {
+        let sentence = "'recursive' and 'list_merge' are the only valid keyword arguments";
+        return Err(args.says_of(sentence, &format!("'{name}' is none of them.")));
+    }
     let lists = args.text_of("list_merge").unwrap_or_else(|| "replace".to_owned());
     let Some(lists) = ListMerge::parse(&lists) else {
         return Err(args.error(format!("knows no list_merge '{lists}', only {}", ListMerge::NAMES)));
@@ -85,7 +89,10 @@ pub(super) fn combine(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
             return Err(attribute::missing(part));
         }
         if !is_dict(part) {
-            return Err(args.error(format!("combines dictionaries, but was given {}", super::call::shown(part))));
+            let (low, high) = (flat.get(index.saturating_sub(1)), flat.get(index.max(1)));
+            let (low, high) = (type_name(low.unwrap_or(part)), type_name(high.unwrap_or(part)));
+            let sentence = format!("failed to combine variables, expected dicts but got a '{low}' and a '{high}'");
+            return Err(args.says_of(sentence, &format!("It was given {}.", super::call::shown(part))));
         }
         merged = match index {
             0 => part.clone(),
@@ -99,24 +106,38 @@ pub(super) fn dict2items(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let key_name = Value::from(args.text_of("key_name").unwrap_or_else(|| "key".to_owned()));
     let value_name = Value::from(args.text_of("value_name").unwrap_or_else(|| "value".to_owned()));
     let entry = |(key, value)| dict([(key_name.clone(), key), (value_name.clone(), value)]);
-    Ok(list(args.pairs()?.into_iter().map(entry).collect()))
+    let Some(pairs) = pairs(args.value()) else {
+        let class = python_class(args.value());
+        return Err(args.failed(format!("dict2items requires a dictionary, got {class} instead.")));
+    };
+    Ok(list(pairs.into_iter().map(entry).collect()))
 }
 
 pub(super) fn items2dict(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let named = |name: &str, default: &str| args.get(name).cloned().unwrap_or_else(|| Value::from(default));
     let (key_name, value_name) = (named("key_name", "key"), named("value_name", "value"));
     let mut entries = Vec::new();
-    for item in args.list()? {
+    if !is_list(args.value()) {
+        let class = python_class(args.value());
+        return Err(args.failed(format!("items2dict requires a list, got {class} instead.")));
+    }
+    let items = args.list()?;
+    if items.iter().any(|item| !is_dict(item)) {
+        let all = text(args.value());
+        return Err(args.failed(format!("items2dict requires a list of dictionaries, got {all} instead.")));
+    }
+    for item in &items {
         let part = |name: &Value| {
-            let found = attribute::step(&item, name);
-            let absent = || {
-                format!(
-                    "each item must be a dictionary with the key '{}', but one is {}",
-                    text(name),
-                    super::call::shown(&item)
+            attribute::step(item, name).ok_or_else(|| {
+                let (key, value, all) = (text(&key_name), text(&value_name), text(args.value()));
+                args.failed_of(
+                    format!(
+                        "items2dict requires each dictionary in the list to contain the keys '{key}' and '{value}', \
+                         got {all} instead."
+                    ),
+                    &format!("One without '{}' is {}.", text(name), super::call::shown(item)),
                 )
-            };
-            found.ok_or_else(|| args.failed(absent()))
+            })
         };
         entries.push((part(&key_name)?, part(&value_name)?));
     }
@@ -128,24 +149,35 @@ pub(super) fn rekey_on_member(_: &mut State<'_, '_>, args: &Arguments) -> Outcom
     let overwrite = match args.text_of("duplicates").as_deref() {
         None | Some("error") => false,
         Some("overwrite") => true,
-        Some(other) => return Err(args.error(format!("takes 'error' or 'overwrite' as duplicates, not '{other}'"))),
+        Some(other) => {
+            let sentence = format!("duplicates parameter to rekey_on_member has unknown value: {other}");
+            return Err(args.says_of(sentence, "It can be 'error' or 'overwrite'."));
+        }
     };
     let value = args.value();
     let members: Vec<Value> = match pairs(value) {
         Some(pairs) => pairs.into_iter().map(|(_, member)| member).collect(),
         None if is_list(value) => args.items()?,
-        None => return Err(args.unsuitable("a list or a dictionary")),
+        None => {
+            let given = format!("It was given {}.", super::call::shown(value));
+            return Err(args.failed_of("Type is not a valid list, set, or dict", &given));
+        }
     };
     let mut rekeyed: IndexMap<Value, Value> = IndexMap::new();
     for member in members {
         if !is_dict(&member) {
-            return Err(args.failed(format!("{} is not a dictionary", super::call::shown(&member))));
+            return Err(
+                args.failed_of("List item is not a valid dict", &format!("It is {}.", super::call::shown(&member)))
+            );
         }
         let Some(name) = attribute::step(&member, key) else {
-            return Err(args.failed(format!("the key '{}' is missing in {}", text(key), super::call::shown(&member))));
+            return Err(args.says_of(
+                format!("Key {} was not found", text(key)),
+                &format!("It is missing in {}.", super::call::shown(&member)),
+            ));
         };
         if !overwrite && rekeyed.contains_key(&name) {
-            return Err(args.failed(format!("the key '{}' is not unique", text(&name))));
+            return Err(args.says(format!("Key {} is not unique, cannot correctly turn into dict", text(&name))));
         }
         rekeyed.insert(name, member);
     }

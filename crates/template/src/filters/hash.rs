@@ -85,9 +85,10 @@ fn digest_of(args: &Arguments, algorithm: &str) -> Outcome {
         _ => text(value).into_bytes(),
     };
     digest(&bytes, algorithm).map(Value::from).ok_or_else(|| {
-        args.failed(format!(
-            "unsupported hash type {algorithm}: there are md5, sha1, sha224, sha256, sha384 and sha512"
-        ))
+        args.says_of(
+            format!("unsupported hash type {algorithm}"),
+            "There are md5, sha1, sha224, sha256, sha384 and sha512.",
+        )
     })
 }
 
@@ -109,8 +110,9 @@ const ANSIBLE_NAMESPACE: uuid::Uuid = uuid::uuid!("361E6D51-FAEC-444A-9079-34138
 pub(super) fn to_uuid(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let namespace = match args.text_of("namespace") {
         None => ANSIBLE_NAMESPACE,
-        Some(namespace) => uuid::Uuid::parse_str(&namespace)
-            .map_err(|_| args.error(format!("needs a UUID as its argument 'namespace', not '{namespace}'")))?,
+        Some(namespace) => uuid::Uuid::parse_str(&namespace).map_err(|_| {
+            args.says(format!("Invalid value '{namespace}' for 'namespace': badly formed hexadecimal UUID string"))
+        })?,
     };
     Ok(Value::from(uuid::Uuid::new_v5(&namespace, args.text().as_bytes()).to_string()))
 }

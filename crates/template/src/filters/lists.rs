@@ -7,10 +7,10 @@ use minijinja::value::ValueKind;
 use minijinja::{State, Value};
 
 use super::attribute;
-use super::call::{Arguments, Outcome, list, tuple};
+use super::call::{Arguments, Outcome, is_dict, is_list, list, tuple};
 use super::group::Group;
 use crate::limits;
-use crate::python::{number, order, time};
+use crate::python::{number, order, time, type_name};
 use crate::undefined;
 
 pub(super) fn first(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
@@ -206,10 +206,18 @@ pub(super) fn groupby(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 /// Removes what occurred before, keeping the first of each.
 pub(super) fn unique(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let case_sensitive = args.flag("case_sensitive", false);
+    let demanding = args.some("attribute").is_some() || args.some("case_sensitive").is_some() && !case_sensitive;
     let mut seen: IndexMap<Value, ()> = IndexMap::new();
     let mut kept = Vec::new();
-    for item in args.items()? {
+    let not_iterable = || args.failed(format!("'{}' object is not iterable", type_name(args.value())));
+    for item in super::call::items(args.value()).ok_or_else(not_iterable)? {
         let key = sort_key(&item, args.some("attribute"), case_sensitive)?;
+        if demanding && (is_list(&key) || is_dict(&key)) {
+            let sentence = "Jinja2's unique filter failed and we cannot fall back to Ansible's version \
+                            as it does not support the parameters supplied";
+            let given = format!("It cannot compare by {}.", super::call::shown(&key));
+            return Err(args.failed_of(sentence, &given));
+        }
         if seen.insert(order::hash_key(&key), ()).is_none() {
             kept.push(item);
         }

@@ -90,7 +90,7 @@ pub const FILTERS: &[Function] = &[
     filter!(["bool"], [], text::boolean),
     filter!(["checksum", "sha1"], [], hash::sha1),
     filter!(["combinations"], ["set_size"], sets::combinations),
-    filter!(["combine"], ["*others", "recursive", "list_merge"], dicts::combine),
+    filter!(["combine"], ["*others", "recursive", "list_merge", "**"], dicts::combine),
     filter!(
         ["comment"],
         [

@@ -6,7 +6,7 @@ use minijinja::{State, Value};
 use super::call::{Arguments, Outcome, is_list, list};
 use crate::python::number::{self, as_float, integer, to_float};
 use crate::python::random::Random;
-use crate::python::text;
+use crate::python::{text, type_name};
 
 fn is_number(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Number | ValueKind::Bool)
@@ -74,9 +74,9 @@ pub(super) fn round(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 }
 
 pub(super) fn log(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let number = need_number(args)?;
+    let number = operand(args, "log", args.value())?;
     let base = match args.get("base") {
-        Some(base) => Some(as_float(base).ok_or_else(|| args.wrong("base", "a number", base))?),
+        Some(base) => Some(operand(args, "log", base)?),
         None => None,
     };
     if number <= 0.0 || base.is_some_and(|base| base <= 0.0 || base == 1.0) {
@@ -89,15 +89,19 @@ pub(super) fn log(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     }))
 }
 
-fn need_number(args: &Arguments) -> Result<f64, minijinja::Error> {
-    as_float(args.value()).ok_or_else(|| args.unsuitable("a number"))
+/// One of the numbers that `function` calculates with.
+fn operand(args: &Arguments, function: &str, value: &Value) -> Result<f64, minijinja::Error> {
+    let wrong = || {
+        let class = type_name(value);
+        args.failed(format!("{function}() can only be used on numbers: must be real number, not {class}"))
+    };
+    as_float(value).ok_or_else(wrong)
 }
 
 pub(super) fn pow(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let exponent = args.need("exponent")?;
-    let power = as_float(exponent).ok_or_else(|| args.wrong("exponent", "a number", exponent))?;
+    let power = operand(args, "pow", args.need("exponent")?)?;
     // `math.pow` always answers with a float.
-    let number = need_number(args)?;
+    let number = operand(args, "pow", args.value())?;
     if number < 0.0 && power.fract() != 0.0 {
         return Err(args.failed("a negative number has no such power"));
     }
@@ -105,9 +109,9 @@ pub(super) fn pow(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 }
 
 pub(super) fn root(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let number = need_number(args)?;
+    let number = operand(args, "root", args.value())?;
     let base = match args.get("base") {
-        Some(base) => as_float(base).ok_or_else(|| args.wrong("base", "a number", base))?,
+        Some(base) => operand(args, "root", base)?,
         None => 2.0,
     };
     if number < 0.0 || base == 0.0 {
@@ -150,7 +154,12 @@ const UNITS: [(char, f64); 8] = [
 ];
 
 pub(super) fn human_readable(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let size = need_number(args)?;
+    let bad = || {
+        let class = type_name(args.value());
+        let sentence = format!("human_readable() failed on bad input: '>=' not supported between '{class}' and 'int'");
+        args.failed_of(sentence, "It needs a number of bytes.")
+    };
+    let size = as_float(args.value()).ok_or_else(bad)?;
     let base = if args.flag("isbits", false) { "bits" } else { "Bytes" };
     let unit = args.text_of("unit").and_then(|unit| unit.chars().next()).map(|unit| unit.to_ascii_uppercase());
     let found = UNITS.iter().find(|(name, limit)| match unit {
@@ -172,7 +181,10 @@ pub(super) fn human_to_bytes(_: &mut State<'_, '_>, args: &Arguments) -> Outcome
     let (amount, rest) = trimmed.split_at(digits);
     let amount: f64 = match amount.parse() {
         Ok(amount) => amount,
-        Err(_) => return Err(args.failed(format!("'{value}' does not begin with a number"))),
+        Err(_) => {
+            let sentence = format!("human_to_bytes() can't interpret following string: {value}");
+            return Err(args.says_of(sentence, "It does not begin with a number."));
+        }
     };
     let unit = match rest.trim() {
         "" => args.text_of("default_unit").unwrap_or_default(),
@@ -182,7 +194,10 @@ pub(super) fn human_to_bytes(_: &mut State<'_, '_>, args: &Arguments) -> Outcome
         return Ok(integer(number::float_to_int(number::round(amount, 0)).unwrap_or_default()));
     }
     let kind = if isbits { "bits" } else { "bytes" };
-    let unknown = || args.failed(format!("'{unit}' in '{value}' is no unit of {kind}"));
+    let unknown = || {
+        let sentence = format!("human_to_bytes() can't interpret following string: {value}");
+        args.says_of(sentence, &format!("'{unit}' is no unit of {kind}."))
+    };
     let first = unit.chars().next().map(|first| first.to_ascii_uppercase()).unwrap_or_default();
     let (letter, word) = if isbits { ('b', "bit") } else { ('B', "byte") };
     let lower = unit.to_lowercase();
@@ -231,10 +246,11 @@ pub(super) fn random(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         };
     }
     if !is_list(end) && end.as_str().is_none() {
-        return Err(args.unsuitable("an integer or a list"));
+        let given = format!("It was given {}.", super::call::shown(end));
+        return Err(args.says_of("random can only be used on sequences and integers", &given));
     }
     if args.some("start").or(args.some("step")).is_some_and(crate::truth) {
-        return Err(args.error("takes 'start' and 'step' only with an integer"));
+        return Err(args.says("start and step can only be used with integer values"));
     }
     let mut items = args.items()?;
     if items.is_empty() {

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use minijinja::{State, Value};
 
 use super::call::{Arguments, Outcome, is_list, list, tuple};
+use crate::python::python_class;
 use crate::tracker;
 
 pub(super) fn basename(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
@@ -134,14 +135,18 @@ pub(super) fn path_join(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let parts: Vec<String> = match value.as_str() {
         Some(path) => vec![path.to_owned()],
         None if is_list(value) && value.len() != Some(0) => paths(args)?,
-        None => return Err(args.unsuitable("a path or a list of paths")),
+        None => {
+            let class = python_class(value);
+            return Err(args.failed(format!("|path_join expects string or sequence, got {class} instead.")));
+        }
     };
     Ok(Value::from(join(&parts)))
 }
 
 pub(super) fn commonpath(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     if !is_list(args.value()) {
-        return Err(args.unsuitable("a list of paths"));
+        let class = python_class(args.value());
+        return Err(args.failed(format!("|commonpath expects sequence, got {class} instead.")));
     }
     let paths = paths(args)?;
     let Some(first) = paths.first() else {

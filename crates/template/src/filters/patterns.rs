@@ -22,7 +22,9 @@ pub(super) fn regex_replace(_: &mut State<'_, '_>, args: &Arguments) -> Outcome 
     let (replaced, count) = pattern.replace(&args.text(), &template, limit).map_err(|reason| args.failed(reason))?;
     let mandatory = args.size("mandatory_count", 0)?;
     if mandatory > 0 && mandatory != count {
-        return Err(args.failed(format!("{mandatory} replacements were demanded, but there were {count}")));
+        let (pattern, value) = (args.text_of("pattern").unwrap_or_default(), args.text());
+        let sentence = format!("'{pattern}' should match {mandatory} times, but matches {count} times in '{value}'");
+        return Err(args.says(sentence));
     }
     Ok(Value::from(replaced))
 }
@@ -61,7 +63,8 @@ fn group_of(args: &Arguments, pattern: &Pattern, wanted: &str) -> Result<usize, 
     } else if let Some(number) = wanted.strip_prefix('\\') {
         number.parse().ok()
     } else {
-        return Err(args.error(format!("takes groups as '\\1' or '\\g<name>', not as '{wanted}'")));
+        let hint = format!("It takes groups as '\\1' or '\\g<name>', not as '{wanted}'.");
+        return Err(args.says_of("Unknown argument", &hint));
     };
     number
         .filter(|number| *number <= pattern.group_count())
@@ -77,6 +80,12 @@ pub(super) fn regex_escape(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
             let escaped = value.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c]));
             Ok(Value::from(escaped.collect::<String>()))
         }
-        Some(other) => Err(args.error(format!("knows the types 'python' and 'posix_basic', not '{other}'"))),
+        Some(other) => {
+            let sentence = match other {
+                "posix_extended" => format!("Regex type ({other}) not yet implemented"),
+                _ => format!("Invalid regex type ({other})"),
+            };
+            Err(args.says_of(sentence, "There are 'python' and 'posix_basic'."))
+        }
     }
 }

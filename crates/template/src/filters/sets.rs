@@ -5,7 +5,7 @@ use minijinja::{State, Value};
 
 use super::attribute;
 use super::call::{Arguments, Outcome, is_dict, is_list, items, list, tuple};
-use crate::python::{order, text};
+use crate::python::{order, repr, text};
 
 type Set = IndexSet<Value>;
 
@@ -207,16 +207,21 @@ pub(super) fn subelements(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     } else if is_list(value) {
         args.items()?
     } else {
-        return Err(args.unsuitable("a list or a dictionary"));
+        return Err(args.says("obj must be a list of dicts or a nested dict"));
     };
     let wanted = args.need("subelements")?;
     let path: Vec<Value> = match wanted.as_str() {
         Some(path) => path.split('.').map(Value::from).collect(),
         None if is_list(wanted) => wanted.try_iter()?.collect(),
-        None => return Err(args.wrong("subelements", "a key or a list of keys", wanted)),
+        None => return Err(args.failed("subelements must be a list or a string")),
     };
     let missing = if args.flag("skip_missing", false) { Missing::KeysSkipped } else { Missing::Error };
-    subelement_pairs(&elements, &path, missing).map_err(|reason| args.failed(reason)).map(list)
+    subelement_pairs(&elements, &path, missing)
+        .map_err(|reason| match reason.starts_with("could not find") {
+            true => args.says(reason),
+            false => args.failed(reason),
+        })
+        .map(list)
 }
 
 /// What happens to an element in which the path of `subelements` leads nowhere.
@@ -236,7 +241,6 @@ pub(crate) fn subelement_pairs(elements: &[Value], path: &[Value], missing: Miss
     for element in elements {
         let mut current = element.clone();
         let mut skipped = false;
-        let mut outer = "the item".to_owned();
         for key in path {
             let found = if is_dict(&current) { attribute::step(&current, key) } else { None };
             match found {
@@ -246,25 +250,20 @@ pub(crate) fn subelement_pairs(elements: &[Value], path: &[Value], missing: Miss
                     break;
                 }
                 None if is_dict(&current) => {
-                    let element = super::call::shown(element);
-                    return Err(format!("could not find '{}' key in iterated item {element}", text(key)));
+                    return Err(format!("could not find {} key in iterated item {}", repr(key), repr(&current)));
                 }
                 None => {
-                    return Err(format!("{outer} should point to a dictionary, not {}", super::call::shown(&current)));
+                    let (key, found) = (text(key), text(&current));
+                    return Err(format!("the key {key} should point to a dictionary, got '{found}'"));
                 }
             }
-            outer = format!("the key '{}'", text(key));
         }
         if skipped {
             continue;
         }
         if !is_list(&current) {
-            let path: Vec<String> = path.iter().map(text).collect();
-            return Err(format!(
-                "the key '{}' should point to a list, not {}",
-                path.join("."),
-                super::call::shown(&current)
-            ));
+            let last = path.last().map(repr).unwrap_or_default();
+            return Err(format!("the key {last} should point to a list, got {}", repr(&current)));
         }
         pairs.extend(current.try_iter().into_iter().flatten().map(|item| tuple(vec![element.clone(), item])));
     }

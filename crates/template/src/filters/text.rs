@@ -226,14 +226,26 @@ pub(super) fn default(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     Ok(if replaced { args.get("default_value").cloned().unwrap_or_else(|| Value::from("")) } else { value.clone() })
 }
 
+/// A variable that must be there is not: the places of the error and names like it stay those of any undefined variable.
+fn mandatory_is_missing(value: &Value) -> crate::Error {
+    let error = crate::Error::from(super::attribute::missing(value));
+    let crate::ErrorKind::Undefined { name } = error.kind().clone() else { return error };
+    let message = format!("Mandatory variable '{name}' not defined.");
+    // Ansible writes two spaces.
+    crate::Error::new(error.kind().clone(), message)
+        .with_sentence(&format!("Mandatory variable '{name}'  not defined."))
+}
+
 pub(super) fn mandatory(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     if !crate::is_undefined(args.value()) {
         return Ok(args.value().clone());
     }
     match args.text_of("msg") {
-        Some(message) if message.ends_with(['.', '!', '?']) => Err(crate::Error::filter(message).into()),
-        Some(message) => Err(crate::Error::filter(format!("{message}.")).into()),
-        None => Err(super::attribute::missing(args.value())),
+        Some(message) => {
+            let end = if message.ends_with(['.', '!', '?']) { "" } else { "." };
+            Err(crate::Error::filter(format!("{message}{end}")).with_sentence(&message).into())
+        }
+        None => Err(mandatory_is_missing(args.value()).into()),
     }
 }
 

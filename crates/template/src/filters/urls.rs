@@ -96,7 +96,7 @@ pub(super) fn urlsplit(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         None => Ok(dict(all.into_iter().map(|(name, value)| (Value::from(name), value)))),
         Some(wanted) => match all.into_iter().find(|(name, _)| *name == wanted) {
             Some((_, value)) => Ok(value),
-            None => Err(args.failed(format!("unknown URL component: {wanted}"))),
+            None => Err(args.says(format!("urlsplit: unknown URL component: {wanted}"))),
         },
     }
 }
@@ -163,7 +163,10 @@ pub(super) fn strftime(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         None => None,
         Some(second) => match number::to_float(second) {
             Some(seconds) => Some(seconds),
-            None => return Err(args.wrong("second", "a number of seconds since 1970", second)),
+            None => {
+                let sentence = format!("Invalid value for epoch value ({})", text(second));
+                return Err(args.says_of(sentence, "It is a number of seconds since 1970."));
+            }
         },
     };
     crate::python::time::format_seconds(&args.text(), seconds, args.flag("utc", false))

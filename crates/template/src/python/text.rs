@@ -44,6 +44,11 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
+/// The value's class as Python's `str(type(value))` shows it.
+pub(crate) fn python_class(value: &Value) -> String {
+    format!("<class '{}'>", type_name(value))
+}
+
 /// A float as Python's `repr()` shows it: the shortest text that reads back as the same number.
 pub(crate) fn float(number: f64) -> String {
     if number.is_nan() {
