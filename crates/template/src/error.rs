@@ -184,7 +184,8 @@ impl Error {
         let whole = self.to_string();
         let rest = whole.strip_prefix(&*self.0.message).unwrap_or_default().trim_start();
         let what = self.0.message.trim_end_matches('.');
-        Some(format!("The task includes an option with an undefined variable.. {what}\n\n{rest}"))
+        let told = format!("The task includes an option with an undefined variable.. {what}\n\n{rest}");
+        Some(told.trim_end().to_owned())
     }
 
     /// Adds what to do about it, unless that was said already.
