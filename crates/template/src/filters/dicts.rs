@@ -122,14 +122,13 @@ pub(super) fn items2dict(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         return Err(args.failed(format!("items2dict requires a list, got {class} instead.")));
     }
     let items = args.list()?;
-    if items.iter().any(|item| !is_dict(item)) {
-        let all = text(args.value());
-        return Err(args.failed(format!("items2dict requires a list of dictionaries, got {all} instead.")));
-    }
     for item in &items {
         let part = |name: &Value| {
             attribute::step(item, name).ok_or_else(|| {
                 let (key, value, all) = (text(&key_name), text(&value_name), text(args.value()));
+                if !is_dict(item) {
+                    return args.failed(format!("items2dict requires a list of dictionaries, got {all} instead."));
+                }
                 args.failed_of(
                     format!(
                         "items2dict requires each dictionary in the list to contain the keys '{key}' and '{value}', \
