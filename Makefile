@@ -66,3 +66,4 @@ bench: release artifacts
 	benches/peers/run
 	cargo build --release --package windlass-bench
 	benches/scale
+	cargo bench --package windlass-bench
