@@ -71,7 +71,12 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Result<Option<Value>, String>;
 
+/// Checks the options of one level. `path` are the options around it: `outer -> inner`.
 fn check(options: &Value, path: &str, errors: &mut Vec<String>, compat: Compat, lookup: Lookup<'_>) {
+    let (found_in, found) = match path {
+        "" => (String::new(), String::new()),
+        path => (format!(" found in '{path}'."), format!(" found in {path}")),
+    };
     let mut missing = Vec::new();
     for key in options.try_iter().into_iter().flatten() {
         let name = windlass_template::text(&key);
@@ -80,14 +85,14 @@ fn check(options: &Value, path: &str, errors: &mut Vec<String>, compat: Compat, 
         let value = match lookup(&name) {
             Ok(value) => value.filter(|value| !value.is_undefined()),
             Err(error) => {
-                errors.push(format!("{path}{name}: {error}"));
+                errors.push(format!("{name}{found}: {error}"));
                 continue;
             }
         };
         let required = field("required").is_some_and(|value| crate::vars::truth(&value));
         let Some(value) = value else {
             if required {
-                missing.push(format!("{path}{name}"));
+                missing.push(name);
             }
             continue;
         };
@@ -101,7 +106,7 @@ fn check(options: &Value, path: &str, errors: &mut Vec<String>, compat: Compat, 
         if is_no_text || !fits(&value, &kind) {
             let (class, reason) = (class_of(&value, compat), unfit(&value, &kind));
             errors.push(format!(
-                "argument '{path}{name}' is of type {class} and we were unable to convert to {kind}: {reason}"
+                "argument '{name}' is of type {class}{found_in} and we were unable to convert to {kind}: {reason}"
             ));
             continue;
         }
@@ -111,7 +116,7 @@ fn check(options: &Value, path: &str, errors: &mut Vec<String>, compat: Compat, 
             let given: Vec<Value> =
                 if kind == "list" { value.try_iter().into_iter().flatten().collect() } else { vec![value.clone()] };
             if let Some(bad) = given.iter().map(windlass_template::text).find(|text| !allowed.contains(text)) {
-                errors.push(format!("value of {path}{name} must be one of: {}, got: {bad}", allowed.join(", ")));
+                errors.push(format!("value of {name} must be one of: {}, got: {bad}{found}", allowed.join(", ")));
             }
         }
         if let Some(elements) = field("elements").filter(|_| kind == "list") {
@@ -119,21 +124,40 @@ fn check(options: &Value, path: &str, errors: &mut Vec<String>, compat: Compat, 
             if let Some(bad) = value.try_iter().into_iter().flatten().find(|item| !fits(item, &elements)) {
                 let (class, reason) = (class_of(&bad, compat), unfit(&bad, &elements));
                 errors.push(format!(
-                    "Elements value for option '{path}{name}' is of type {class} and we were unable to convert to {elements}: {reason}"
+                    "Elements value for option '{name}' is of type {class}{found_in} and we were unable to convert to {elements}: {reason}"
                 ));
             }
         }
         if let Some(inner) = field("options") {
             let entries: Vec<Value> =
                 if kind == "list" { value.try_iter().into_iter().flatten().collect() } else { vec![value] };
+            let path = if path.is_empty() { name } else { format!("{path} -> {name}") };
             for entry in entries {
-                check(&inner, &format!("{path}{name}."), errors, compat, &|name| Ok(entry.get_attr(name).ok()));
+                unsupported(&inner, &path, &entry, errors);
+                check(&inner, &path, errors, compat, &|name| Ok(entry.get_attr(name).ok()));
             }
         }
     }
     if !missing.is_empty() {
         missing.sort_unstable();
-        errors.push(format!("missing required arguments: {}", missing.join(", ")));
+        errors.push(format!("missing required arguments: {}{found}", missing.join(", ")));
+    }
+}
+
+/// Tells of keys that the options of one level do not have.
+fn unsupported(options: &Value, path: &str, given: &Value, errors: &mut Vec<String>) {
+    let names = |value: &Value| -> Vec<String> {
+        value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)).collect()
+    };
+    if given.kind() != minijinja::value::ValueKind::Map {
+        return;
+    }
+    let supported = names(options);
+    let around = path.replace(" -> ", ".");
+    let unknown = names(given).into_iter().filter(|name| !supported.contains(name));
+    let unknown: Vec<String> = unknown.map(|name| format!("{around}.{name}")).collect();
+    if !unknown.is_empty() {
+        errors.push(format!("{}. Supported parameters include: {}.", unknown.join(", "), supported.join(", ")));
     }
 }
 
