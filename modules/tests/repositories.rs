@@ -262,3 +262,17 @@ fn limits_and_rules_of_sudo_are_lines_of_files() {
     assert_eq!(told(&bench, &["getcap"]), ["setcap cap_chown=ep cap_net_raw+p /bin/x", "setcap cap_net_raw=ep /bin/x"]);
     assert_eq!(ask(&bench, "capabilities", capability("cap_chown", "present"), true)["failed"], true);
 }
+
+#[test]
+fn lists_of_which_the_mirror_has_no_newer_ones_are_no_change() {
+    if Command::new("apt-config").output().is_err() {
+        return;
+    }
+    let bench = Bench::new();
+    program(&bench, "apt-get", "exit 0");
+    let args = json!({"update_cache": true});
+    assert_eq!(ask(&bench, "apt", args.clone(), true)["changed"], true);
+    let result = ask(&bench, "apt", args, false);
+    assert_eq!((&result["changed"], &result["cache_updated"]), (&json!(false), &json!(false)), "{result}");
+    assert_eq!(told(&bench, &["dpkg"]), ["apt-get update -q"]);
+}

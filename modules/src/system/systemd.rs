@@ -195,7 +195,8 @@ fn properties(text: &str) -> Map {
 
 /// Whether what `systemctl is-enabled` prints means that the unit starts with the host.
 fn means_enabled(rc: i32, text: &str) -> bool {
-    rc == 0 && !matches!(text.trim(), "indirect" | "alias")
+    // What a generator enables is so until the host restarts, and may not be then.
+    rc == 0 && !matches!(text.trim(), "indirect" | "alias" | "enabled-runtime")
 }
 
 fn look(request: &Request, name: &str, host: &Host) -> Result<Unit, Failure> {
@@ -393,6 +394,7 @@ mod tests {
         );
         assert_eq!(map["ExecStart"], "{ path=/bin/sh ; argv[]=/bin/sh -c a\nb ; pid=1 }");
         assert_eq!(map["Description"], "a=b");
-        assert!(!means_enabled(0, "indirect\n") && means_enabled(0, "static\n") && !means_enabled(1, "disabled\n"));
+        assert!(!means_enabled(0, "indirect\n") && !means_enabled(0, "enabled-runtime\n"));
+        assert!(means_enabled(0, "static\n") && !means_enabled(1, "disabled\n"));
     }
 }

@@ -167,17 +167,22 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
         prediction = Some(run::simulate(&commands, &settings, refresh.is_some(), host)?);
     }
     let changed = only_lists || !commands.is_empty();
+    let refreshes = refresh.is_some();
     let apply = move |host: &Host, outcome: &mut Outcome| {
         dpkg::wait_for_locks(lock, host)?;
         let mut commands = commands;
+        let mut renewed = false;
         if let Some(cache) = &refresh {
             cache.refresh(host)?;
-            outcome.set("cache_updated", true);
-            outcome.set("cache_update_time", cache::updated_at());
+            // Lists that the mirror has no newer ones of stay as they were, with their time.
+            let now = cache::updated_at();
+            renewed = now != updated;
+            outcome.set("cache_updated", renewed);
+            outcome.set("cache_update_time", now);
             // Newer lists can offer newer versions.
             commands = decide(&work, &settings, host)?;
         }
-        outcome.changed = only_lists || !commands.is_empty();
+        outcome.changed = (only_lists && renewed) || !commands.is_empty();
         if commands.is_empty() {
             return Ok(());
         }
@@ -199,7 +204,7 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
         outcome.set("stderr", stderr);
         Ok(())
     };
-    let mut plan = Plan::change(apply).with("cache_updated", false).with("cache_update_time", updated);
+    let mut plan = Plan::change(apply).with("cache_updated", refreshes).with("cache_update_time", updated);
     plan.outcome.changed = changed;
     if let Some(prediction) = prediction {
         plan.outcome.changed = changed && prediction.changes;
