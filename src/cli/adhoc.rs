@@ -11,7 +11,7 @@ use super::session::{INTERRUPTED, Session, block_on};
 use crate::error::{Error, Result};
 use crate::foreign::Resolution;
 use crate::output::{Color, Event, Outputs};
-use crate::playbook::{Frame, FrameKind, Item, Keywords, Play, Task};
+use crate::playbook::{BeforeHosts, Frame, FrameKind, Item, Keywords, Play, Task};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
 
@@ -158,8 +158,13 @@ pub(super) fn single_play(
 ) -> Play {
     let span = Span::synthetic("command line");
     keywords.set("gather_facts", Node::literal("no", span.clone()));
-    let frame =
-        Arc::new(Frame { parent: None, keywords, vars: Arc::default(), kind: FrameKind::Play, tags: Arc::default() });
+    let frame = Arc::new(Frame {
+        parent: None,
+        keywords,
+        vars: Arc::default(),
+        kind: FrameKind::Play(BeforeHosts::default()),
+        tags: Arc::default(),
+    });
     // There is nothing to expand before the run starts.
     let action = match crate::playbook::short_name(action) {
         "import_role" => "include_role",

@@ -83,7 +83,12 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if !arguments.skip_tags.is_empty() {
         settings.skip_tags = words(&arguments.skip_tags);
     }
-    for playbook in &arguments.playbooks {
+    let mut arguments = arguments;
+    for playbook in &mut arguments.playbooks {
+        let name = playbook.display().to_string();
+        if let Some(path) = crate::playbook::collection_playbook(&name, &settings.collections_path) {
+            *playbook = crate::vars::absolute(&path);
+        }
         if !playbook.exists() {
             return Err(Error::new(format!("the playbook: {} could not be found", playbook.display())));
         }
@@ -136,6 +141,10 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
     }
     let mut run = PlaybookRun::new(Arc::clone(shared), Arc::clone(&session.world));
     if arguments.list_hosts || arguments.list_tasks || arguments.list_tags || arguments.syntax_check {
+        // Nothing is shown before it is certain that all can be.
+        for play in loaded.iter().flat_map(|(_, plays)| plays) {
+            run.patterns_of(play)?;
+        }
         for (path, plays) in &loaded {
             list(arguments, path, plays, &run, shared, printer)?;
         }
@@ -183,7 +192,10 @@ fn list(
         );
         if arguments.list_hosts {
             let matched = run.hosts_of(play)?;
-            let patterns = windlass_template::repr(&patterns.into_iter().collect());
+            let patterns = match patterns.is_empty() {
+                true => "None".to_owned(),
+                false => windlass_template::repr(&patterns.into_iter().collect()),
+            };
             printer.line(&format!("    pattern: {patterns}\n    hosts ({}):", matched.len()), Color::Plain);
             matched.iter().for_each(|host| printer.line(&format!("      {host}"), Color::Plain));
         }

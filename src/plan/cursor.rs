@@ -292,7 +292,7 @@ impl Cursor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::playbook::{Frame, FrameKind, Keywords};
+    use crate::playbook::{BeforeHosts, Frame, FrameKind, Keywords};
     use windlass_yaml::Mapping;
 
     fn frame() -> Arc<Frame> {
@@ -300,7 +300,7 @@ mod tests {
             parent: None,
             keywords: Keywords::default(),
             vars: Arc::default(),
-            kind: FrameKind::Play,
+            kind: FrameKind::Play(BeforeHosts::default()),
             tags: Arc::default(),
         })
     }

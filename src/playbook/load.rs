@@ -3,25 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use windlass_template::{Engine, PluginKind};
+use windlass_template::{Context, PluginKind};
 use windlass_yaml::{Key, Mapping, Node, Span, Value};
 
+use super::before_hosts::collection_playbook;
 use super::keyword::{Keywords, On, is_keyword, unknown};
-use super::model::{Block, Frame, FrameKind, Item, Play, Role, Task};
-use super::source::{Files, StaticScope, folder_of};
+use super::model::{BeforeHosts, Block, Frame, FrameKind, Item, Play, Role, Task};
+use super::source::{Files, folder_of};
 use super::{arguments, checked};
 use crate::error::{Error, Result, did_you_mean};
 use crate::foreign::{Modules, Resolution};
+use crate::vars::World;
 
 /// Loads playbooks, task files and roles of one project.
 #[derive(Debug)]
 pub struct Loader {
     /// The project's files.
     pub files: Arc<Files>,
-    /// Evaluates names of imports.
-    pub engine: Engine,
-    /// `-e`.
-    pub extra_vars: Arc<Mapping>,
+    /// The run before any play: what names of imports are evaluated with.
+    pub world: Arc<World>,
     /// Where roles are searched, after those next to the playbook.
     pub roles_path: Vec<PathBuf>,
     /// Where collections are searched.
@@ -137,10 +137,9 @@ impl Loader {
         if target.is_null() {
             return Err(Error::parse("import_playbook needs the name of a file", &target.span));
         }
-        let context =
-            self.engine.scope(Arc::new(StaticScope { layers: vec![keywords.vars()?, Arc::clone(&self.extra_vars)] }));
+        let context = self.context(&[&self.world.run.extra_vars, &keywords.vars()?], dir, None);
         let name = context.render_to_string(target).map_err(|error| Error::parse(error.report(), &target.span))?;
-        let path = dir.join(&name);
+        let path = collection_playbook(&name, &self.collections_path).unwrap_or_else(|| dir.join(&name));
         if chain.contains(&path) {
             return Err(Error::parse(format!("{name} imports itself"), &target.span));
         }
@@ -160,7 +159,7 @@ impl Loader {
     }
 
     fn tell_reserved_names<'a>(&self, names: impl Iterator<Item = &'a Key>) {
-        let compat = self.engine.options().compat;
+        let compat = self.world.run.engine.options().compat;
         crate::vars::reserved::warnings(names, compat).for_each(|sentence| self.files.warn(sentence));
     }
 
@@ -181,7 +180,9 @@ impl Loader {
         self.tell_reserved(&own_vars);
         let import_vars = inherited.vars()?;
         let vars = if import_vars.is_empty() { own_vars } else { Arc::new(merged(&own_vars, &import_vars)) };
-        let tags = self.tags(&keywords, inherited, &vars)?;
+        let context = self.context(&[&self.world.run.extra_vars, &vars], dir, None);
+        let tags = tags_of_play(&keywords, inherited, &context);
+        let files = self.known_files(&keywords.list("vars_files"), dir, &context)?;
         let import_when = inherited.list("when");
         let mut own = keywords.clone();
         for name in [
@@ -198,7 +199,14 @@ impl Loader {
                 own.set(name, node.clone());
             }
         }
-        let frame = Arc::new(Frame { parent: None, keywords: own, vars, kind: FrameKind::Play, tags: tags.into() });
+        // Short names are searched first in the collection that the playbook is in.
+        if let Some(collection) = super::model::collection_with(&crate::vars::absolute(dir), "playbooks") {
+            let span = &entry.span;
+            let names = [Node::literal(collection, span.clone())].into_iter().chain(own.list("collections"));
+            own.set("collections", Node::list(names.collect(), span.clone()));
+        }
+        let kind = FrameKind::Play(BeforeHosts { dir: dir.to_owned(), files });
+        let frame = Arc::new(Frame { parent: None, keywords: own, vars, kind, tags: tags.into() });
         let imported = Mutex::default();
         let from = TaskFile {
             frame: &frame,
@@ -459,7 +467,7 @@ impl Loader {
         let short = super::model::short_name(lookup);
         let names = || windlass_template::lookups::LOOKUPS.iter().flat_map(|lookup| lookup.names()).copied();
         let is_ours = names().any(|name| name == short);
-        let is_theirs = || match &self.engine.options().plugins {
+        let is_theirs = || match &self.world.run.engine.options().plugins {
             Some(plugins) => plugins.provides(PluginKind::Lookup, lookup, false).unwrap_or(true),
             None => false,
         };
@@ -502,6 +510,11 @@ impl Loader {
             return Ok((name, node));
         }
         if let Resolution::Unknown(reason) = self.modules.resolve(&name, collections) {
+            if super::model::short_name(&name) == "include" {
+                return Err(Error::parse("the action 'include' was removed from Ansible", &node.span)
+                    .hint("import_tasks reads the file before the play runs, include_tasks while it does; a playbook is imported by import_playbook")
+                    .generic());
+            }
             let error = Error::parse(format!("there is no module or action '{name}'"), &node.span);
             let keyword = super::keyword::KEYWORDS.iter().map(|(word, _)| *word).filter(|word| is_keyword(word, on));
             return Err(error.maybe_hint(reason.or_else(|| self.modules.suggestion(&name, keyword))));
@@ -587,45 +600,6 @@ impl Loader {
             .hint(format!("searched in {}", tried.join(", "))))
     }
 
-    /// A text that may be a template over what is known before any host is.
-    pub fn static_text(&self, node: &Node, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<String> {
-        self.static_value(node, frame, vars).map(|value| windlass_template::text(&value))
-    }
-
-    /// What a text that may be a template over what is known before any host is comes to.
-    fn static_value(&self, node: &Node, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<windlass_template::Value> {
-        let context = self.engine.scope(Arc::new(self.static_scope(frame, vars)));
-        context.render(node).map_err(|error| {
-            Error::new(error.report()).as_parse()
-                .hint("imports are read before any host is known: only extra variables and those of the play and blocks around can be used here; include_tasks and include_role can use all")
-        })
-    }
-
-    /// What is known before any host is.
-    pub fn static_scope(&self, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> StaticScope {
-        let mut layers: Vec<Arc<Mapping>> = frame.chain().map(|frame| Arc::clone(&frame.vars)).collect();
-        layers.reverse();
-        if let Some(role) = frame.role() {
-            layers.splice(0..0, [Arc::clone(&role.defaults), Arc::clone(&role.vars)]);
-        }
-        layers.push(Arc::clone(vars));
-        layers.push(Arc::clone(&self.extra_vars));
-        StaticScope { layers }
-    }
-
-    fn tags(&self, keywords: &Keywords, inherited: &Keywords, vars: &Arc<Mapping>) -> Result<Vec<String>> {
-        let layers = vec![Arc::clone(vars), Arc::clone(&self.extra_vars)];
-        let context = self.engine.scope(Arc::new(StaticScope { layers }));
-        let mut tags = Vec::new();
-        for node in inherited.list("tags").iter().chain(&keywords.list("tags")) {
-            match context.render(node) {
-                Ok(value) => add_tags_of(&value, &mut tags),
-                Err(_) => add_tags(&context.render_tolerant(node), &mut tags),
-            }
-        }
-        Ok(tags)
-    }
-
     /// The tags of something inside a frame.
     pub(super) fn tags_under(
         &self,
@@ -646,6 +620,18 @@ impl Loader {
         }
         Ok(tags.into())
     }
+}
+
+/// The tags of a play and of what imports it.
+fn tags_of_play(keywords: &Keywords, inherited: &Keywords, context: &Context) -> Vec<String> {
+    let mut tags = Vec::new();
+    for node in inherited.list("tags").iter().chain(&keywords.list("tags")) {
+        match context.render(node) {
+            Ok(value) => add_tags_of(&value, &mut tags),
+            Err(_) => add_tags(&context.render_tolerant(node), &mut tags),
+        }
+    }
+    tags
 }
 
 /// A template may come to a list of tags.

@@ -1,6 +1,7 @@
 //! Playbooks as the user wrote them: keywords checked, imports and roles expanded, every value with its place.
 
 pub mod arguments;
+mod before_hosts;
 mod checked;
 pub mod keyword;
 mod load;
@@ -8,8 +9,9 @@ mod model;
 mod role;
 mod source;
 
+pub use before_hosts::collection_playbook;
 pub use keyword::{Keywords, On};
 pub use load::{Loader, TaskFile};
-pub use model::{Block, Frame, FrameKind, Item, Play, Role, Task, short_name};
+pub use model::{BeforeHosts, Block, Frame, FrameKind, Item, Play, Role, Task, short_name};
 pub use role::RoleRequest;
-pub use source::{Files, StaticScope};
+pub use source::{Files, StaticScope, VarsFile};

@@ -65,7 +65,7 @@ pub struct Frame {
 #[derive(Debug)]
 pub enum FrameKind {
     /// The play.
-    Play,
+    Play(BeforeHosts),
     /// A role; its tasks see its variables.
     Role(Arc<Role>),
     /// What the dependencies of a role are in: they see its variables too.
@@ -76,6 +76,15 @@ pub enum FrameKind {
     Include,
     /// An import: its `vars` rank as those of a block.
     Import,
+}
+
+/// What a play knows before its hosts are known: imports and `hosts` may use it.
+#[derive(Debug, Default)]
+pub struct BeforeHosts {
+    /// The folder of the playbook file.
+    pub dir: PathBuf,
+    /// Those of `vars_files` whose names depend on no host, as they were when the playbook was read.
+    pub files: Vec<Arc<Mapping>>,
 }
 
 /// The variables of a role that the roles it depends on see.
@@ -93,6 +102,14 @@ impl Frame {
     /// This frame and all around it, innermost first.
     pub fn chain(self: &Arc<Frame>) -> impl Iterator<Item = &Arc<Frame>> {
         std::iter::successors(Some(self), |frame| frame.parent.as_ref())
+    }
+
+    /// What the play around it knows before its hosts are known.
+    pub fn before_hosts(self: &Arc<Frame>) -> Option<&BeforeHosts> {
+        self.chain().find_map(|frame| match &frame.kind {
+            FrameKind::Play(known) => Some(known),
+            _ => None,
+        })
     }
 
     /// The role the frame belongs to, the innermost one.
@@ -151,10 +168,15 @@ impl Role {
 
 /// The collection that a role's folder is in, `namespace.name`.
 pub(super) fn collection_of(path: &Path) -> Option<String> {
+    collection_with(path, "roles")
+}
+
+/// The collection whose folder `kind` (`roles`, `playbooks`) a path is in, `namespace.name`.
+pub(super) fn collection_with(path: &Path, kind: &str) -> Option<String> {
     let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
     let start = parts.iter().rposition(|part| *part == "ansible_collections")?;
     match parts.get(start + 1..)? {
-        [namespace, name, "roles", ..] => Some(format!("{namespace}.{name}")),
+        [namespace, name, folder, ..] if *folder == kind => Some(format!("{namespace}.{name}")),
         _ => None,
     }
 }

@@ -9,6 +9,7 @@ use super::keyword::{Keywords, On};
 use super::load::{Loader, TaskFile, collections_of};
 use super::model::{Block, Dependent, Frame, FrameKind, Item, Role, Task};
 use crate::error::{Error, Result, did_you_mean};
+use crate::vars::without_parents;
 
 /// What is asked of a role at one place.
 #[derive(Debug, Clone)]
@@ -125,7 +126,8 @@ impl RoleRequest {
         let own = self.keywords.get("vars").cloned();
         let vars = own.unwrap_or_else(|| Node::map(Arc::clone(&self.include_vars), self.span.clone())).to_json();
         format!(
-            "{}\0{params}\0{}\0{}\0{vars:?}\0{:?}\0{}",
+            "{}\0{}\0{params}\0{}\0{}\0{vars:?}\0{:?}\0{}",
+            full_name(&self.name, path),
             crate::vars::absolute(path).display(),
             list("when"),
             list("tags"),
@@ -346,7 +348,7 @@ impl Loader {
                 return Ok(path);
             }
         }
-        let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_dir());
+        let found = folders.iter().map(|folder| without_parents(&folder.join(name))).find(|path| path.is_dir());
         found.ok_or_else(|| {
             let shown: Vec<_> =
                 folders.iter().map(|folder| crate::vars::absolute(folder).display().to_string()).collect();
@@ -438,12 +440,10 @@ impl Loader {
     }
 }
 
-/// The name of a role: with its collection, and without the folders of one that was asked for by its whole path.
+/// The name of a role: as it was asked for, and with the collection it is in.
 fn full_name(asked: &str, path: &Path) -> String {
-    let last = |text: &str, separator| text.rsplit(separator).next().unwrap_or(text).to_owned();
     match super::model::collection_of(path) {
-        Some(collection) => format!("{collection}.{}", last(asked, '.')),
-        None if asked.starts_with('/') => last(asked.trim_end_matches('/'), '/'),
+        Some(collection) => format!("{collection}.{}", asked.rsplit('.').next().unwrap_or(asked)),
         None => asked.to_owned(),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use windlass_template::{Scope, Variable};
+use windlass_template::{Context, Scope, Variable};
 use windlass_vault::Secrets;
 use windlass_yaml::{DuplicateKeys, Mapping, Node, Options, Source, Span};
 
@@ -35,6 +35,12 @@ impl Files {
         if let Some(node) = self.parsed.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
             return Ok(node.clone());
         }
+        let node = self.parse(path)?;
+        self.parsed.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), node.clone());
+        Ok(node)
+    }
+
+    fn parse(&self, path: &Path) -> Result<Node> {
         let (bytes, encrypted) = self.bytes(path)?;
         let text = String::from_utf8(bytes).map_err(|error| {
             Error::new(format!(
@@ -50,9 +56,7 @@ impl Files {
         let loaded = windlass_yaml::parse(Arc::clone(&source), &options)?;
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         warnings.extend(loaded.warnings.iter().map(ToString::to_string));
-        let node = loaded.into_one(&source)?;
-        self.parsed.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), node.clone());
-        Ok(node)
+        Ok(loaded.into_one(&source)?)
     }
 
     /// A file's bytes, decrypted if it is a vault, and whether it was one.
@@ -74,17 +78,12 @@ impl Files {
 
     /// A file that must hold a mapping of variables, or nothing.
     pub fn variables(&self, path: &Path) -> Result<Arc<Mapping>> {
-        let node = self.yaml(path)?;
-        if node.is_null() {
-            return Ok(Arc::default());
-        }
-        let found = node.as_map().cloned();
-        found.ok_or_else(|| {
-            Error::parse(
-                format!("{} must hold a mapping of variables, not {}", path.display(), node.kind()),
-                &node.span,
-            )
-        })
+        variables_in(path, &self.yaml(path)?)
+    }
+
+    /// The same of a file that may be written anew before it is used, so what is read now is not kept.
+    pub fn variables_now(&self, path: &Path) -> Result<Arc<Mapping>> {
+        variables_in(path, &self.parse(path)?)
     }
 
     /// Notes something to be told the user; the same is told once.
@@ -101,7 +100,17 @@ impl Files {
     }
 }
 
-/// Variables that are known while a playbook is loaded: the command line's, the play's, its files' and the blocks' around.
+fn variables_in(path: &Path, node: &Node) -> Result<Arc<Mapping>> {
+    if node.is_null() {
+        return Ok(Arc::default());
+    }
+    let found = node.as_map().cloned();
+    found.ok_or_else(|| {
+        Error::parse(format!("{} must hold a mapping of variables, not {}", path.display(), node.kind()), &node.span)
+    })
+}
+
+/// Plain layers of variables, with nothing that a run would add.
 #[derive(Debug, Clone, Default)]
 pub struct StaticScope {
     /// From the lowest rank to the highest.
@@ -115,6 +124,37 @@ impl Scope for StaticScope {
 
     fn names(&self) -> Vec<Arc<str>> {
         self.layers.iter().flat_map(|layer| layer.keys()).filter_map(|key| key.as_str()).map(Arc::from).collect()
+    }
+}
+
+/// What an entry of `vars_files` leads to.
+pub enum VarsFile {
+    /// A file.
+    Found(PathBuf),
+    /// Its name is not known yet: it may depend on facts.
+    NotKnown,
+    /// None of these files is there.
+    Missing(Vec<String>),
+}
+
+impl VarsFile {
+    /// An entry is a file, or a list of which the first that exists is taken.
+    pub fn find(entry: &Node, dir: &Path, context: &Context) -> Result<VarsFile> {
+        let candidates = entry.as_list().map_or_else(|| vec![entry.clone()], <[Node]>::to_vec);
+        let mut tried = Vec::new();
+        for candidate in &candidates {
+            let name = match context.render_to_string(candidate) {
+                Ok(name) => name,
+                Err(error) if error.is_undefined() => return Ok(VarsFile::NotKnown),
+                Err(error) => return Err(Error::parse(error.report(), &candidate.span)),
+            };
+            let places = [dir.join("vars").join(&name), dir.join(&name)];
+            if let Some(path) = places.into_iter().find(|path| path.is_file()) {
+                return Ok(VarsFile::Found(path));
+            }
+            tried.push(name);
+        }
+        Ok(VarsFile::Missing(tried))
     }
 }
 

@@ -16,8 +16,8 @@ use crate::connection::open_files;
 use crate::error::{Error, Result};
 use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter};
-use crate::playbook::{Block, Item, Play, Task};
-use crate::vars::{FactCache, PlayState, TaskScope, World, given, truth};
+use crate::playbook::{Block, Item, Play, Task, VarsFile};
+use crate::vars::{FactCache, PlayState, TaskScope, World, given, truth, unless_omitted};
 
 /// What a run came to.
 #[derive(Debug, Default)]
@@ -109,13 +109,18 @@ impl PlaybookRun {
 
     /// What is known before the hosts of a play are, with the answers to its prompts.
     fn before_hosts(&self, play: &Play, answers: &Arc<Mapping>) -> Context {
-        let vars = [&self.shared.run.extra_vars, answers, &play.frame.vars];
+        let mut vars = vec![&self.shared.run.extra_vars, answers];
+        vars.extend(play.frame.before_hosts().into_iter().flat_map(|known| known.files.iter().rev()));
+        vars.push(&play.frame.vars);
         self.shared.run.engine.scope(Arc::new(TaskScope::before_hosts(&self.world, &vars)))
     }
 
     fn patterns_with(&self, play: &Play, answers: &Arc<Mapping>) -> Result<Vec<String>> {
         let context = self.before_hosts(play, answers);
-        let value = context.render(&play.hosts).map_err(|error| Error::parse(error.report(), &play.hosts.span))?;
+        // A play whose hosts are omitted has none.
+        let rendered =
+            unless_omitted(&context, &play.hosts).map_err(|error| Error::parse(error.report(), &play.hosts.span))?;
+        let Some(value) = rendered else { return Ok(Vec::new()) };
         let patterns: Vec<String> = match value.kind() {
             minijinja::value::ValueKind::Seq => {
                 value.try_iter().into_iter().flatten().map(|part| windlass_template::text(&part)).collect()
@@ -138,6 +143,9 @@ impl PlaybookRun {
 
     fn hosts_with(&self, play: &Play, answers: &Arc<Mapping>) -> Result<Vec<Arc<str>>> {
         let patterns = self.patterns_with(play, answers)?;
+        if patterns.is_empty() {
+            return Ok(Vec::new());
+        }
         let matches = self
             .world
             .inventory
@@ -341,38 +349,18 @@ enum End {
 pub(super) fn vars_files(play: &Play, shared: &Shared, context: &Context) -> Result<Vec<Arc<Mapping>>> {
     let mut files = Vec::new();
     for node in &play.vars_files {
-        let candidates: Vec<Node> = node.as_list().map(<[Node]>::to_vec).unwrap_or_else(|| vec![node.clone()]);
-        let mut tried = Vec::new();
-        let mut found = None;
-        let mut is_known = true;
-        for candidate in &candidates {
-            let name = match context.render_to_string(candidate) {
-                Ok(name) => name,
-                Err(error) if error.is_undefined() => {
-                    is_known = false;
-                    break;
-                }
-                Err(error) => return Err(Error::parse(error.report(), &candidate.span)),
-            };
-            let places = [play.dir.join("vars").join(&name), play.dir.join(&name)];
-            found = places.into_iter().find(|path| path.is_file());
-            tried.push(name);
-            if found.is_some() {
-                break;
-            }
-        }
-        match found {
-            Some(path) => {
+        match VarsFile::find(node, &play.dir, context)? {
+            VarsFile::Found(path) => {
                 let vars = shared.files.variables(&path)?;
                 shared.loader.tell_reserved(&vars);
                 files.push(vars);
             }
-            None if !is_known => {}
-            None if candidates.len() > 1 => {
+            VarsFile::NotKnown => {}
+            VarsFile::Missing(tried) if tried.len() > 1 => {
                 return Err(Error::parse(format!("vars file {} was not found", tried.join(", ")), &node.span));
             }
             // One file that is not there is passed over, as Ansible does; saying so costs nothing.
-            None => {
+            VarsFile::Missing(tried) => {
                 shared.warn(format!("vars file {} was not found and is passed over ({})", tried.join(", "), node.span))
             }
         }

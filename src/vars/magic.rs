@@ -1,6 +1,6 @@
 //! Variables that the engine itself sets and that nothing can override.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexSet;
@@ -206,4 +206,22 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
         return std::env::current_dir().unwrap_or_default();
     }
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A path without its `..`, as `realpath` takes them out: also through folders that are not there. `roles: [../../..]` of a playbook
+/// in `molecule/default` means the role around it, whether there is a folder `molecule/default/roles` or not.
+pub(crate) fn without_parents(path: &Path) -> PathBuf {
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return path.to_owned();
+    }
+    let mut settled = PathBuf::new();
+    for part in absolute(path).components() {
+        if part == Component::ParentDir {
+            settled = settled.canonicalize().unwrap_or(settled);
+            settled.pop();
+        } else {
+            settled.push(part);
+        }
+    }
+    settled
 }

@@ -20,7 +20,7 @@ pub(crate) use connection::{float, given, number, render, truth, unless_omitted}
 pub use expressions::InventoryExpressions;
 pub use facts::{Facts, GATHERED, clean_facts};
 pub(crate) use hostvars::variables_of;
-pub(crate) use magic::{ANSIBLE_VERSION, absolute};
+pub(crate) use magic::{ANSIBLE_VERSION, absolute, without_parents};
 pub(crate) use merge::all as merged;
 pub use scope::TaskScope;
 pub(crate) use world::world_knows;

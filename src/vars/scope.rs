@@ -1,6 +1,6 @@
 //! The variables one host sees for one task, in Ansible's precedence.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
@@ -60,12 +60,22 @@ impl TaskScope {
     }
 
     /// What the keywords of a play see from which its hosts follow: no host, but what is said of the whole run.
-    pub fn before_hosts(world: &Arc<World>, vars: &[&Arc<Mapping>]) -> impl Scope + use<> {
+    pub fn before_hosts(world: &Arc<World>, vars: &[&Arc<Mapping>]) -> RunScope {
         let mut layers = Layers::default();
         for map in vars {
             layers.text(map);
         }
         RunScope(TaskScope { world: Arc::clone(world), host: Arc::from(""), task: None, layers: layers.0 })
+    }
+
+    /// What imports see: they are read before any host is known, in a playbook and perhaps in a role.
+    pub fn before_import(
+        world: &Arc<World>,
+        vars: &[&Arc<Mapping>],
+        dir: &Path,
+        role: Option<&Arc<Role>>,
+    ) -> impl Scope + use<> {
+        ImportScope { run: Self::before_hosts(world, vars), dir: dir.to_owned(), role: role.cloned() }
     }
 
     /// What a host sees in a play, outside any task.
@@ -102,7 +112,7 @@ impl TaskScope {
                 FrameKind::Include => layers.text(&frame.vars),
                 FrameKind::Role(role) => layers.text(&role.params),
                 FrameKind::Dependent(role) => layers.text(&role.params),
-                FrameKind::Play | FrameKind::Block | FrameKind::Import => {}
+                FrameKind::Play(_) | FrameKind::Block | FrameKind::Import => {}
             }
         }
         let state = world.host(host);
@@ -227,7 +237,7 @@ impl Layers {
                     self.text(&frame.vars);
                     self.text(&role.vars);
                 }
-                FrameKind::Play | FrameKind::Block | FrameKind::Include | FrameKind::Import => {}
+                FrameKind::Play(_) | FrameKind::Block | FrameKind::Include | FrameKind::Import => {}
             }
         }
     }
@@ -296,7 +306,7 @@ impl Scope for TaskScope {
 
 /// The view of no host.
 #[derive(Debug)]
-struct RunScope(TaskScope);
+pub struct RunScope(TaskScope);
 
 impl Scope for RunScope {
     fn get(&self, name: &str) -> Option<Variable> {
@@ -305,5 +315,32 @@ impl Scope for RunScope {
 
     fn names(&self) -> Vec<Arc<str>> {
         self.0.names_with(magic::OF_RUN)
+    }
+}
+
+/// The view of no host, from a place in a playbook or a role that is being read.
+#[derive(Debug)]
+struct ImportScope {
+    run: RunScope,
+    dir: PathBuf,
+    role: Option<Arc<Role>>,
+}
+
+impl Scope for ImportScope {
+    fn get(&self, name: &str) -> Option<Variable> {
+        let role = self.role.as_ref();
+        let path = |path: &Path| Value::from(magic::absolute(path).display().to_string());
+        let of_place = match name {
+            "playbook_dir" => Some(path(&self.dir)),
+            "role_path" => role.map(|role| path(&role.path)),
+            "role_name" => role.map(|role| Value::from(role.short_name())),
+            "ansible_role_name" => role.map(|role| Value::from(role.name.as_str())),
+            _ => None,
+        };
+        of_place.map(Variable::Data).or_else(|| self.run.get(name))
+    }
+
+    fn names(&self) -> Vec<Arc<str>> {
+        self.run.names()
     }
 }

@@ -1,0 +1,88 @@
+//! What is known while a playbook is read, before any host is: names of imports, roles and tags may be made of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_template::{Context, Value, text};
+use windlass_yaml::{Mapping, Node};
+
+use super::load::{Loader, is_variable_name};
+use super::model::{Frame, FrameKind, Role};
+use super::source::VarsFile;
+use crate::error::{Error, Result};
+use crate::vars::TaskScope;
+
+impl Loader {
+    /// A text that may be a template over what is known before any host is.
+    pub(super) fn static_text(&self, node: &Node, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<String> {
+        self.static_value(node, frame, vars).map(|value| text(&value))
+    }
+
+    /// What a text that may be a template over what is known before any host is comes to.
+    pub(super) fn static_value(&self, node: &Node, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<Value> {
+        self.context_in(frame, vars).render(node).map_err(|error| {
+            Error::new(error.report()).as_parse()
+                .hint("imports are read before any host is known: only extra variables, those of the play, its files, blocks and roles around, and what is the same for the whole run can be used here; include_tasks and include_role can use all")
+        })
+    }
+
+    /// Evaluates with what is known before any host is; the variables from the highest rank to the lowest.
+    pub(super) fn context(&self, vars: &[&Arc<Mapping>], dir: &Path, role: Option<&Arc<Role>>) -> Context {
+        self.world.run.engine.scope(Arc::new(TaskScope::before_import(&self.world, vars, dir, role)))
+    }
+
+    /// The same at a place inside a play.
+    fn context_in(&self, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Context {
+        let mut layers = vec![&self.world.run.extra_vars];
+        layers.extend(frame.chain().filter_map(|frame| match &frame.kind {
+            FrameKind::Role(role) => Some(&role.params),
+            FrameKind::Dependent(role) => Some(&role.params),
+            _ => None,
+        }));
+        layers.push(vars);
+        for frame in frame.chain() {
+            if let FrameKind::Play(known) = &frame.kind {
+                layers.extend(known.files.iter().rev());
+            }
+            layers.push(&frame.vars);
+            match &frame.kind {
+                FrameKind::Role(role) => layers.push(&role.vars),
+                FrameKind::Dependent(role) => layers.push(&role.vars),
+                _ => {}
+            }
+        }
+        layers.extend(frame.chain().filter_map(|frame| match &frame.kind {
+            FrameKind::Role(role) => Some(&role.defaults),
+            FrameKind::Dependent(role) => Some(&role.defaults),
+            _ => None,
+        }));
+        let dir = frame.before_hosts().map(|known| known.dir.as_path()).unwrap_or(Path::new(""));
+        self.context(&layers, dir, frame.role())
+    }
+
+    /// The files of `vars_files` whose names are known by now. What is not there is told when the play runs.
+    pub(super) fn known_files(&self, entries: &[Node], dir: &Path, context: &Context) -> Result<Vec<Arc<Mapping>>> {
+        let mut files = Vec::new();
+        for entry in entries {
+            if let VarsFile::Found(path) = VarsFile::find(entry, dir, context)? {
+                files.push(self.files.variables_now(&path)?);
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// The playbook that a name with its collection (`namespace.name.playbook`, folders between them) stands for, if there is one.
+pub fn collection_playbook(name: &str, collections_path: &[PathBuf]) -> Option<PathBuf> {
+    let bare = name.strip_suffix(".yml").or_else(|| name.strip_suffix(".yaml")).unwrap_or(name);
+    let parts: Vec<&str> = bare.split('.').collect();
+    let [namespace, collection, inside @ ..] = parts.as_slice() else { return None };
+    if inside.is_empty() || !parts.iter().all(|part| is_variable_name(part)) {
+        return None;
+    }
+    let within: PathBuf = ["ansible_collections", *namespace, *collection, "playbooks"].iter().chain(inside).collect();
+    let places = collections_path
+        .iter()
+        .flat_map(|folder| ["yml", "yaml", "json"].map(|extension| folder.join(&within).with_extension(extension)));
+    places.into_iter().find(|path| path.is_file())
+}
