@@ -10,7 +10,7 @@ use super::load::{Loader, is_variable_name};
 use super::model::{Frame, FrameKind, Role};
 use super::source::VarsFile;
 use crate::error::{Error, Result};
-use crate::vars::TaskScope;
+use crate::vars::{TaskScope, absolute};
 
 impl Loader {
     /// A text that may be a template over what is known before any host is.
@@ -62,9 +62,10 @@ impl Loader {
 
     /// The files of `vars_files` whose names are known by now. What is not there is told when the play runs.
     pub(super) fn known_files(&self, entries: &[Node], dir: &Path, context: &Context) -> Result<Vec<Arc<Mapping>>> {
+        let dir = absolute(dir);
         let mut files = Vec::new();
         for entry in entries {
-            if let VarsFile::Found(path) = VarsFile::find(entry, dir, context)? {
+            if let VarsFile::Found(path) = VarsFile::find(entry, &dir, context)? {
                 files.push(self.files.variables_now(&path)?);
             }
         }
