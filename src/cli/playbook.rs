@@ -143,7 +143,11 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
     if arguments.list_hosts || arguments.list_tasks || arguments.list_tags || arguments.syntax_check {
         // Nothing is shown before it is certain that all can be.
         for play in loaded.iter().flat_map(|(_, plays)| plays) {
-            run.patterns_of(play)?;
+            if arguments.list_hosts {
+                run.hosts_of(play)?;
+            } else {
+                run.patterns_of(play)?;
+            }
         }
         for (path, plays) in &loaded {
             list(arguments, path, plays, &run, shared, printer)?;
