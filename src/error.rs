@@ -14,6 +14,8 @@ pub enum Kind {
     Parse,
     /// A command line that cannot be followed.
     Usage,
+    /// An option with a value it cannot have.
+    Argument,
     /// The user has ended the run, and knows it.
     Interrupted,
 }
@@ -42,6 +44,11 @@ impl Error {
     /// A command line that cannot be followed.
     pub fn usage(message: impl Into<String>) -> Error {
         Error { kind: Kind::Usage, message: message.into(), span: None, hint: None }
+    }
+
+    /// An option with a value it cannot have.
+    pub fn argument(message: impl Into<String>) -> Error {
+        Error { kind: Kind::Argument, message: message.into(), span: None, hint: None }
     }
 
     /// The end of a run that the user wants to end now.
@@ -97,6 +104,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             Kind::Generic => 1,
+            Kind::Argument => 2,
             Kind::Parse => 4,
             Kind::Usage => 5,
             Kind::Interrupted => 99,

@@ -165,6 +165,10 @@ pub struct Settings {
     pub tree: Option<PathBuf>,
     /// A file in which everything shown is logged.
     pub log_path: Option<PathBuf>,
+    /// Write a file with the hosts that failed.
+    pub retry_files: bool,
+    /// The folder of that file, if it is not the playbook's.
+    pub retry_folder: Option<PathBuf>,
     /// Whether it is told that there is no host but localhost.
     pub localhost_warning: bool,
     /// The colours of what is shown.
@@ -303,6 +307,8 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("callbacks_enabled", &[Entry("defaults", "callbacks_enabled", &["ANSIBLE_CALLBACKS_ENABLED"])]),
     ("bin_ansible_callbacks", &[Entry("defaults", "bin_ansible_callbacks", &["ANSIBLE_LOAD_CALLBACK_PLUGINS"])]),
     ("log_path", &[Entry("defaults", "log_path", &["ANSIBLE_LOG_PATH"])]),
+    ("retry_files_enabled", &[Entry("defaults", "retry_files_enabled", &["ANSIBLE_RETRY_FILES_ENABLED"])]),
+    ("retry_files_save_path", &[Entry("defaults", "retry_files_save_path", &["ANSIBLE_RETRY_FILES_SAVE_PATH"])]),
     ("display_args_to_stdout", &[Entry("defaults", "display_args_to_stdout", &["ANSIBLE_DISPLAY_ARGS_TO_STDOUT"])]),
     ("module_name", &[Entry("defaults", "module_name", &[])]),
     ("module_args", &[Entry("defaults", "module_args", &["ANSIBLE_MODULE_ARGS"])]),
@@ -374,7 +380,6 @@ const WITHOUT_MEANING: &[&str] = &[
     "system_warnings",
     "devel_warning",
     "action_warnings",
-    "retry_files_enabled",
     "transfer_method",
     "scp_if_ssh",
     "keep_remote_files",
@@ -394,7 +399,6 @@ const WITHOUT_MEANING: &[&str] = &[
     "module_compression",
     "no_target_syslog",
     "python_module_rlimit_nofile",
-    "retry_files_save_path",
     "syslog_facility",
     "inventory_unparsed_warning",
     "use_persistent_connections",
@@ -546,6 +550,8 @@ impl Settings {
             display_args_to_stdout: config.bool("display_args_to_stdout").unwrap_or(false),
             tree: None,
             localhost_warning: config.bool("localhost_warning").unwrap_or(true),
+            retry_files: config.bool("retry_files_enabled").unwrap_or(false),
+            retry_folder: config.path_of("retry_files_save_path"),
             log_path: config.get("log_path").filter(|path| !path.is_empty()).map(|path| config.path(&path)),
             palette: crate::output::Palette::of(config)?,
             color: config.bool("force_color").unwrap_or(false) || (interactive && config.get("nocolor").is_none()),

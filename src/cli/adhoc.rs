@@ -77,6 +77,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let play = play_of(&arguments)?;
     let inputs = arguments.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
+    super::session::tell_config(&settings, &printer);
     config.warnings.iter().for_each(|warning| printer.warning(warning));
     let live = arguments.options.is_live();
     let stdout = match (arguments.one_line, settings.adhoc_callbacks) {

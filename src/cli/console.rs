@@ -1,6 +1,7 @@
 //! `windlass console`: tasks on hosts, one line after the other.
 
 mod command;
+mod editor;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use clap::Args;
 use windlass_yaml::{Mapping, Node, Span, Value};
 
 use self::command::Command;
+use self::editor::{LineEditor, Names};
 use super::adhoc::{self, is_valid};
 use super::options::{Inputs, TaskOptions, module_arguments};
 use super::session::{INTERRUPTED, Session, block_on};
@@ -104,7 +106,8 @@ impl Console {
     /// Line after line, to the end.
     async fn talk(mut self) -> Result<u8> {
         self.say("Welcome to the ansible console. Type help or ? to list commands.\n");
-        while let Some(line) = ask(&self.prompt(), false, &self.session.shared).await? {
+        let mut editor = LineEditor::open();
+        while let Some(line) = self.line(editor.as_mut()).await? {
             let line = line.trim();
             match Command::of(line) {
                 Command::Nothing => {}
@@ -118,8 +121,29 @@ impl Console {
             }
         }
         self.say("\nAnsible-console was exited.");
+        if let Some(Err(error)) = editor.map(|mut editor| editor.save()) {
+            self.start.printer.warning(error.message());
+        }
         self.session.end().await;
         Ok(0)
+    }
+
+    /// The next line; nothing at the end.
+    async fn line(&self, editor: Option<&mut LineEditor>) -> Result<Option<String>> {
+        let Some(editor) = editor else { return ask(&self.prompt(), false, &self.session.shared).await };
+        // The editor writes to the terminal itself, behind everything that was told before.
+        tell("", &self.session.shared).await;
+        tokio::task::block_in_place(|| editor.read(&self.prompt(), self.names()))
+    }
+
+    /// What a line may be completed to.
+    fn names(&self) -> Names {
+        let inventory = &self.session.world.inventory;
+        Names {
+            modules: self.session.shared.loader.modules.names(),
+            hosts: self.hosts("all").unwrap_or_default().iter().map(|host| host.to_string()).collect(),
+            groups: inventory.groups().map(|group| group.name().to_string()).collect(),
+        }
     }
 
     fn say(&self, text: &str) {

@@ -111,6 +111,15 @@ fn show(arguments: &InventoryArguments, inventory: &Inventory, profile: Profile)
     })
 }
 
+/// Whether it is not the command line that is wrong, but a file that cannot be read or decrypted.
+fn is_of_a_file(error: &windlass_inventory::Error) -> bool {
+    use windlass_inventory::Error as Reason;
+    matches!(
+        error,
+        Reason::Read { .. } | Reason::NotText { .. } | Reason::Vault { .. } | Reason::Yaml(_) | Reason::Meaning { .. }
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -204,6 +213,9 @@ pub(super) fn run_verb(mut arguments: Arguments) -> crate::error::Result<u8> {
     shown.map_err(|error| match error {
         Error::Host(windlass_inventory::Error::UnknownHost { name }) if settings.host_pattern_mismatch == "error" => {
             crate::error::Error::usage(format!("Could not match supplied host pattern, ignoring: {name}"))
+        }
+        Error::Host(reason) | Error::Graph(reason) | Error::Inventory(reason) if is_of_a_file(&reason) => {
+            crate::error::Error::new(reason.to_string()).as_parse()
         }
         Error::NoAction | Error::SeveralActions | Error::Host(_) | Error::Graph(_) => {
             crate::error::Error::usage(error.to_string())

@@ -252,7 +252,7 @@ impl RunOptions {
             settings.forks = forks;
         }
         if settings.forks == 0 {
-            return Err(Error::usage("--forks must be at least 1"));
+            return Err(Error::argument("--forks must be at least 1"));
         }
         settings.check |= self.check;
         settings.diff |= self.diff;
@@ -290,7 +290,9 @@ pub(super) fn extra_vars(texts: &[String], files: &Files) -> Result<Arc<Mapping>
 fn extra(text: &str, files: &Files) -> Result<Arc<Mapping>> {
     let trimmed = text.trim_start();
     if let Some(file) = trimmed.strip_prefix('@') {
-        return files.variables(&crate::settings::expand_home(file));
+        let path = crate::settings::expand_home(file);
+        // One that is there and is no file of variables is a mistake of another kind.
+        return files.variables(&path).map_err(|error| if path.exists() { error } else { error.generic() });
     }
     if trimmed.starts_with(['/', '.']) {
         return Err(Error::usage(format!("a file of extra variables is given with an `@` before it: @{trimmed}")));

@@ -100,13 +100,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         crate::vars::absolute(arguments.playbooks.first().and_then(|path| path.parent()).unwrap_or(Path::new("")));
     let inputs = arguments.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
-    if settings.verbosity > 0 {
-        let line = match &settings.config_file {
-            Some(file) => format!("Using {} as config file", file.display()),
-            None => "No config file found; using defaults".to_owned(),
-        };
-        printer.line(&line, Color::Verbose);
-    }
+    super::session::tell_config(&settings, &printer);
     config.warnings.iter().for_each(|warning| printer.warning(warning));
     let live = arguments.options.is_live();
     let stdout = settings.stdout_callback.clone();
@@ -159,6 +153,9 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
         let text = format!("{} plays in {}", plays.len(), path.display());
         let _ = shared.events.send(Event::Verbose { level: 2, text });
         run.run(plays).await?;
+        if shared.run.settings.retry_files {
+            write_retry_file(path, &run.failed_hosts(), shared);
+        }
         let summary = run.summary();
         let _ = shared.events.send(Event::Recap(summary.recap));
         if summary.exit_code != 0 {
@@ -166,6 +163,24 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
         }
     }
     Ok(0)
+}
+
+/// Keeps the names of the hosts that failed in a file that `--limit @FILE` takes.
+fn write_retry_file(playbook: &Path, hosts: &[&str], shared: &crate::strategy::Shared) {
+    if hosts.is_empty() {
+        return;
+    }
+    let folder = shared.run.settings.retry_folder.clone();
+    let folder = folder.unwrap_or_else(|| crate::vars::absolute(playbook.parent().unwrap_or(Path::new(""))));
+    let file = folder.join(playbook.with_extension("retry").file_name().unwrap_or_default());
+    let lines: String = hosts.iter().map(|host| format!("{host}\n")).collect();
+    match std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&file, lines)) {
+        Ok(()) => {
+            let text = format!("\tto retry, use: --limit @{}", file.display());
+            let _ = shared.events.send(Event::Notice(text));
+        }
+        Err(error) => shared.warn(format!("Could not create retry file '{}': {error}", file.display())),
+    }
 }
 
 /// `--list-hosts`, `--list-tasks`, `--list-tags`, `--syntax-check`.

@@ -11,7 +11,7 @@ use super::options::Inputs;
 use crate::error::{Error, Result};
 use crate::executor::{Limits, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
-use crate::output::{Event, Output, Printer, Secrets};
+use crate::output::{Color, Event, Output, Printer, Secrets};
 use crate::playbook::Loader;
 use crate::settings::{BaseSettings, Settings};
 use crate::strategy::Shared;
@@ -32,6 +32,17 @@ pub(super) fn printer(settings: &Settings) -> Printer {
     match &settings.log_path {
         Some(path) => printer.with_log(path),
         None => printer,
+    }
+}
+
+/// With -v: where the settings are from.
+pub(super) fn tell_config(settings: &Settings, printer: &Printer) {
+    if settings.verbosity > 0 {
+        let line = match &settings.config_file {
+            Some(file) => format!("Using {} as config file", file.display()),
+            None => "No config file found; using defaults".to_owned(),
+        };
+        printer.line(&line, Color::Verbose);
     }
 }
 

@@ -139,7 +139,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
                 return Err(Error::usage("ansible-vault create can take only one filename argument"));
             };
             if file.exists() {
-                return Err(Error::new(format!("{} exists, please use 'edit' instead", file.display())));
+                return Err(Error::usage(format!("{} exists, please use 'edit' instead", file.display())));
             }
             if !std::io::stdout().is_terminal() && !create.skip_tty_check {
                 return Err(Error::new("not a tty, editor cannot be opened")

@@ -426,11 +426,16 @@ impl Modules {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).insert(key)
     }
 
-    /// The module, or one of the other words, that was probably meant.
-    pub fn suggestion(&self, name: &str, other: impl IntoIterator<Item = &'static str>) -> Option<String> {
+    /// The short names of the project's modules and of ours.
+    pub fn names(&self) -> Vec<String> {
         let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).modules.clone();
         let own = own.iter().chain(&self.options.library).flat_map(|folder| self.listings.names(folder));
-        let all: Vec<String> = own.chain(crate::action::names().chain(other).map(str::to_owned)).collect();
+        own.chain(crate::action::names().map(str::to_owned)).collect()
+    }
+
+    /// The module, or one of the other words, that was probably meant.
+    pub fn suggestion(&self, name: &str, other: impl IntoIterator<Item = &'static str>) -> Option<String> {
+        let all: Vec<String> = self.names().into_iter().chain(other.into_iter().map(str::to_owned)).collect();
         did_you_mean(name, all.iter().map(String::as_str))
     }
 }

@@ -95,6 +95,19 @@ impl Document {
     }
 }
 
+/// The same JSON with letters beyond ASCII escaped.
+fn in_ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter.is_ascii() {
+            text.push(letter);
+        } else {
+            letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
+    text
+}
+
 impl Output for Document {
     fn event(&mut self, event: &Event) {
         match event {
@@ -132,7 +145,11 @@ impl Output for Document {
                     self.file(task.id, host, value);
                 }
             }
-            Event::Recap(recap) => self.printer.line(&self.text(recap), Color::Plain),
+            Event::Recap(recap) => {
+                // What is secret must be found before letters are written in another way.
+                let text = self.printer.secrets().mask(&self.text(recap));
+                self.printer.line(&in_ascii(&text), Color::Plain);
+            }
             _ => {}
         }
     }

@@ -130,7 +130,7 @@ fn variable_names(vars: &Mapping, on: On) -> Result<()> {
             let name = key.to_text();
             let message = format!("Invalid variable name in vars specified for {}: '{name}'", on.title());
             Err(Error::parse(message, &key.span)
-                .hint("the name of a variable has letters, digits and `_`, does not begin with a digit, and is no word of Python")
+                .hint("the name of a variable has letters, digits and `_`, does not begin with a digit, and is not `not` or a word for true, false or nothing")
                 .generic())
         }
     }

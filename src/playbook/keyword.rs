@@ -180,6 +180,25 @@ impl Keywords {
         }
     }
 
+    /// Completes the keywords of an import by those of the import around it: the variables of the outer one win, its conditions come first,
+    /// and the tags of both count.
+    pub fn inherit(&mut self, outer: &Keywords) -> Result<()> {
+        for name in ["when", "tags"] {
+            let all: Vec<Node> = outer.list(name).into_iter().chain(self.list(name)).collect();
+            if let Some(first) = all.first() {
+                let span = first.span.clone();
+                self.set(name, Node::list(all, span));
+            }
+        }
+        let (own, others) = (self.vars()?, outer.vars()?);
+        if let Some(node) = outer.get("vars").filter(|_| !own.is_empty() && !others.is_empty()) {
+            let all = own.iter().chain(others.iter()).map(|(key, value)| (key.clone(), value.clone()));
+            self.set("vars", Node::map(all.collect::<Mapping>(), node.span.clone()));
+        }
+        self.extend(outer);
+        Ok(())
+    }
+
     /// The mapping under `vars`.
     pub fn vars(&self) -> Result<Arc<Mapping>> {
         match self.get("vars") {

@@ -146,7 +146,7 @@ impl Loader {
         if !path.is_file() {
             return Err(Error::parse(format!("could not find or access '{}'", path.display()), &target.span).generic());
         }
-        keywords.extend(inherited);
+        keywords.inherit(inherited)?;
         chain.push(path.clone());
         self.playbook_into(&path, &keywords, plays, chain)?;
         chain.pop();
@@ -736,12 +736,8 @@ fn split_name(text: &str) -> (&str, &str) {
     text.split_at_checked(end.unwrap_or(text.len())).unwrap_or((text, ""))
 }
 
-/// Words of Python and Jinja that no variable can have as its name.
-const RESERVED: &[&str] = &[
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-    "elif", "else", "except", "false", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
-    "none", "nonlocal", "not", "or", "pass", "raise", "return", "true", "try", "while", "with", "yield",
-];
+/// Words that no variable can have as its name: in an expression they are always something else.
+const RESERVED: &[&str] = &["False", "None", "True", "false", "none", "not", "true"];
 
 /// Whether a variable can have this name.
 pub(super) fn is_variable_name(text: &str) -> bool {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use windlass_template::Value;
 use windlass_yaml::Node;
 
-use super::execute::HostOutcome;
+use super::execute::{HostOutcome, TaskOnHost};
+use super::failed_task;
 use super::play::{Batch, Gone};
 use crate::output::Event;
 use crate::playbook::Task;
@@ -47,17 +47,8 @@ impl Batch {
 
     /// `ansible_failed_task` and `ansible_failed_result` for rescue.
     fn remember_failure(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
-        let args = Value::from_pairs(
-            task.args
-                .iter()
-                .map(|(key, node)| (Value::from(key.to_text()), windlass_template::from_json(&node.to_json()))),
-        );
-        let name = task.name.as_ref().and_then(Node::scalar_text).unwrap_or_default();
-        let described = Value::from_pairs([
-            ("name", Value::from(name)),
-            ("action", Value::from(task.action.as_str())),
-            ("args", args),
-        ]);
+        let context = TaskOnHost::new(&self.shared, &self.world, task, &outcome.host).scope();
+        let described = failed_task::described(task, &context, &self.shared.run.settings, outcome.result.args());
         let mut world = self.world.successor();
         let set = Arc::make_mut(&mut world.host_mut(&outcome.host).set);
         set.insert(Arc::from("ansible_failed_task"), described);

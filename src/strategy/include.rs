@@ -35,6 +35,14 @@ impl Wanted {
         found.and_then(|(_, node)| node.scalar_text()).unwrap_or_default()
     }
 
+    /// What `register` keeps of it.
+    fn result(&self, is_role: bool) -> TaskResult {
+        let args = self.args.iter().filter(|(name, _)| name != "_raw_params");
+        let args = args.map(|(name, node)| (Value::from(name.as_str()), windlass_template::from_json(&node.to_json())));
+        let result = TaskResult::new().with("include_args", Value::from_pairs(args));
+        if is_role { result } else { result.with("include", self.target()) }
+    }
+
     /// Two hosts that ask for the same get the same tasks.
     fn key(&self) -> String {
         let args: Vec<_> = self.args.iter().map(|(name, node)| (name, node.to_json())).collect();
@@ -59,8 +67,8 @@ pub(super) struct Included {
 pub(super) struct Loaded(HashMap<String, Included>);
 
 impl TaskOnHost {
-    /// What this host wants to include; or the result, if it is skipped or failed.
-    pub(super) fn wanted(&self) -> Result<Vec<Wanted>, TaskResult> {
+    /// What this host wants to include, and what `register` keeps of that; or the result, if it is skipped or failed.
+    pub(super) fn wanted(&self) -> Result<(Vec<Wanted>, TaskResult), TaskResult> {
         let compat = self.shared.run.settings.compat;
         let context = self.scope();
         let opened = match self.open_loop(&context) {
@@ -72,32 +80,51 @@ impl TaskOnHost {
                 };
             }
         };
+        let is_role = self.task.short_action() == "include_role";
         let mut wanted = Vec::new();
         let mut skipped = None;
+        let mut registered = TaskResult::ok(false);
         match opened {
             None => match self.want(&context, IndexMap::new(), None).map_err(|failure| failure.into_result(compat))? {
-                Ok(one) => wanted.push(one),
+                Ok(one) => {
+                    registered = one.result(is_role).with("changed", false);
+                    wanted.push(one);
+                }
                 Err(result) => skipped = Some(result),
             },
             Some(opened) => {
+                let mut results = Vec::new();
                 for index in 0..opened.items.len() {
                     let vars = opened.variables(index);
+                    let of_item: Vec<_> = data(&vars).collect();
                     let item_context = context.with(vars.clone());
                     let shown = match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
                         Some(node) => item_context.render_tolerant(node),
                         None => opened.items.get(index).map(windlass_template::text).unwrap_or_default(),
                     };
-                    match self
+                    let result = match self
                         .want(&item_context, vars, Some(shown.clone()))
                         .map_err(|failure| failure.into_result(compat))?
                     {
-                        Ok(one) => wanted.push(one),
+                        Ok(one) => {
+                            let result = one.result(is_role);
+                            wanted.push(one);
+                            result
+                        }
                         Err(result) => {
                             self.show_item(&result, shown);
-                            skipped = Some(result);
+                            skipped = Some(result.clone());
+                            result
                         }
-                    }
+                    };
+                    results.push(
+                        of_item.into_iter().fold(result, |result, (name, value)| result.with(&name, value)).to_value(),
+                    );
                 }
+                registered = TaskResult::ok(false)
+                    .with("results", results)
+                    .with("msg", "All items completed")
+                    .with("skipped", false);
                 if opened.items.is_empty() {
                     skipped = Some(TaskResult::skipped("No items in the list"));
                 }
@@ -105,7 +132,7 @@ impl TaskOnHost {
         }
         match (wanted.is_empty(), skipped) {
             (true, Some(result)) => Err(result),
-            _ => Ok(wanted),
+            _ => Ok((wanted, registered)),
         }
     }
 
@@ -130,15 +157,16 @@ impl TaskOnHost {
             };
             args.push((name, node));
         }
-        let vars = vars
-            .into_iter()
-            .filter_map(|(name, variable)| match variable {
-                Variable::Data(value) => Some((name, value)),
-                Variable::Text(_) => None,
-            })
-            .collect();
-        Ok(Ok(Wanted { args, vars, label }))
+        Ok(Ok(Wanted { args, vars: data(&vars).collect(), label }))
     }
+}
+
+/// Those variables that are data.
+fn data(vars: &IndexMap<Arc<str>, Variable>) -> impl Iterator<Item = (Arc<str>, Value)> {
+    vars.iter().filter_map(|(name, variable)| match variable {
+        Variable::Data(value) => Some((Arc::clone(name), value.clone())),
+        Variable::Text(_) => None,
+    })
 }
 
 impl Loaded {
@@ -207,7 +235,7 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
     })
 }
 
-/// The frame of an include: its variables and those of the loop are parameters, `apply` gives keywords.
+/// The frame of an include: its variables and those of the loop are parameters. `apply` is a block inside of it.
 fn frame_of(wanted: &Wanted, task: &Arc<Task>) -> Result<Arc<Frame>> {
     let mut vars = (*task.vars).clone();
     for (name, value) in &wanted.vars {
@@ -216,34 +244,36 @@ fn frame_of(wanted: &Wanted, task: &Arc<Task>) -> Result<Arc<Frame>> {
             Node::from_json(&windlass_template::to_json(value), &task.span).into_literal(),
         );
     }
-    let mut keywords = Keywords::default();
-    let mut tags = task.frame.tags.to_vec();
-    if let Some((_, apply)) = wanted.args.iter().find(|(name, _)| name == "apply") {
-        let Some(map) = apply.as_map() else {
-            return Err(Error::parse("apply must be a mapping of keywords", &apply.span));
-        };
-        keywords =
-            Keywords::read(map, On::Block, |word, node| Err(crate::playbook::keyword::unknown(word, On::Block, node)))?;
-        for (key, node) in keywords.vars()?.iter() {
-            vars.insert(key.clone(), node.clone());
-        }
-        for tag in keywords
-            .list("tags")
-            .iter()
-            .filter_map(Node::scalar_text)
-            .flat_map(|text| text.split(',').map(|tag| tag.trim().to_owned()).collect::<Vec<_>>())
-        {
-            if !tags.contains(&tag) {
-                tags.push(tag);
-            }
+    let include = Arc::new(Frame {
+        parent: Some(Arc::clone(&task.frame)),
+        keywords: Keywords::default(),
+        vars: Arc::new(vars),
+        kind: FrameKind::Include,
+        tags: Arc::clone(&task.frame.tags),
+    });
+    let Some((_, apply)) = wanted.args.iter().find(|(name, _)| name == "apply") else { return Ok(include) };
+    let Some(map) = apply.as_map() else {
+        return Err(Error::parse("apply must be a mapping of keywords", &apply.span));
+    };
+    let keywords =
+        Keywords::read(map, On::Block, |word, node| Err(crate::playbook::keyword::unknown(word, On::Block, node)))?;
+    let mut tags = include.tags.to_vec();
+    for tag in keywords
+        .list("tags")
+        .iter()
+        .filter_map(Node::scalar_text)
+        .flat_map(|text| text.split(',').map(|tag| tag.trim().to_owned()).collect::<Vec<_>>())
+    {
+        if !tags.contains(&tag) {
+            tags.push(tag);
         }
     }
     Ok(Arc::new(Frame {
-        parent: Some(Arc::clone(&task.frame)),
+        vars: keywords.vars()?,
         keywords,
-        vars: Arc::new(vars),
-        kind: FrameKind::Include,
+        kind: FrameKind::Block,
         tags: tags.into(),
+        parent: Some(include),
     }))
 }
 

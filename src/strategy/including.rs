@@ -35,7 +35,7 @@ impl Batch {
         for host in hosts {
             let on_host = TaskOnHost::new(&self.shared, &self.world, task, host);
             let _ = self.shared.events.send(super::task::host_start(task, host, name.clone()));
-            let wanted = match on_host.wanted() {
+            let (wanted, result) = match on_host.wanted() {
                 Ok(wanted) => wanted,
                 Err(result) => {
                     self.without_include(&on_host, result);
@@ -44,7 +44,7 @@ impl Batch {
             };
             match self.load_all(task, &wanted, &mut loaded) {
                 Ok(included) => {
-                    self.included(task, host, &wanted);
+                    self.included(task, host, wanted.len() as u32, &result);
                     for (block, what, item) in included {
                         let same =
                             |entry: &&mut Entry| Arc::ptr_eq(&entry.block, &block) && !entry.hosts.contains(host);
@@ -62,7 +62,10 @@ impl Batch {
                 Err(error) if error.is_parse() => return Err(error),
                 Err(error) => {
                     let name = wanted.first().map(Wanted::target).unwrap_or_default();
-                    let result = TaskResult::ok(false).with("failed", true).with("include", name);
+                    let mut result = TaskResult::ok(false).with("failed", true);
+                    if task.short_action() != "include_role" {
+                        result.set("include", name);
+                    }
                     let result = result.with("reason", error.message()).with_report(error.to_string());
                     self.without_include(&on_host, result);
                 }
@@ -89,14 +92,12 @@ impl Batch {
     }
 
     /// Counts what a host includes, and registers it.
-    fn included(&mut self, task: &Arc<Task>, host: &Arc<str>, wanted: &[Wanted]) {
-        self.stats.entry(Arc::clone(host)).or_default().ok += wanted.len() as u32;
+    fn included(&mut self, task: &Arc<Task>, host: &Arc<str>, count: u32, result: &TaskResult) {
+        self.stats.entry(Arc::clone(host)).or_default().ok += count;
         if let Some(run) = self.hosts.get_mut(host) {
             run.cursor.ran();
         }
         if let Some(register) = &task.register {
-            let target = wanted.first().map(Wanted::target).unwrap_or_default();
-            let result = TaskResult::ok(false).with("failed", false).with("include", target);
             let mut world = self.world.successor();
             Arc::make_mut(&mut world.host_mut(host).set).insert(Arc::clone(register), result.to_value());
             self.world = Arc::new(world);

@@ -10,7 +10,7 @@ use windlass_yaml::{Mapping, Node};
 
 use super::ahead::Ahead;
 use super::execute::{Shared, TaskOnHost};
-use super::result::TaskResult;
+use super::result::{Arguments, TaskResult};
 use crate::action::{self, ActionContext, Failure};
 use crate::error::Error;
 use crate::output::{Event, Spending};
@@ -33,8 +33,8 @@ enum Prepared {
 /// What the action of a task came to that was done ahead.
 pub(super) enum Acted {
     Skipped(TaskResult),
-    Failed(Failure),
-    Done { result: TaskResult, check: bool },
+    Failed(Failure, Option<Arguments>),
+    Done { result: TaskResult, check: bool, args: Option<Arguments> },
 }
 
 impl Acted {
@@ -42,7 +42,7 @@ impl Acted {
     pub(super) fn is_failure(&self) -> bool {
         match self {
             Acted::Skipped(_) => false,
-            Acted::Failed(_) => true,
+            Acted::Failed(..) => true,
             Acted::Done { result, .. } => result.is("failed") || result.exits_badly(),
         }
     }
@@ -60,8 +60,8 @@ impl TaskOnHost {
     /// Runs one item (or the whole task, if it does not loop).
     pub(super) async fn item(&self, context: &Context, ahead: Option<&Arc<Ahead>>) -> ItemOutcome {
         let mut delegate = None;
-        let outcome = self.prepare_and_run(context, &mut delegate, ahead).await;
-        self.outcome(context, delegate, outcome)
+        let (outcome, args) = self.prepare_and_run(context, &mut delegate, ahead).await;
+        self.outcome(context, delegate, outcome, args)
     }
 
     /// What an item came to, with what every result has.
@@ -70,6 +70,7 @@ impl TaskOnHost {
         context: &Context,
         delegate: Option<String>,
         outcome: Result<TaskResult, Failure>,
+        args: Option<Arguments>,
     ) -> ItemOutcome {
         let mut result = match outcome {
             Ok(result) => result,
@@ -81,8 +82,9 @@ impl TaskOnHost {
                     _ => None,
                 };
                 let mut result = failure.into_result(compat);
-                // Before 2.19 what is undefined said nothing about change, but that it is part of the task.
-                if is_undefined && compat == Compat::V2_18 {
+                // Before 2.19 what is undefined said nothing about change, but in the file of a template.
+                let is_in_file = args.is_some() && self.task.short_action() == "template";
+                if is_undefined && !is_in_file && compat == Compat::V2_18 {
                     result.remove("changed");
                 }
                 if let (Some(message), Compat::V2_18) = (of_argument, compat) {
@@ -93,6 +95,9 @@ impl TaskOnHost {
         };
         if result.get("skip_reason").is_none() && !result.is_unreachable() && result.get("failed").is_none() {
             result.set("failed", false);
+        }
+        if result.failed() {
+            result = result.with_args(args);
         }
         ItemOutcome { result, delegate, context: context.clone() }
     }
@@ -160,10 +165,13 @@ impl TaskOnHost {
         context: &Context,
         delegate: &mut Option<String>,
         ahead: Option<&Arc<Ahead>>,
-    ) -> Result<TaskResult, Failure> {
-        match self.prepare(context, delegate, ahead)? {
-            Prepared::Skipped(result) => Ok(result),
-            Prepared::Ready { action, retries, poll } => self.attempts(&action, retries, poll).await,
+    ) -> (Result<TaskResult, Failure>, Option<Arguments>) {
+        match self.prepare(context, delegate, ahead) {
+            Err(failure) => (Err(failure), None),
+            Ok(Prepared::Skipped(result)) => (Ok(result), None),
+            Ok(Prepared::Ready { action, retries, poll }) => {
+                (self.attempts(&action, retries, poll).await, Some(action.args))
+            }
         }
     }
 
@@ -171,28 +179,28 @@ impl TaskOnHost {
     pub(super) async fn act(&self, ahead: &Arc<Ahead>) -> Acted {
         let mut nobody = None;
         match self.prepare(&self.scope(), &mut nobody, Some(ahead)) {
-            Err(failure) => Acted::Failed(failure),
+            Err(failure) => Acted::Failed(failure, None),
             Ok(Prepared::Skipped(result)) => Acted::Skipped(result),
             Ok(Prepared::Ready { action, .. }) => match action::run(&action).await {
-                Err(failure) => Acted::Failed(failure),
-                Ok(result) => Acted::Done { result, check: action.check },
+                Err(failure) => Acted::Failed(failure, Some(action.args)),
+                Ok(result) => Acted::Done { result, check: action.check, args: Some(action.args) },
             },
         }
     }
 
     /// The second half, with the variables that are known when its turn has come.
     pub(super) fn judged(&self, context: &Context, acted: Acted) -> ItemOutcome {
-        let outcome = match acted {
-            Acted::Failed(failure) => Err(failure),
-            Acted::Skipped(result) => Ok(result),
-            Acted::Done { mut result, check } => {
+        let (outcome, args) = match acted {
+            Acted::Failed(failure, args) => (Err(failure), args),
+            Acted::Skipped(result) => (Ok(result), None),
+            Acted::Done { mut result, check, args } => {
                 let context =
                     if self.has_verdict() { self.with_connection(context, &self.host) } else { context.clone() };
                 self.weigh(&context, check, None, &mut result);
-                Ok(result)
+                (Ok(result), args)
             }
         };
-        self.outcome(context, None, outcome)
+        self.outcome(context, None, outcome, args)
     }
 
     /// Evaluates everything the action needs.

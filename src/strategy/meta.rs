@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use windlass_template::Value;
+
 use super::execute::{Shared, TaskOnHost};
 use super::label;
 use super::play::{Batch, Gone};
@@ -128,8 +130,15 @@ impl Batch {
             }
             "refresh_inventory" => {
                 let mut world = self.world.successor();
-                *world.inventory_mut() = (self.shared.reload)()?;
-                for (host, added) in self.world.dynamic.iter() {
+                let mut inventory = (self.shared.reload)()?;
+                if !self.play.dir.as_os_str().is_empty() {
+                    inventory.set_playbook_dir(Some(&self.play.dir));
+                }
+                *world.inventory_mut() = inventory;
+                // Hosts come back before what group_by made of them.
+                let (groups, hosts): (Vec<_>, Vec<_>) =
+                    self.world.dynamic.iter().partition(|(_, added)| is_there(added, "add_group"));
+                for (host, added) in hosts.into_iter().chain(groups) {
                     super::store::extend_inventory(host, added, &mut world)?;
                 }
                 self.world = Arc::new(world);
@@ -203,4 +212,8 @@ fn done(action: &str, task: &Task, host: &str) -> String {
         "reset_connection" => "reset connection".to_owned(),
         other => other.to_owned(),
     }
+}
+
+fn is_there(map: &Value, key: &str) -> bool {
+    map.get_attr(key).is_ok_and(|value| !value.is_undefined())
 }

@@ -6,6 +6,7 @@ mod batch;
 mod custom_stats;
 mod debugger;
 mod execute;
+mod failed_task;
 mod failure;
 mod free;
 mod handlers;

@@ -15,7 +15,12 @@ pub struct TaskResult {
     is_bare: bool,
     /// What to do about it: told the user, and no part of what tasks see.
     advice: Option<Arc<str>>,
+    /// What the action was called with, if it failed.
+    args: Option<Arc<Arguments>>,
 }
+
+/// Arguments of an action, rendered.
+pub(super) type Arguments = IndexMap<Arc<str>, Value>;
 
 impl TaskResult {
     /// An empty result: not changed, not failed.
@@ -89,6 +94,17 @@ impl TaskResult {
     /// What to do about a failure.
     pub fn advice(&self) -> Option<&str> {
         self.advice.as_deref()
+    }
+
+    /// With what the action was called with.
+    pub fn with_args(mut self, args: Option<Arguments>) -> TaskResult {
+        self.args = args.map(Arc::new);
+        self
+    }
+
+    /// What the action was called with, if it failed and was not a loop.
+    pub fn args(&self) -> Option<&Arguments> {
+        self.args.as_deref()
     }
 
     /// With a key.

@@ -90,6 +90,13 @@ impl PlaybookRun {
         self.removed.clear();
     }
 
+    /// The hosts that have failed or could not be reached, in the order of their names.
+    pub fn failed_hosts(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.removed.keys().map(|name| &**name).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// What the run came to so far. Hosts whose errors were forgiven do not count.
     pub fn summary(&self) -> Summary {
         let any = |gone: Gone| self.removed.values().any(|why| *why == gone);
@@ -161,8 +168,19 @@ impl PlaybookRun {
         Ok(matches.hosts)
     }
 
+    /// The `group_vars` and `host_vars` that count are those beside the file the play is written in, also of one that was imported.
+    fn stand_beside(&mut self, play: &Play) {
+        if play.dir.as_os_str().is_empty() || self.world.inventory.is_playbook_dir(&play.dir) {
+            return;
+        }
+        let mut world = self.world.successor();
+        world.inventory_mut().set_playbook_dir(Some(&play.dir));
+        self.world = Arc::new(world);
+    }
+
     /// Runs one play; false ends the run.
     async fn play(&mut self, play: Arc<Play>) -> Result<bool> {
+        self.stand_beside(&play);
         let answers = super::prompt::answers(&play, &self.context(&[]), &self.shared).await?;
         let all = self.hosts_with(&play, &answers)?;
         let before = self.before_hosts(&play, &answers);

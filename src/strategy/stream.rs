@@ -251,6 +251,7 @@ impl TaskOnHost {
                     "The task was sent ahead, and its answer was lost by a defect in Windlass.",
                 ),
                 check: false,
+                args: None,
             },
         };
         let stopped = acted.is_failure();

@@ -23,6 +23,8 @@ pub(super) struct Started {
     on: Vec<Arc<str>>,
     /// Those it is for: more than it runs on if one does it for all.
     hosts: Vec<Arc<str>>,
+    /// What it leaves is left for one host alone: it is the action that runs once, and not the task that says so.
+    by_nature: bool,
 }
 
 impl Started {
@@ -42,6 +44,7 @@ impl Batch {
     ) -> Result<Started> {
         let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
         let once = self.runs_once(task, context.as_ref())?;
+        let by_nature = once && !self.is_told_once(task, context.as_ref())?;
         let on: &[Arc<str>] = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
         let name = label::of_task(task, context.as_ref());
         self.announce(task, name.clone());
@@ -81,7 +84,7 @@ impl Batch {
                 let _ = self.shared.events.send(event);
             }
         }
-        Ok(Started { task: Arc::clone(task), on: on.to_vec(), hosts: hosts.to_vec() })
+        Ok(Started { task: Arc::clone(task), on: on.to_vec(), hosts: hosts.to_vec(), by_nature })
     }
 
     /// Waits for the next host that is done.
@@ -107,7 +110,8 @@ impl Batch {
                 self.windows.remove(&outcome.host);
             }
             self.count(outcome);
-            let receivers = if started.is_once() { self.reachable() } else { vec![Arc::clone(&outcome.host)] };
+            let is_for_all = started.is_once() && !started.by_nature;
+            let receivers = if is_for_all { self.reachable() } else { vec![Arc::clone(&outcome.host)] };
             for host in &receivers {
                 self.store(task, outcome, host, &mut world)?;
             }
@@ -150,16 +154,17 @@ impl Batch {
         }
     }
 
+    /// `run_once`.
+    fn is_told_once(&self, task: &Arc<Task>, context: Option<&Context>) -> Result<bool> {
+        let (Some(node), Some(context)) = (task.keyword("run_once"), context) else { return Ok(false) };
+        let value = given(context, node).map_err(|error| Error::parse(error.report(), &node.span))?;
+        Ok(value.is_some_and(|value| truth(&value)))
+    }
+
     /// Whether one host does the task for all.
     pub(super) fn runs_once(&self, task: &Arc<Task>, context: Option<&Context>) -> Result<bool> {
         let by_nature = action::runs_once(task.short_action());
-        let once = match (task.keyword("run_once"), context) {
-            (Some(node), Some(context)) => {
-                let value = given(context, node).map_err(|error| Error::parse(error.report(), &node.span))?;
-                value.is_some_and(|value| truth(&value))
-            }
-            _ => false,
-        };
+        let once = self.is_told_once(task, context)?;
         if !self.strategy.is_free() {
             return Ok(once || by_nature);
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_inventory::Expressions;
-use windlass_template::{Context, Engine, Scope, Variable, to_json};
+use windlass_template::{Compat, Context, Engine, Scope, Variable, to_json};
 use windlass_yaml::{Mapping, Node, Value};
 
 /// The engine as an inventory sees it.
@@ -35,9 +35,14 @@ impl InventoryExpressions {
     }
 }
 
-/// What stands for nothing but a variable, or an entry of one, stays the project's text as long as that is no template.
+/// What stands for nothing but a variable, or an entry of one, stays the project's text as long as that is no template; so does one with a
+/// default it does not need.
 fn passed_through(expression: &str, variables: &Mapping) -> Option<Node> {
-    let mut names = expression.trim().split('.');
+    let (name, filter) = expression.split_once('|').unwrap_or((expression, "default"));
+    if !filter.trim_start().starts_with("default") || filter.contains('|') {
+        return None;
+    }
+    let mut names = name.trim().split('.');
     let mut node = variables.get(names.next()?)?;
     for name in names {
         node = node.get(name)?;
@@ -63,6 +68,11 @@ impl Expressions for InventoryExpressions {
     fn evaluate(&self, expression: &Node, variables: &Arc<Mapping>) -> Result<Node, String> {
         match expression.as_str() {
             Some(text) if let Some(node) = passed_through(text, variables) => Ok(node),
+            // Before 2.19 the value was what a template in braces comes to.
+            Some(text) if self.0.options().compat == Compat::V2_18 => {
+                let template = Node::string(format!("{{{{{text}}}}}"), expression.span.clone());
+                data(self.over(variables).render(&template), expression)
+            }
             Some(text) => data(self.over(variables).evaluate(text, &expression.span), expression),
             None => Err(format!("An expression is a string, but this is {}.", expression.kind())),
         }

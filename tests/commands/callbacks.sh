@@ -15,7 +15,7 @@ cat > site.yml <<'END'
       ansible.builtin.command: printf 'one\ntwo\n'
       changed_when: inventory_hostname == 'a'
       tags: module
-    - ansible.builtin.debug: {msg: [one, {two: 3, "word": null}]}
+    - ansible.builtin.debug: {msg: [one, {two: 3, "wörd": null}]}
       when: inventory_hostname == 'a'
     - name: A loop
       ansible.builtin.set_fact: {fact: "{{ item }}"}

@@ -90,6 +90,11 @@ impl Inventory {
         Ok(layers)
     }
 
+    /// Whether the `group_vars` and `host_vars` of a playbook in that directory are those that count.
+    pub fn is_playbook_dir(&self, directory: &Path) -> bool {
+        self.playbook_directory.as_deref() == Some(canonical(directory).as_path())
+    }
+
     /// Sets the directory of the playbook, whose `group_vars` and `host_vars` count from then on.
     pub fn set_playbook_dir(&mut self, directory: Option<&Path>) {
         self.playbook_directory = directory.map(canonical);

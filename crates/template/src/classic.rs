@@ -23,6 +23,7 @@ pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
         ValueKind::None | ValueKind::Bool | ValueKind::Bytes => value.clone(),
         ValueKind::Number if variable => value.clone(),
         ValueKind::Number => Value::from(text(value)),
+        ValueKind::String if value.is_safe() => value.clone(),
         ValueKind::String => {
             let string = value.as_str().unwrap_or_default();
             literal(string).unwrap_or_else(|| value.clone())
@@ -38,6 +39,11 @@ pub(crate) fn keeps_text(expression: &str) -> bool {
     let Some((_, last)) = expression.rsplit_once('|') else { return false };
     let name = last.split('(').next().unwrap_or_default().trim();
     matches!(name, "string" | "to_json" | "to_nice_json" | "to_yaml" | "to_nice_yaml" | "ppretty" | "json")
+}
+
+/// Text that stays text wherever it goes, through variables and loops. Templates escape nothing, so the mark is free for that.
+pub(crate) fn kept(value: Value) -> Value {
+    value.as_str().map(|text| Value::from_safe_string(text.to_owned())).unwrap_or(value)
 }
 
 /// The data that text is, if it looks like a list, a dict or a boolean of Python or JSON.

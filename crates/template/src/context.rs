@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::lazy::{LazyDict, LazyList, scalar};
 use crate::limits;
 use crate::mark;
-use crate::operators::shown;
+use crate::operators::shown_as;
 use crate::plain::{finish, is_bound, plain, settled};
 use crate::root::Root;
 use crate::scope::{Scope, Variable};
@@ -196,7 +196,7 @@ impl Inner {
                 let value = self.expression(expression, files)?;
                 return match self.compat() {
                     Compat::V2_19 => Ok(value),
-                    Compat::V2_18 if classic::keeps_text(&expression.written) => Ok(value),
+                    Compat::V2_18 if classic::keeps_text(&expression.written) => Ok(classic::kept(value)),
                     Compat::V2_18 => classic::single(&value, self.is_plain_variable(expression)),
                 };
             }
@@ -206,7 +206,7 @@ impl Inner {
                     && self.compat() == Compat::V2_18
                     && classic::keeps_text(&last.written)
                 {
-                    return Ok(value);
+                    return Ok(classic::kept(value));
                 }
                 value
             }
@@ -256,7 +256,7 @@ impl Inner {
         }
         let mut text = String::new();
         for value in &values {
-            text.push_str(&shown(value)?);
+            text.push_str(&shown_as(value, self.compat() == Compat::V2_18)?);
             limits::text(text.len())?;
         }
         Ok(Value::from(text))

@@ -2,22 +2,25 @@
 
 use std::cell::RefCell;
 
+use minijinja::value::ValueKind;
 use minijinja::{Error, Output, State, Value};
 
 use crate::limits;
 use crate::mark::is_omit;
-use crate::operators::shown;
+use crate::operators::shown_as;
+use crate::registry::is_classic;
 
 thread_local! {
     static PRINTED: RefCell<Vec<(Printed, usize)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Prints a value: nothing for None and what is omitted, Python's text for the rest.
-pub(crate) fn format(out: &mut Output<'_>, _state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+pub(crate) fn format(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     if value.is_none() || is_omit(value) {
         return Ok(());
     }
-    let text = shown(value)?;
+    let is_container = matches!(value.kind(), ValueKind::Seq | ValueKind::Map);
+    let text = shown_as(value, is_container && is_classic(state))?;
     let total = PRINTED.with_borrow_mut(|stack| {
         let Some((printed, total)) = stack.last_mut() else { return text.len() };
         *printed = match printed {

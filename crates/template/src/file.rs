@@ -7,9 +7,9 @@ use windlass_yaml::{Source, Span};
 
 use crate::compile;
 use crate::context::Context;
-use crate::engine::TemplateOptions;
+use crate::engine::{Compat, TemplateOptions};
 use crate::error::Error;
-use crate::operators::shown;
+use crate::operators::shown_as;
 
 const HEADER: &str = "#jinja2:";
 
@@ -29,7 +29,11 @@ impl Context {
             if value.is_none() {
                 return Ok(String::new());
             }
-            let value = restore_newlines(Value::from(shown(&value)?), body, &options.newline_sequence);
+            let value = restore_newlines(
+                Value::from(shown_as(&value, self.inner().compat() == Compat::V2_18)?),
+                body,
+                &options.newline_sequence,
+            );
             Ok(value.as_str().unwrap_or_default().to_owned())
         };
         render().map_err(|error| {

@@ -104,7 +104,7 @@ pub(crate) fn apply_test(
 }
 
 /// Whether the evaluation follows ansible-core 2.18.
-fn is_classic(state: &State<'_, '_>) -> bool {
+pub(crate) fn is_classic(state: &State<'_, '_>) -> bool {
     Context::from_state(state).is_some_and(|context| context.engine().options().compat == Compat::V2_18)
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use minijinja::value::{Enumerator, Object};
@@ -28,6 +29,8 @@ pub(crate) struct Root {
     owned: Option<Mutex<HashMap<String, Value>>>,
     /// How the templates that are included are read and where they are searched.
     pub(crate) files: Option<Arc<TemplateOptions>>,
+    /// In how many templates that do not see the variables the evaluation is.
+    apart: AtomicUsize,
 }
 
 impl Root {
@@ -37,6 +40,7 @@ impl Root {
             context: context.clone(),
             owned: mutates.then(Mutex::default),
             files: files.cloned(),
+            apart: AtomicUsize::new(0),
         })
     }
 
@@ -75,7 +79,8 @@ impl Object for Root {
         if key == SELF {
             return Some(Value::from_dyn_object(self.clone()));
         }
-        Some(self.owned(key).or_else(|| globals::get(key, &self.context)).unwrap_or_else(|| mark::undefined(key)))
+        let variable = if self.apart.load(Ordering::Relaxed) == 0 { self.owned(key) } else { None };
+        Some(variable.or_else(|| globals::get(key, &self.context)).unwrap_or_else(|| mark::undefined(key)))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -113,6 +118,17 @@ pub(crate) fn reread(state: &mut State<'_, '_>, value: &Value) -> Result<Value, 
         found = operators::attribute(&found, name);
     }
     Ok(found)
+}
+
+/// A template that does not see the variables begins or ends.
+pub(crate) fn apart(state: &mut State<'_, '_>, begins: bool) -> Result<bool, minijinja::Error> {
+    if let Some(root) = Root::of(state) {
+        match begins {
+            true => root.apart.fetch_add(1, Ordering::Relaxed),
+            false => root.apart.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+    Ok(begins)
 }
 
 /// Finds a template to include; the answer is the name minijinja loads it by.

@@ -140,6 +140,11 @@ fn shell(text: &str) -> Command<'_> {
     if text.is_empty() { Command::Say("Usage: shell <command>") } else { Command::Shell(text) }
 }
 
+/// The names of all commands.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().map(|(name, ..)| *name)
+}
+
 /// What can be said, or what is known of a command or a module.
 pub(super) fn help(topic: &str) -> String {
     let line = |(_, usage, what): &(&str, &str, &str)| format!("{usage:<26} {what}");

@@ -79,6 +79,7 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
     environment.add_filter(syntax::REREAD, root::reread);
     environment.add_filter("__template", root::nested_template);
     environment.add_filter("__include", root::include);
+    environment.add_filter("__apart", root::apart);
     environment.add_filter(
         "__filter",
         |state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, arguments: Rest<ValueOrKwargs>| -> Outcome {
@@ -197,6 +198,14 @@ pub(crate) fn shown(value: &Value) -> Result<String, Error> {
     }
     check(value)?;
     Ok(crate::python::text(&plain::printed(value)?))
+}
+
+/// The same where ansible-core 2.18 is followed, which prints tuples as Python does.
+pub(crate) fn shown_as(value: &Value, classic: bool) -> Result<String, Error> {
+    if !classic || !matches!(value.kind(), ValueKind::Seq | ValueKind::Map) || mark(value).is_some() {
+        return shown(value);
+    }
+    Ok(crate::python::text(&plain(value)?))
 }
 
 /// `object.name`.

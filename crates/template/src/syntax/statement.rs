@@ -46,8 +46,8 @@ pub(super) fn statement(parser: &mut Parser<'_>) -> Result<Statement, Error> {
             let template = parser.condition()?;
             word_of(parser, "as")?;
             let name = parser.expect_name()?;
-            context_words(parser);
-            format!("import ({template}|__include(false)) as {name}")
+            let code = format!("import ({template}|__include(false)) as {name}");
+            if has_context(parser, false) { code } else { apart(&code) }
         }
         "from" => {
             captures = true;
@@ -210,12 +210,21 @@ fn with(parser: &mut Parser<'_>) -> Result<String, Error> {
     Ok(code)
 }
 
-/// `with context` and `without context`: minijinja always gives the context.
-fn context_words(parser: &mut Parser<'_>) {
-    if matches!(parser.peek_name(), Some("with" | "without")) {
-        parser.advance();
-        parser.accept_word("context");
+/// `with context` and `without context`, or what holds if neither is there.
+fn has_context(parser: &mut Parser<'_>, default: bool) -> bool {
+    match parser.peek_name() {
+        Some(word @ ("with" | "without")) => {
+            parser.advance();
+            parser.accept_word("context");
+            word == "with"
+        }
+        _ => default,
     }
+}
+
+/// A statement whose template does not see the variables. minijinja always gives the context, so they are put away meanwhile.
+fn apart(code: &str) -> String {
+    format!("set __apart = true|__apart %}}{{% {code} %}}{{% set __apart = false|__apart")
 }
 
 fn include(parser: &mut Parser<'_>) -> Result<String, Error> {
@@ -224,9 +233,9 @@ fn include(parser: &mut Parser<'_>) -> Result<String, Error> {
     if ignore {
         word_of(parser, "missing")?;
     }
-    context_words(parser);
     let suffix = if ignore { " ignore missing" } else { "" };
-    Ok(format!("include ({template}|__include({ignore})){suffix}"))
+    let code = format!("include ({template}|__include({ignore})){suffix}");
+    Ok(if has_context(parser, true) { code } else { apart(&code) })
 }
 
 fn from_import(parser: &mut Parser<'_>) -> Result<String, Error> {
@@ -247,6 +256,6 @@ fn from_import(parser: &mut Parser<'_>) -> Result<String, Error> {
             break;
         }
     }
-    context_words(parser);
-    Ok(format!("from ({template}|__include(false)) import {}", names.join(", ")))
+    let code = format!("from ({template}|__include(false)) import {}", names.join(", "));
+    Ok(if has_context(parser, false) { code } else { apart(&code) })
 }

@@ -1,0 +1,148 @@
+//! The line a user types at a terminal: what was typed before, and names to complete it.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use rustyline::completion::{Completer, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::Validator;
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
+
+use super::command;
+use crate::error::{Error, Result};
+
+/// Ansible's console keeps its lines there too.
+const HISTORY: &str = "~/.ansible-console_history";
+const LINES: usize = 1000;
+
+/// Reads lines from a terminal.
+pub(super) struct LineEditor {
+    editor: Editor<Names, FileHistory>,
+    history: PathBuf,
+}
+
+/// The names a line may have.
+#[derive(Default)]
+pub(super) struct Names {
+    pub(super) modules: Vec<String>,
+    pub(super) hosts: Vec<String>,
+    pub(super) groups: Vec<String>,
+}
+
+impl LineEditor {
+    /// An editor, if there is a terminal. What is typed into a pipe is read as it comes.
+    pub(super) fn open() -> Option<LineEditor> {
+        if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+            return None;
+        }
+        let config = Config::builder().auto_add_history(true).completion_type(CompletionType::List);
+        let mut editor = Editor::with_config(config.max_history_size(LINES).ok()?.build()).ok()?;
+        editor.set_helper(Some(Names::default()));
+        let history = crate::settings::expand_home(HISTORY);
+        // There is none before the first session.
+        let _ = editor.load_history(&history);
+        Some(LineEditor { editor, history })
+    }
+
+    /// Asks for a line. Nothing if the input has ended; an interrupted line is empty.
+    pub(super) fn read(&mut self, prompt: &str, names: Names) -> Result<Option<String>> {
+        self.editor.set_helper(Some(names));
+        match self.editor.readline(prompt) {
+            Ok(line) => Ok(Some(line)),
+            Err(ReadlineError::Interrupted) => Ok(Some(String::new())),
+            Err(ReadlineError::Eof) => Ok(None),
+            Err(error) => Err(Error::new(format!("The terminal cannot be read: {error}"))),
+        }
+    }
+
+    /// Keeps the lines for the next session.
+    pub(super) fn save(&mut self) -> Result<()> {
+        self.editor.append_history(&self.history).map_err(|error| {
+            Error::new(format!("The lines that were typed cannot be kept in {}: {error}", self.history.display()))
+        })
+    }
+}
+
+impl Names {
+    /// Where the last word of a line begins, and what may stand there.
+    fn completed(&self, line: &str) -> (usize, Vec<String>) {
+        let start = line.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+        let first = line.split_whitespace().next().unwrap_or_default();
+        if line[..start].trim().is_empty() {
+            let commands = command::names().map(str::to_owned);
+            return (start, matching(commands.chain(self.modules.iter().cloned()), &line[start..]));
+        }
+        match first {
+            "cd" => {
+                // A pattern is made of names, and of what stands between them.
+                let start = line.rfind([' ', ':', ',', '!', '&']).map_or(0, |end| end + 1);
+                (start, matching(self.hosts.iter().chain(&self.groups).cloned(), &line[start..]))
+            }
+            "help" => {
+                let commands = command::names().map(str::to_owned);
+                (start, matching(commands.chain(self.modules.iter().cloned()), &line[start..]))
+            }
+            "list" => (start, matching(["groups".to_owned()], &line[start..])),
+            "become" | "check" | "diff" => (start, matching(["yes", "no"].map(str::to_owned), &line[start..])),
+            module => {
+                let options = crate::action::spec(module).map(|spec| spec.options).unwrap_or_default();
+                (start, matching(options.iter().map(|option| format!("{}=", option.name)), &line[start..]))
+            }
+        }
+    }
+}
+
+/// The names that begin with a word, each once, in order.
+fn matching(names: impl IntoIterator<Item = String>, word: &str) -> Vec<String> {
+    let mut names: Vec<String> = names.into_iter().filter(|name| name.starts_with(word)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+impl Completer for Names {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, position: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let (start, names) = self.completed(line.get(..position).unwrap_or(line));
+        // After a whole word comes the next one; an option waits for its value, and a pattern may go on.
+        let is_whole = |name: &str| !name.ends_with('=') && !line.starts_with("cd ");
+        let pair = |name: String| {
+            let end = if is_whole(&name) { " " } else { "" };
+            Pair { replacement: format!("{name}{end}"), display: name }
+        };
+        Ok((start, names.into_iter().map(pair).collect()))
+    }
+}
+
+impl Hinter for Names {
+    type Hint = String;
+}
+
+impl Highlighter for Names {}
+impl Validator for Names {}
+impl Helper for Names {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Names { modules: owned(&["copy", "command"]), hosts: owned(&["web1", "web2"]), groups: owned(&["web", "db"]) }
+    }
+
+    #[test]
+    fn a_line_is_completed_by_what_may_stand_there() {
+        let completed = |line: &str| names().completed(line);
+        assert_eq!(completed("co"), (0, vec!["collections".to_owned(), "command".to_owned(), "copy".to_owned()]));
+        assert_eq!(completed("cd we"), (3, vec!["web".to_owned(), "web1".to_owned(), "web2".to_owned()]));
+        assert_eq!(completed("cd web:!d"), (8, vec!["db".to_owned()]));
+        assert_eq!(completed("copy rem"), (5, vec!["remote_src=".to_owned()]));
+        assert_eq!(completed("copy src=a mo"), (11, vec!["mode=".to_owned()]));
+        assert_eq!(completed("nothing x"), (8, vec![]));
+    }
+}

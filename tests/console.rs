@@ -1,0 +1,109 @@
+//! The console at a terminal: lines of earlier sessions, and names that are completed.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// A console at a terminal of its own.
+struct Console {
+    child: Child,
+    keys: File,
+    shown: std::sync::mpsc::Receiver<u8>,
+}
+
+impl Console {
+    fn open(folder: &Path) -> Console {
+        let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&control).unwrap();
+        unlockpt(&control).unwrap();
+        let name = ptsname(&control, Vec::new()).unwrap();
+        let path = OsStr::from_bytes(name.to_bytes());
+        let side: OwnedFd = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        tcsetwinsize(&side, Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["console", "-i", "hosts"])
+            .current_dir(folder)
+            .env("HOME", folder)
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1")
+            .env_remove("ANSIBLE_CONFIG")
+            .stdin(Stdio::from(side.try_clone().unwrap()))
+            .stdout(Stdio::from(side.try_clone().unwrap()))
+            .stderr(Stdio::from(side))
+            .spawn()
+            .unwrap();
+        let keys = File::from(control);
+        let mut screen = keys.try_clone().unwrap();
+        let (sender, shown) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut byte = [0];
+            // The end of the program is an error of the terminal.
+            while screen.read_exact(&mut byte).is_ok() && sender.send(byte[0]).is_ok() {}
+        });
+        Console { child, keys, shown }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Reads the screen until it shows a text.
+    fn wait_for(&self, text: &str) {
+        let mut seen = Vec::new();
+        while !String::from_utf8_lossy(&seen).contains(text) {
+            let Ok(byte) = self.shown.recv_timeout(Duration::from_secs(60)) else {
+                panic!("{text:?} was not shown, only {:?}", String::from_utf8_lossy(&seen));
+            };
+            seen.push(byte);
+        }
+    }
+
+    fn end(mut self) {
+        self.press("exit\r");
+        self.wait_for("Ansible-console was exited.");
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn the_console_completes_names_and_keeps_its_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("hosts"), "[web]\nfront1 ansible_connection=local\n[db]\nback1\n").unwrap();
+    let mut console = Console::open(folder.path());
+    console.wait_for("all (2)");
+    // A group, a module, its option.
+    console.press("cd we\t\r");
+    console.wait_for("web (1)");
+    console.press("debu\tms\tcomplete\r");
+    console.wait_for("\"msg\": \"complete\"");
+    // What was typed is thrown away by Ctrl-C, and the console goes on.
+    console.wait_for("web (1)");
+    console.press("never\x03");
+    console.wait_for("web (1)");
+    console.end();
+
+    let kept = std::fs::read_to_string(folder.path().join(".ansible-console_history")).unwrap();
+    assert!(kept.contains("cd web\ndebug msg=complete\n") || kept.contains("cd web \ndebug msg=complete\n"), "{kept}");
+
+    let mut console = Console::open(folder.path());
+    console.wait_for("all (2)");
+    // Up: `exit`, and before it the module.
+    console.press("\x1b[A\x1b[A\r");
+    console.wait_for("\"msg\": \"complete\"");
+    console.wait_for("all (2)");
+    // The input ends.
+    console.press("\x04");
+    console.wait_for("Ansible-console was exited.");
+    assert!(console.child.wait().unwrap().success());
+}
