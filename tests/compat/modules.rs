@@ -132,6 +132,7 @@ impl Table {
             (r"\.\d+\.\d{4}-\d\d-\d\d@\d\d:\d\d:\d\d~", ".BACKUP~"),
             (r"ansible\.[a-z0-9_]{8}", "ansible.RANDOM"),
             (r"-----BEGIN ([A-Z ]+)-----[^-]+-----END", "-----BEGIN $1-----...-----END"),
+            (r#""serial_number":"?[0-9.e+]+"?"#, r#""serial_number":"RANDOM""#),
         ] {
             text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
         }
@@ -161,8 +162,8 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
                 }
                 String::new()
             } else if found.is_file() {
-                let content = fs::read(&path).unwrap();
-                String::from_utf8(content).unwrap_or_else(|_| "binary".to_owned())
+                let text = String::from_utf8(fs::read(&path).unwrap()).ok();
+                text.filter(|text| !text.contains('\0')).unwrap_or_else(|| "binary".to_owned())
             } else {
                 "special".to_owned()
             };
