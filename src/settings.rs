@@ -137,6 +137,8 @@ pub struct Settings {
     pub fact_cache_prefix: String,
     /// Seconds after which cached facts count no more; 0 is never.
     pub fact_cache_timeout: u64,
+    /// Whether a condition may give something else than a boolean.
+    pub allow_broken_conditionals: bool,
     /// Whether a notified handler that does not exist is an error.
     pub error_on_missing_handler: bool,
     /// `ansible_managed`.
@@ -292,6 +294,10 @@ const ENTRIES: &[(&str, &[Entry])] = &[
     ("plugin_filters_cfg", &[Entry("defaults", "plugin_filters_cfg", &[])]),
     ("inject_facts", &[Entry("defaults", "inject_facts_as_vars", &["ANSIBLE_INJECT_FACT_VARS"])]),
     (
+        "allow_broken_conditionals",
+        &[Entry("defaults", "allow_broken_conditionals", &["ANSIBLE_ALLOW_BROKEN_CONDITIONALS"])],
+    ),
+    (
         "error_on_missing_handler",
         &[Entry("defaults", "error_on_missing_handler", &["ANSIBLE_ERROR_ON_MISSING_HANDLER"])],
     ),
@@ -414,7 +420,6 @@ const WITHOUT_MEANING: &[&str] = &[
     "docsite_root_url",
     "show_custom_stats",
     "allow_embedded_templates",
-    "allow_broken_conditionals",
 ];
 
 impl Settings {
@@ -528,6 +533,7 @@ impl Settings {
             private_role_vars: config.bool("private_role_vars"),
             rejected: Rejected::read(config, &mut warnings)?,
             inject_facts: config.bool("inject_facts").unwrap_or(true),
+            allow_broken_conditionals: config.bool("allow_broken_conditionals").unwrap_or(false),
             error_on_missing_handler: config.bool("error_on_missing_handler").unwrap_or(true),
             ansible_managed: config.get("ansible_managed").unwrap_or_else(|| "Ansible managed".to_owned()),
             no_log: config.bool("no_log").unwrap_or(false),

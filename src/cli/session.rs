@@ -125,6 +125,7 @@ impl Session {
         let revealed = windlass_template::Revealed::default();
         let engine = Engine::new(windlass_template::Options {
             compat: settings.compat,
+            allow_broken_conditionals: settings.allow_broken_conditionals,
             playbook_dir: settings.playbook_dir.clone(),
             secrets: vault,
             revealed: revealed.clone(),

@@ -44,6 +44,7 @@ impl Context {
 impl Inner {
     fn condition(self: &Arc<Self>, node: &Node, depth: usize) -> Result<bool, Error> {
         let classic = self.compat() == Compat::V2_18;
+        let lenient = self.takes_any_truth();
         let text = match &node.value {
             Yaml::Bool(value) => return Ok(*value),
             Yaml::String(text) => text.trim(),
@@ -55,11 +56,11 @@ impl Inner {
                     "The condition is marked as unsafe, so that it is never evaluated.",
                 ));
             }
-            _ if classic => return Ok(finish(&self.lazy(node)?)?.is_true()),
+            _ if lenient => return Ok(finish(&self.lazy(node)?)?.is_true()),
             _ => return Err(Error::new(ErrorKind::Conditional, "A condition is a string or a boolean.")),
         };
         if text.is_empty() {
-            return if classic {
+            return if lenient {
                 Ok(true)
             } else {
                 Err(Error::new(ErrorKind::Conditional, "The condition is empty, which is not allowed."))
@@ -145,6 +146,9 @@ impl Inner {
                 ErrorKind::Conditional,
                 "The condition is a template that gives text, and text made by a template is not trusted as an expression.",
             ));
+        }
+        if self.takes_any_truth() {
+            return Ok(value.is_true());
         }
         let truth = if value.is_true() { "True" } else { "False" };
         Err(Error::new(

@@ -80,6 +80,11 @@ impl Inner {
         self.engine.options().compat
     }
 
+    /// Whether what a condition gives counts as Python's truth, and nothing as true.
+    pub(crate) fn takes_any_truth(&self) -> bool {
+        self.compat() == Compat::V2_18 || self.engine.options().allow_broken_conditionals
+    }
+
     /// A variable before it is rendered.
     pub(crate) fn raw(&self, name: &str) -> Option<Variable> {
         let mut current = self;

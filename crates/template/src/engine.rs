@@ -29,6 +29,8 @@ pub enum Compat {
 pub struct Options {
     /// Which line of behaviour to follow.
     pub compat: Compat,
+    /// Whether a condition may give something else than a boolean, in every line of behaviour.
+    pub allow_broken_conditionals: bool,
     /// The directory of the playbook.
     pub playbook_dir: PathBuf,
     /// The passwords for vaulted values.
