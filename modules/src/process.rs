@@ -190,11 +190,26 @@ impl Command {
         }
         command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().map_err(|error| {
+        start(&mut command).map_err(|error| {
             let shown = self.program.to_string_lossy();
             refuse(&error, format!("Error executing command: {shown} could not be started: {}.", reason(&error)))
         })
     }
+}
+
+/// Starts a program, also one that was written a moment ago. While another thread starts something, its new process holds every file that
+/// was open just then, for writing too, and the kernel refuses to run such a file.
+fn start(command: &mut std::process::Command) -> io::Result<Child> {
+    const TRIES: u32 = 10;
+    let mut wait = Duration::from_millis(1);
+    for _ in 1..TRIES {
+        match command.spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::sleep(wait),
+            started => return started,
+        }
+        wait *= 2;
+    }
+    command.spawn()
 }
 
 impl Output {
@@ -502,6 +517,22 @@ mod tests {
         let pid: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
         let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         assert!(state.is_empty() || state.contains(") Z"), "the background process still runs: {state}");
+    }
+
+    #[test]
+    fn a_program_that_is_still_open_for_writing_somewhere_is_started_a_little_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        std::fs::write(&path, "#!/bin/sh\necho ran\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let held = File::options().append(true).open(&path).unwrap();
+        let holder = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(held);
+        });
+        let output = Command::new(&path).run(&Host::alone(false, false));
+        holder.join().unwrap();
+        assert_eq!(output.unwrap().stdout_text(), "ran\n");
     }
 
     #[test]
