@@ -128,12 +128,15 @@ pub(super) fn walk(
             vec![("mode", Value::from(mode(folder).map_err(|error| fail(folder, error))?))],
         ));
     }
-    let mut children: Vec<PathBuf> =
-        std::fs::read_dir(folder).map_err(|error| fail(folder, error))?.flatten().map(|entry| entry.path()).collect();
     // The files of a folder go before those of its subfolders.
-    children.sort_by_cached_key(|child| (child.is_dir(), child.clone()));
+    let mut children: Vec<(bool, PathBuf)> = std::fs::read_dir(folder)
+        .map_err(|error| fail(folder, error))?
+        .flatten()
+        .map(|entry| (entry.path().is_dir(), entry.path()))
+        .collect();
+    children.sort();
     above.push(folder.canonicalize().map_err(|error| fail(folder, error))?);
-    for child in children {
+    for (is_folder, child) in children {
         let relative = prefix.join(file_name(&child));
         // A link to a folder that it is in itself would lead round for ever: it stays a link, and so does one that leads nowhere.
         let leads_back = |real: PathBuf| above.iter().any(|folder| folder.starts_with(&real));
@@ -141,7 +144,7 @@ pub(super) fn walk(
         if is_link {
             let target = std::fs::read_link(&child).map_err(|error| fail(&child, error))?;
             entries.push(entry(&relative, "link", vec![("target", Value::from(target.display().to_string()))]));
-        } else if child.is_dir() {
+        } else if is_folder {
             walk(context, &child, &relative, reading, above, entries, contents)?;
         } else {
             let content = Content::of_file(&child, &context.files, reading.decrypt)?;
@@ -247,13 +250,13 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
         )
         .into());
     }
-    let before = std::fs::read(&path).ok().map(|bytes| sha1_of(&bytes));
+    let before = Sums::of_file(&path);
     let mut args = IndexMap::from([(Arc::from("src"), Value::from(src.as_str()))]);
     if let Some(value) = context.arg("fail_on_missing") {
         args.insert(Arc::from("fail_on_missing"), value.clone());
     }
-    if let Some(sum) = &before {
-        args.insert("_checksum".into(), Value::from(sum.as_str()));
+    if let Some(Sums { sha1, .. }) = &before {
+        args.insert("_checksum".into(), Value::from(sha1.as_str()));
     }
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
     let (result, received) =
@@ -262,15 +265,19 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
         return Ok(result);
     }
     let remote = result.text("checksum").map(str::to_owned);
-    let same = before.is_some() && before == remote;
+    let same = before.as_ref().is_some_and(|sums| Some(&sums.sha1) == remote.as_ref());
     let mut answer = TaskResult::ok(!same);
     answer.set("dest", path.display().to_string());
     answer.set("checksum", remote.clone().unwrap_or_default());
-    match (same, received) {
-        (true, _) => answer.set("file", src),
+    let kept = match (same, received) {
+        (true, _) => {
+            answer.set("file", src);
+            before
+        }
         (false, Some(received)) => {
             received.persist(&path).map_err(|error| Failure::Failed(error.to_string()))?;
-            let sum = std::fs::read(&path).ok().map(|bytes| sha1_of(&bytes));
+            let kept = Sums::of_file(&path);
+            let sum = kept.as_ref().map(|sums| sums.sha1.clone());
             if context.flag("validate_checksum").unwrap_or(true) && sum != remote {
                 return Err(format!(
                     "checksum mismatch: {} has {} here and {} on the host",
@@ -282,17 +289,26 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
             }
             answer.set("remote_checksum", remote);
             answer.set("remote_md5sum", Value::from(()));
+            kept
         }
         // Nothing to fetch is told by the module's own message.
         (false, None) => return Ok(result),
-    }
-    answer.set("md5sum", std::fs::read(&path).ok().map(|bytes| of_bytes(Hasher::Md5(Default::default()), &bytes)));
+    };
+    answer.set("md5sum", kept.map(|sums| sums.md5));
     Ok(answer)
 }
 
-fn sha1_of(bytes: &[u8]) -> String {
-    use sha1::Digest as _;
-    hex::encode(sha1::Sha1::digest(bytes))
+/// The checksums of a file here.
+struct Sums {
+    sha1: String,
+    md5: String,
+}
+
+impl Sums {
+    fn of_file(path: &Path) -> Option<Sums> {
+        let bytes = std::fs::read(path).ok()?;
+        Some(Sums { sha1: of_bytes(Hasher::sha1(), &bytes), md5: of_bytes(Hasher::Md5(Default::default()), &bytes) })
+    }
 }
 
 pub(super) fn value_of(args: Args) -> Value {

@@ -106,7 +106,7 @@ impl Console {
     /// Line after line, to the end.
     async fn talk(mut self) -> Result<u8> {
         self.say("Welcome to the ansible console. Type help or ? to list commands.\n");
-        let mut editor = LineEditor::open();
+        let mut editor = LineEditor::open(self.names());
         while let Some(line) = self.line(editor.as_mut()).await? {
             let line = line.trim();
             match Command::of(line) {
@@ -133,7 +133,7 @@ impl Console {
         let Some(editor) = editor else { return ask(&self.prompt(), false, &self.session.shared).await };
         // The editor writes to the terminal itself, behind everything that was told before.
         tell("", &self.session.shared).await;
-        tokio::task::block_in_place(|| editor.read(&self.prompt(), self.names()))
+        tokio::task::block_in_place(|| editor.read(&self.prompt()))
     }
 
     /// What a line may be completed to.

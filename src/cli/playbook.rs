@@ -136,15 +136,13 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
     let mut run = PlaybookRun::new(Arc::clone(shared), Arc::clone(&session.world));
     if arguments.list_hosts || arguments.list_tasks || arguments.list_tags || arguments.syntax_check {
         // Nothing is shown before it is certain that all can be.
-        for play in loaded.iter().flat_map(|(_, plays)| plays) {
-            if arguments.list_hosts {
-                run.hosts_of(play)?;
-            } else {
-                run.patterns_of(play)?;
-            }
-        }
+        let mut listed = Vec::new();
         for (path, plays) in &loaded {
-            list(arguments, path, plays, &run, shared, printer)?;
+            let of_play = |play| Listed::of(play, arguments.list_hosts, &run);
+            listed.push((path, plays.iter().map(of_play).collect::<Result<Vec<_>>>()?));
+        }
+        for (path, plays) in &listed {
+            list(arguments, path, plays, shared, printer);
         }
         return Ok(0);
     }
@@ -183,18 +181,32 @@ fn write_retry_file(playbook: &Path, hosts: &[&str], shared: &crate::strategy::S
     }
 }
 
+/// A play with its hosts as they are listed.
+struct Listed<'a> {
+    play: &'a Play,
+    patterns: Vec<String>,
+    hosts: Option<Vec<Arc<str>>>,
+}
+
+impl<'a> Listed<'a> {
+    fn of(play: &'a Play, with_hosts: bool, run: &PlaybookRun) -> Result<Self> {
+        let patterns = run.patterns_of(play)?;
+        let hosts = if with_hosts { Some(run.matching(play, &patterns)?) } else { None };
+        Ok(Listed { play, patterns, hosts })
+    }
+}
+
 /// `--list-hosts`, `--list-tasks`, `--list-tags`, `--syntax-check`.
 fn list(
     arguments: &Arguments,
     path: &Path,
-    plays: &[Play],
-    run: &PlaybookRun,
+    plays: &[Listed<'_>],
     shared: &crate::strategy::Shared,
     printer: &crate::output::Printer,
-) -> Result<()> {
+) {
     printer.line(&format!("\nplaybook: {}", path.display()), Color::Plain);
     if arguments.syntax_check {
-        return Ok(());
+        return;
     }
     let mut tags = shared.run.settings.tags.clone();
     if arguments.list_tags && arguments.tags.is_empty() && arguments.skip_tags.is_empty() {
@@ -202,18 +214,16 @@ fn list(
         tags.push("never".to_owned());
     }
     let filter = TagFilter::new(&tags, &shared.run.settings.skip_tags);
-    for (index, play) in plays.iter().enumerate() {
-        let patterns = run.patterns_of(play)?;
+    for (index, Listed { play, patterns, hosts: matched }) in plays.iter().enumerate() {
         let hosts = patterns.join(",");
         printer.line(
             &format!("\n  play #{} ({hosts}): {}\tTAGS: [{}]", index + 1, play.name, play.frame.tags.join(",")),
             Color::Plain,
         );
-        if arguments.list_hosts {
-            let matched = run.hosts_of(play)?;
+        if let Some(matched) = matched {
             let patterns = match patterns.is_empty() {
                 true => "None".to_owned(),
-                false => windlass_template::repr(&patterns.into_iter().collect()),
+                false => windlass_template::repr(&patterns.iter().map(String::as_str).collect()),
             };
             printer.line(&format!("    pattern: {patterns}\n    hosts ({}):", matched.len()), Color::Plain);
             matched.iter().for_each(|host| printer.line(&format!("      {host}"), Color::Plain));
@@ -231,7 +241,6 @@ fn list(
             printer.line(&format!("      TASK TAGS: [{}]", tags.join(", ")), Color::Plain);
         }
     }
-    Ok(())
 }
 
 fn list_items(

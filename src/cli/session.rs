@@ -181,19 +181,10 @@ impl Session {
             })
         });
         let start_at = settings.start_at_task.clone();
-        let roles_path = settings.roles_path.clone();
-        let private_role_vars = settings.private_role_vars;
         let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars });
         let world = World::new(Arc::clone(&run), Arc::new(inventory));
         let world = Arc::new(world);
-        let loader = Loader {
-            files: Arc::clone(&files),
-            world: Arc::clone(&world),
-            roles_path,
-            collections_path,
-            modules,
-            private_role_vars,
-        };
+        let loader = Loader { files: Arc::clone(&files), world: Arc::clone(&world), collections_path, modules };
         let inventory_variables = world.inventory.groups().map(|group| group.variables());
         let inventory_variables = inventory_variables.chain(world.inventory.hosts().map(|host| host.variables()));
         for vars in inventory_variables.chain([&world.run.extra_vars]) {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use windlass_template::{Context, Value, text};
 use windlass_yaml::{Mapping, Node};
 
-use super::load::{Loader, is_variable_name};
+use super::load::Loader;
 use super::model::{Frame, FrameKind, Role};
 use super::source::VarsFile;
+use super::task::is_variable_name;
 use crate::error::{Error, Result};
 use crate::vars::{TaskScope, absolute};
 

@@ -3,7 +3,7 @@
 use windlass_yaml::{Mapping, Node};
 
 use super::keyword::{Keywords, On};
-use super::load::is_variable_name;
+use super::task::is_variable_name;
 use crate::error::{Error, Result, did_you_mean};
 
 /// Keywords that are one text.

@@ -54,11 +54,11 @@ const TASKS: u8 = T | H;
 /// What a keyword may stand on, as documentation names it.
 pub fn places(name: &str) -> Vec<&'static str> {
     let names = [(P, "Play"), (R, "Role"), (B, "Block"), (T, "Task"), (H, "Handler"), (I, "PlaybookInclude")];
-    let bits = KEYWORDS.iter().find(|(known, _)| *known == name).map_or(0, |(_, bits)| *bits);
+    let bits = find(name).map_or(0, |(_, bits)| bits);
     names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, place)| *place).collect()
 }
 
-/// Every keyword and what it may stand on.
+/// Every keyword and what it may stand on, sorted.
 pub const KEYWORDS: &[(&str, u8)] = &[
     ("action", TASKS),
     ("always", B),
@@ -127,9 +127,20 @@ pub const KEYWORDS: &[(&str, u8)] = &[
     ("when", R | B | TASKS | I),
 ];
 
+/// A word of the table with its places.
+fn find(word: &str) -> Option<(&'static str, u8)> {
+    let at = KEYWORDS.binary_search_by_key(&word, |(name, _)| *name).ok()?;
+    KEYWORDS.get(at).copied()
+}
+
 /// Whether a word is a keyword there.
 pub fn is_keyword(word: &str, on: On) -> bool {
-    KEYWORDS.iter().any(|(name, places)| *name == word && places & on.bit() != 0)
+    find(word).is_some_and(|(_, places)| places & on.bit() != 0)
+}
+
+/// Whether a word is a keyword anywhere.
+pub fn is_keyword_anywhere(word: &str) -> bool {
+    find(word).is_some()
 }
 
 /// The error for a word that is no keyword there, with the one that was probably meant.
@@ -151,9 +162,9 @@ impl Keywords {
             let Some(word) = key.as_str() else {
                 return Err(Error::parse(format!("{} is no keyword: keywords are words", key.to_text()), &key.span));
             };
-            match KEYWORDS.iter().find(|(name, places)| *name == word && places & on.bit() != 0) {
+            match find(word).filter(|(_, places)| places & on.bit() != 0) {
                 Some((name, _)) => {
-                    found.insert(*name, node.clone());
+                    found.insert(name, node.clone());
                 }
                 None => other(word, &Node { value: node.value.clone(), span: key.span.clone() })?,
             }
@@ -219,5 +230,16 @@ impl Keywords {
                 None => vec![node.clone()],
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_can_be_searched() {
+        assert!(KEYWORDS.is_sorted());
+        assert!(is_keyword("when", On::Task) && !is_keyword("when", On::Play));
     }
 }

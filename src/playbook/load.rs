@@ -3,16 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use windlass_template::{Context, PluginKind};
-use windlass_yaml::{Key, Mapping, Node, Span, Value};
+use windlass_yaml::{Key, Mapping, Node, Span};
 
-use super::before_hosts::collection_playbook;
-use super::keyword::{Keywords, On, is_keyword, unknown};
-use super::model::{BeforeHosts, Block, Frame, FrameKind, Item, Play, Role, Task};
-use super::source::{Files, folder_of};
-use super::{arguments, checked};
-use crate::error::{Error, Result, did_you_mean};
-use crate::foreign::{Modules, Resolution};
+use super::checked;
+use super::keyword::{Keywords, On, unknown};
+use super::model::{BeforeHosts, Block, Frame, FrameKind, Item, Play, Role};
+use super::source::Files;
+use super::tags::tags_of_play;
+use crate::error::{Error, Result};
+use crate::foreign::Modules;
 use crate::vars::World;
 
 /// Loads playbooks, task files and roles of one project.
@@ -22,14 +21,10 @@ pub struct Loader {
     pub files: Arc<Files>,
     /// The run before any play: what names of imports are evaluated with.
     pub world: Arc<World>,
-    /// Where roles are searched, after those next to the playbook.
-    pub roles_path: Vec<PathBuf>,
     /// Where collections are searched.
     pub collections_path: Vec<PathBuf>,
     /// Modules that are not ours.
     pub modules: Arc<Modules>,
-    /// Whether roles keep their variables to themselves.
-    pub private_role_vars: Option<bool>,
 }
 
 /// Where a list of tasks comes from.
@@ -83,7 +78,7 @@ impl Loader {
         Ok(plays)
     }
 
-    fn playbook_into(
+    pub(super) fn playbook_into(
         &self,
         path: &Path,
         inherited: &Keywords,
@@ -121,44 +116,12 @@ impl Loader {
         Ok(())
     }
 
-    fn import_playbook(
-        &self,
-        target: &Node,
-        map: &Arc<Mapping>,
-        dir: &Path,
-        inherited: &Keywords,
-        plays: &mut Vec<Play>,
-        chain: &mut Vec<PathBuf>,
-    ) -> Result<()> {
-        let mut keywords = Keywords::read(map, On::Import, |word, node| match word {
-            "ansible.builtin.import_playbook" => Ok(()),
-            _ => Err(unknown(word, On::Import, node)),
-        })?;
-        if target.is_null() {
-            return Err(Error::parse("import_playbook needs the name of a file", &target.span));
-        }
-        let context = self.context(&[&self.world.run.extra_vars, &keywords.vars()?], dir, None);
-        let name = context.render_to_string(target).map_err(|error| Error::parse(error.report(), &target.span))?;
-        let path = collection_playbook(&name, &self.collections_path).unwrap_or_else(|| dir.join(&name));
-        if chain.contains(&path) {
-            return Err(Error::parse(format!("{name} imports itself"), &target.span));
-        }
-        if !path.is_file() {
-            return Err(Error::parse(format!("could not find or access '{}'", path.display()), &target.span).generic());
-        }
-        keywords.inherit(inherited)?;
-        chain.push(path.clone());
-        self.playbook_into(&path, &keywords, plays, chain)?;
-        chain.pop();
-        Ok(())
-    }
-
     /// Tells of variables whose names mean something else, too.
     pub fn tell_reserved(&self, vars: &Mapping) {
         self.tell_reserved_names(vars.keys());
     }
 
-    fn tell_reserved_names<'a>(&self, names: impl Iterator<Item = &'a Key>) {
+    pub(super) fn tell_reserved_names<'a>(&self, names: impl Iterator<Item = &'a Key>) {
         let compat = self.world.run.engine.options().compat;
         crate::vars::reserved::warnings(names, compat).for_each(|sentence| self.files.warn(sentence));
     }
@@ -350,415 +313,6 @@ impl Loader {
             block.always.clear();
         }
         Ok(Item::Block(Arc::new(block)))
-    }
-
-    fn task(&self, entry: &Node, map: &Mapping, from: &TaskFile<'_>) -> Result<Vec<Item>> {
-        let on = if from.handlers { On::Handler } else { On::Task };
-        let mut actions: Vec<(String, Node)> = Vec::new();
-        let mut with_lookup = None;
-        let mut keywords = Keywords::read(map, on, |word, node| {
-            if let Some(lookup) = word.strip_prefix("with_").filter(|lookup| !lookup.is_empty()) {
-                let terms = map.get(word).cloned().unwrap_or_else(|| node.clone());
-                self.check_lookup(lookup, on, node)?;
-                if with_lookup.is_some() {
-                    return Err(Error::parse(format!("duplicate loop in task: {lookup}"), &node.span)
-                        .hint("a task has one `loop` or one `with_...`")
-                        .generic());
-                }
-                if terms.is_null() {
-                    return Err(
-                        Error::parse(format!("you must specify a value when using {word}"), &node.span).generic()
-                    );
-                }
-                with_lookup = Some((lookup.to_owned(), terms));
-            } else {
-                let value = map.get(word).cloned().unwrap_or_else(|| node.clone());
-                actions.push((word.to_owned(), Node { span: node.span.clone(), ..value }));
-            }
-            Ok(())
-        })?;
-        for name in ["action", "local_action"] {
-            if let Some(node) = keywords.get(name).cloned() {
-                if name == "local_action" {
-                    keywords.set("delegate_to", Node::string("localhost", node.span.clone()));
-                }
-                actions.push(split_action(&node)?);
-            }
-        }
-        let collections = collections_of(&keywords, from.frame);
-        let (action, value) = self.the_action(actions, on, entry, &collections)?;
-        let mut args = arguments::of_node(&action, &value)?;
-        let mut args_template = None;
-        if let Some(extra) = keywords.get("args") {
-            match &extra.value {
-                Value::Map(map) => {
-                    for (key, node) in map.iter() {
-                        if args.get_key(key).is_none() {
-                            args.insert(key.clone(), node.clone());
-                        }
-                    }
-                }
-                Value::String(_) => args_template = Some(extra.clone()),
-                _ => return Err(Error::parse(format!("args must be a mapping, not {}", extra.kind()), &extra.span)),
-            }
-        }
-        if let Some(reserved) = args.keys().find(|key| key.as_str().is_some_and(|key| key.starts_with("_ansible_"))) {
-            return Err(Error::parse(
-                format!("the argument '{}' is reserved for internal use only.", reserved.to_text()),
-                &reserved.span,
-            ));
-        }
-        let vars = keywords.vars()?;
-        // Ansible leaves these two out of a task's variables.
-        self.tell_reserved_names(vars.keys().filter(|key| !matches!(key.as_str(), Some("tags" | "when"))));
-        let tags = self.tags_under(&keywords, from.frame, &vars)?;
-        let when: Vec<Node> = from.when.iter().cloned().chain(keywords.list("when")).collect();
-        let register = match keywords.get("register") {
-            None => None,
-            Some(node) => Some(variable_name(node)?),
-        };
-        let listen = keywords.list("listen").iter().filter_map(Node::scalar_text).collect();
-        let task = Task {
-            id: Task::next_id(),
-            name: keywords.get("name").cloned(),
-            action,
-            args: Arc::new(args),
-            args_template,
-            vars,
-            when: when.into(),
-            tags,
-            with_lookup,
-            register,
-            listen,
-            frame: Arc::clone(from.frame),
-            handler: from.handlers,
-            span: entry.span.clone(),
-            keywords,
-        };
-        let of_role = matches!(task.short_action(), "import_role" | "include_role");
-        if from.handlers && of_role {
-            let message = format!("Using '{}' as a handler is not supported.", task.action);
-            return Err(Error::parse(message, &task.span).hint("put the tasks of the role among its own handlers"));
-        }
-        if task.short_action() == "meta" && task.args.get("_raw_params").and_then(Node::as_str) == Some("end_role") {
-            let within = from.frame.chain().any(|frame| matches!(frame.kind, FrameKind::Role(_)));
-            let refused = match (from.handlers, within) {
-                (true, _) => Some("a handler"),
-                (false, false) => Some("outside of a role"),
-                (false, true) => None,
-            };
-            if let Some(place) = refused {
-                return Err(Error::parse(format!("Cannot execute 'end_role' from {place}"), &task.span));
-            }
-        }
-        match task.short_action() {
-            "import_tasks" => self.import_tasks(&task, from).map(|item| vec![item]),
-            "import_role" => self.import_role(&task, from),
-            "include_tasks" | "include_role" => {
-                check_include(&task)?;
-                Ok(vec![Item::Task(Arc::new(task))])
-            }
-            _ => Ok(vec![Item::Task(Arc::new(task))]),
-        }
-    }
-
-    /// Whether there is the lookup of a `with_...`. Those of collections are looked for when they are used.
-    fn check_lookup(&self, lookup: &str, on: On, node: &Node) -> Result<()> {
-        let short = super::model::short_name(lookup);
-        let names = || windlass_template::lookups::LOOKUPS.iter().flat_map(|lookup| lookup.names()).copied();
-        let is_ours = names().any(|name| name == short);
-        let is_theirs = || match &self.world.run.engine.options().plugins {
-            Some(plugins) => plugins.provides(PluginKind::Lookup, lookup, false).unwrap_or(true),
-            None => false,
-        };
-        if short.contains('.') || is_ours || is_theirs() {
-            return Ok(());
-        }
-        let hint = did_you_mean(short, names().filter(|name| !name.contains('.')));
-        let message =
-            format!("'with_{lookup}' is not a valid attribute for a {}: there is no lookup '{lookup}'", on.title());
-        Err(Error::parse(message, &node.span).maybe_hint(hint))
-    }
-
-    /// The one key of a task that is no keyword.
-    fn the_action(
-        &self,
-        mut actions: Vec<(String, Node)>,
-        on: On,
-        entry: &Node,
-        collections: &[String],
-    ) -> Result<(String, Node)> {
-        let known = |name: &str| !matches!(self.modules.resolve(name, collections), Resolution::Unknown(_));
-        let one_known = actions.len() > 1 && actions.iter().filter(|(name, _)| known(name)).count() == 1;
-        if let Some((name, node)) = actions.iter().find(|(name, _)| one_known && !known(name)) {
-            return Err(unknown(name, on, node));
-        }
-        if actions.len() > 1 {
-            let names: Vec<_> = actions.iter().map(|(name, _)| name.as_str()).collect();
-            return Err(Error::parse(
-                format!("a task has one module, this one names several: {}", names.join(", ")),
-                &entry.span,
-            ));
-        }
-        let Some((name, node)) = actions.pop() else {
-            return Err(Error::parse(
-                "this task names no module: besides keywords it needs one key, the module with its arguments",
-                &entry.span,
-            ));
-        };
-        if name.contains("{{") {
-            return Ok((name, node));
-        }
-        if let Resolution::Unknown(reason) = self.modules.resolve(&name, collections) {
-            if super::model::short_name(&name) == "include" {
-                return Err(Error::parse("the action 'include' was removed from Ansible", &node.span)
-                    .hint("import_tasks reads the file before the play runs, include_tasks while it does; a playbook is imported by import_playbook")
-                    .generic());
-            }
-            let error = Error::parse(format!("there is no module or action '{name}'"), &node.span);
-            let keyword = super::keyword::KEYWORDS.iter().map(|(word, _)| *word).filter(|word| is_keyword(word, on));
-            return Err(error.maybe_hint(reason.or_else(|| self.modules.suggestion(&name, keyword))));
-        }
-        Ok((name, node))
-    }
-
-    fn import_tasks(&self, task: &Task, from: &TaskFile<'_>) -> Result<Item> {
-        for keyword in ["loop"] {
-            if task.keywords.get(keyword).is_some() || task.with_lookup.is_some() {
-                return Err(Error::parse(
-                    "import_tasks is read before any loop runs; include_tasks can be looped",
-                    &task.span,
-                ));
-            }
-        }
-        let Some(file) = task.args.get("_raw_params").or_else(|| task.args.get("file")) else {
-            return Err(Error::parse("No file specified for import_tasks", &task.span));
-        };
-        let name = self.static_text(file, &task.frame, &task.vars)?;
-        let path = self.find_tasks(&name, task, from.playbook_dir).map_err(Error::generic)?;
-        let frame = Arc::new(include_frame(task, from.frame));
-        let inner = TaskFile { frame: &frame, when: &task.when, depth: from.deeper(&task.span)?, ..*from };
-        let body = self.task_file(&path, &inner)?;
-        Ok(Item::Block(Arc::new(Block {
-            frame: Arc::clone(&frame),
-            body,
-            rescue: Vec::new(),
-            always: Vec::new(),
-            role: None,
-        })))
-    }
-
-    fn import_role(&self, task: &Task, from: &TaskFile<'_>) -> Result<Vec<Item>> {
-        if task.keywords.get("loop").is_some() || task.with_lookup.is_some() {
-            return Err(Error::parse(
-                "import_role is read before any loop runs; include_role can be looped",
-                &task.span,
-            ));
-        }
-        let frame = Arc::new(include_frame(task, from.frame));
-        let mut texts = Vec::new();
-        for (key, node) in task.args.string_entries() {
-            let text = match node.value {
-                Value::String(_) => Node::literal(self.static_text(node, &task.frame, &task.vars)?, node.span.clone()),
-                _ => node.clone(),
-            };
-            texts.push((key.to_owned(), text));
-        }
-        let request = super::RoleRequest::of_arguments(&texts, &task.span, &frame, from.playbook_dir)?;
-        let inner = TaskFile { frame: &frame, when: &task.when, ..*from };
-        let loaded = self.role(&request, &inner)?;
-        let mut imported = from.imported.lock().unwrap_or_else(PoisonError::into_inner);
-        imported.handlers.extend(loaded.handlers);
-        imported.roles.push(loaded.role);
-        Ok(vec![loaded.tasks])
-    }
-
-    /// The file of an include or import: beside the file it is written in, in the role, beside the playbook.
-    pub fn find_tasks(&self, name: &str, task: &Task, playbook_dir: &Path) -> Result<PathBuf> {
-        let kind = if task.handler { "handlers" } else { "tasks" };
-        let mut tried = Vec::new();
-        let mut folders = vec![folder_of(&task.span)];
-        if let Some(role) = task.frame.role() {
-            folders.push(role.path.join(kind));
-            folders.push(role.path.join("tasks"));
-            folders.push(role.path.clone());
-        }
-        folders.push(playbook_dir.join(kind));
-        folders.push(playbook_dir.to_owned());
-        for folder in folders {
-            let path = folder.join(name);
-            if path.is_file() {
-                return Ok(path);
-            }
-            let shown = path.display().to_string();
-            if !tried.contains(&shown) {
-                tried.push(shown);
-            }
-        }
-        Err(Error::parse(format!("Could not find or access '{name}'"), &task.span)
-            .generic()
-            .hint(format!("searched in {}", tried.join(", "))))
-    }
-
-    /// The tags of something inside a frame.
-    pub(super) fn tags_under(
-        &self,
-        keywords: &Keywords,
-        frame: &Arc<Frame>,
-        vars: &Arc<Mapping>,
-    ) -> Result<Arc<[String]>> {
-        let own = keywords.list("tags");
-        if own.is_empty() {
-            return Ok(Arc::clone(&frame.tags));
-        }
-        let mut tags = frame.tags.to_vec();
-        for node in own {
-            match node.as_str() {
-                Some(text) if text.contains("{{") => add_tags_of(&self.static_value(&node, frame, vars)?, &mut tags),
-                _ => add_tags(&node.scalar_text().unwrap_or_default(), &mut tags),
-            }
-        }
-        Ok(tags.into())
-    }
-}
-
-/// The tags of a play and of what imports it.
-fn tags_of_play(keywords: &Keywords, inherited: &Keywords, context: &Context) -> Vec<String> {
-    let mut tags = Vec::new();
-    for node in inherited.list("tags").iter().chain(&keywords.list("tags")) {
-        match context.render(node) {
-            Ok(value) => add_tags_of(&value, &mut tags),
-            Err(_) => add_tags(&context.render_tolerant(node), &mut tags),
-        }
-    }
-    tags
-}
-
-/// A template may come to a list of tags.
-fn add_tags_of(value: &windlass_template::Value, tags: &mut Vec<String>) {
-    match value.kind() {
-        minijinja::value::ValueKind::Seq => {
-            value.try_iter().into_iter().flatten().for_each(|item| add_tags(&windlass_template::text(&item), tags));
-        }
-        _ => add_tags(&windlass_template::text(value), tags),
-    }
-}
-
-fn add_tags(text: &str, tags: &mut Vec<String>) {
-    for tag in text.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
-        if !tags.iter().any(|known| known == tag) {
-            tags.push(tag.to_owned());
-        }
-    }
-}
-
-/// The collections in which short names are searched: those of `collections`, after the one that the role is in.
-pub(super) fn collections_of(keywords: &Keywords, frame: &Arc<Frame>) -> Vec<String> {
-    let own = frame.role().and_then(|role| role.collection());
-    let named = keywords.get("collections").or_else(|| frame.keyword("collections"));
-    let named =
-        named.map(|node| node.as_list().map_or_else(|| vec![node.clone()], <[Node]>::to_vec)).unwrap_or_default();
-    own.into_iter().chain(named.iter().filter_map(Node::scalar_text)).collect()
-}
-
-/// The frame of an import: it hands every keyword and its variables down.
-fn include_frame(task: &Task, parent: &Arc<Frame>) -> Frame {
-    Frame {
-        parent: Some(Arc::clone(parent)),
-        keywords: task.keywords.clone(),
-        vars: Arc::clone(&task.vars),
-        kind: FrameKind::Import,
-        tags: Arc::clone(&task.tags),
-    }
-}
-
-/// What may stand on a dynamic include beside its arguments.
-const INCLUDE_KEYWORDS: &[&str] = &[
-    "action",
-    "args",
-    "collections",
-    "debugger",
-    "ignore_errors",
-    "loop",
-    "loop_control",
-    "name",
-    "no_log",
-    "register",
-    "run_once",
-    "tags",
-    "timeout",
-    "vars",
-    "when",
-    "listen",
-    "delegate_to",
-    "notify",
-];
-
-fn check_include(task: &Task) -> Result<()> {
-    for (word, _) in super::keyword::KEYWORDS {
-        if let Some(node) = task.keywords.get(word)
-            && !INCLUDE_KEYWORDS.contains(word)
-        {
-            return Err(Error::parse(format!("'{word}' is not a valid attribute for a TaskInclude"), &node.span)
-                .hint(format!("put it under `apply:` of {} to give it to the included tasks", task.short_action())));
-        }
-    }
-    Ok(())
-}
-
-/// `action: module arguments` or `action: {module: ..., ...}`.
-fn split_action(node: &Node) -> Result<(String, Node)> {
-    match &node.value {
-        Value::String(text) | Value::Literal(text) => {
-            let (name, rest) = split_name(text.trim());
-            Ok((name.to_owned(), Node::string(rest.trim(), node.span.clone())))
-        }
-        Value::Map(map) => {
-            let Some(name) = map.get("module").and_then(Node::as_str) else {
-                return Err(Error::parse("an action given as a mapping needs the key 'module'", &node.span));
-            };
-            let mut args = (**map).clone();
-            args.remove("module");
-            let (name, rest) = split_name(name.trim());
-            for (key, value) in arguments::parse(rest, arguments::takes_free_text(name), &node.span)?.iter() {
-                args.insert(key.clone(), value.clone());
-            }
-            Ok((name.to_owned(), Node::map(args, node.span.clone())))
-        }
-        _ => Err(Error::parse(format!("an action must be a text or a mapping, not {}", node.kind()), &node.span)),
-    }
-}
-
-/// The name at the start of an action, which may be a template, and what follows it.
-fn split_name(text: &str) -> (&str, &str) {
-    let template = if text.starts_with("{{") { text.find("}}").map_or(0, |end| end + 2) } else { 0 };
-    let end = text.get(template..).and_then(|rest| rest.find(char::is_whitespace)).map(|end| template + end);
-    text.split_at_checked(end.unwrap_or(text.len())).unwrap_or((text, ""))
-}
-
-/// Words that no variable can have as its name: in an expression they are always something else.
-const RESERVED: &[&str] = &["False", "None", "True", "false", "none", "not", "true"];
-
-/// Whether a variable can have this name.
-pub(super) fn is_variable_name(text: &str) -> bool {
-    let mut characters = text.chars();
-    characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && !RESERVED.contains(&text)
-}
-
-/// Checks a name given to a variable.
-pub(super) fn variable_name(node: &Node) -> Result<Arc<str>> {
-    let text = node.scalar_text().unwrap_or_default();
-    if is_variable_name(&text) {
-        Ok(text.into())
-    } else {
-        Err(Error::parse(
-            format!(
-                "Invalid variable name in 'register': a variable's name has letters, digits and `_`, no digit first, and is not '{text}'"
-            ),
-            &node.span,
-        ))
     }
 }
 

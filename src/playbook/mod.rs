@@ -3,11 +3,14 @@
 pub mod arguments;
 mod before_hosts;
 mod checked;
+mod import;
 pub mod keyword;
 mod load;
 mod model;
 mod role;
 mod source;
+mod tags;
+mod task;
 
 pub use before_hosts::collection_playbook;
 pub use keyword::{Keywords, On};

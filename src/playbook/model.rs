@@ -283,7 +283,7 @@ impl Task {
 
     /// The collections in which its short name is searched.
     pub fn collections(&self) -> Vec<String> {
-        super::load::collections_of(&self.keywords, &self.frame)
+        super::task::collections_of(&self.keywords, &self.frame)
     }
 
     /// All values of a keyword: the task's own, then those it inherits, nearest first.

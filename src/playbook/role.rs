@@ -6,8 +6,9 @@ use std::sync::Arc;
 use windlass_yaml::{Key, Mapping, Node, Span};
 
 use super::keyword::{Keywords, On};
-use super::load::{Loader, TaskFile, collections_of};
+use super::load::{Loader, TaskFile};
 use super::model::{Block, Dependent, Frame, FrameKind, Item, Role, Task};
+use super::task::collections_of;
 use crate::error::{Error, Result, did_you_mean};
 use crate::vars::without_parents;
 
@@ -272,7 +273,7 @@ impl Loader {
             params: Arc::clone(&request.params),
             dependencies,
             parents,
-            public: request.public.unwrap_or(!self.private_role_vars.unwrap_or(false)),
+            public: request.public.unwrap_or(!self.world.run.settings.private_role_vars.unwrap_or(false)),
             allow_duplicates,
             identity: request.identity(&path),
             path: path.clone(),
@@ -327,7 +328,7 @@ impl Loader {
     fn find_role(&self, request: &RoleRequest, parent: Option<&Arc<Role>>, collections: &[String]) -> Result<PathBuf> {
         let name = &request.name;
         let mut folders = vec![request.playbook_dir.join("roles")];
-        folders.extend(self.roles_path.iter().cloned());
+        folders.extend(self.world.run.settings.roles_path.iter().cloned());
         let beside = request.beside.as_deref().or_else(|| parent.and_then(|role| role.path.parent()));
         folders.extend(beside.map(Path::to_owned));
         folders.push(request.playbook_dir.clone());

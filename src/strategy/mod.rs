@@ -1,7 +1,9 @@
 //! Carrying a play out: which hosts do which task next, and what follows from the results.
 
 mod ahead;
+mod arguments;
 mod ask;
+mod attempts;
 mod batch;
 mod custom_stats;
 mod debugger;
@@ -20,6 +22,7 @@ mod linear;
 mod meta;
 mod play;
 mod prompt;
+mod reach;
 mod result;
 mod run;
 mod step;

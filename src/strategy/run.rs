@@ -145,18 +145,18 @@ impl PlaybookRun {
 
     /// The hosts of a play by its pattern and the limit.
     pub fn hosts_of(&self, play: &Play) -> Result<Vec<Arc<str>>> {
-        self.hosts_with(play, &Arc::default())
+        self.matching(play, &self.patterns_of(play)?)
     }
 
-    fn hosts_with(&self, play: &Play, answers: &Arc<Mapping>) -> Result<Vec<Arc<str>>> {
-        let patterns = self.patterns_with(play, answers)?;
+    /// The hosts of a play whose patterns are known.
+    pub fn matching(&self, play: &Play, patterns: &[String]) -> Result<Vec<Arc<str>>> {
         if patterns.is_empty() {
             return Ok(Vec::new());
         }
         let matches = self
             .world
             .inventory
-            .matching_list(&patterns)
+            .matching_list(patterns)
             .map_err(|error| Error::parse(error.to_string(), &play.hosts.span))?;
         for warning in matches.warnings {
             match self.shared.run.settings.host_pattern_mismatch.as_str() {
@@ -182,7 +182,7 @@ impl PlaybookRun {
     async fn play(&mut self, play: Arc<Play>) -> Result<bool> {
         self.stand_beside(&play);
         let answers = super::prompt::answers(&play, &self.context(&[]), &self.shared).await?;
-        let all = self.hosts_with(&play, &answers)?;
+        let all = self.matching(&play, &self.patterns_with(&play, &answers)?)?;
         let before = self.before_hosts(&play, &answers);
         let ordered = in_order(&play, &all, &before)?;
         let name = play_name(&play, &before);

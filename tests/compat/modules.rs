@@ -132,7 +132,7 @@ impl Table {
             (r"\.\d+\.\d{4}-\d\d-\d\d@\d\d:\d\d:\d\d~", ".BACKUP~"),
             (r"ansible\.[a-z0-9_]{8}", "ansible.RANDOM"),
             (r"-----BEGIN ([A-Z ]+)-----[^-]+-----END", "-----BEGIN $1-----...-----END"),
-            (r#""serial_number":"?[0-9.e+]+"?"#, r#""serial_number":"RANDOM""#),
+            (r#""serial_number": ?"?[0-9.e+]+"?"#, r#""serial_number":"RANDOM""#),
         ] {
             text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
         }

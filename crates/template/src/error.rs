@@ -55,10 +55,9 @@ struct Details {
     line: Option<u32>,
     /// The variables whose templates were being rendered, innermost first.
     variables: Vec<String>,
+    /// The message says which condition it happened in.
+    names_condition: bool,
 }
-
-/// What the message of a condition begins with, up to 2.18.
-const OF_CONDITION: &str = "The conditional check ";
 
 impl Error {
     /// An error of that kind; the message is a whole sentence.
@@ -72,6 +71,7 @@ impl Error {
             span: None,
             line: None,
             variables: Vec::new(),
+            names_condition: false,
         }))
     }
 
@@ -165,7 +165,9 @@ impl Error {
             true => format!("error while evaluating conditional ({condition}): "),
             false => String::new(),
         };
-        self.0.message = format!("{OF_CONDITION}'{condition}' failed. The error was: {evaluating}{}", self.0.message);
+        self.0.message =
+            format!("The conditional check '{condition}' failed. The error was: {evaluating}{}", self.0.message);
+        self.0.names_condition = true;
         self
     }
 
@@ -178,7 +180,7 @@ impl Error {
     /// What is told up to 2.18 of an argument of a task in which something is undefined: Ansible's sentence, and the rest
     /// behind a blank line.
     pub fn undefined_option(&self) -> Option<String> {
-        if self.sentence().is_some() || self.0.message.starts_with(OF_CONDITION) {
+        if self.sentence().is_some() || self.0.names_condition {
             return None;
         }
         let whole = self.to_string();

@@ -30,6 +30,13 @@ impl Key {
         Key::read(text, args.str(&format!("{prefix}_passphrase")), host).map(Some)
     }
 
+    /// The key that `privatekey_path` or `privatekey_content` says, which `state: present` needs.
+    pub(super) fn required(args: &Args, host: &Host) -> Result<Key, Failure> {
+        Key::of(args, "privatekey", host)?.ok_or_else(|| {
+            Failure::new("state is present but any of the following are missing: privatekey_path, privatekey_content")
+        })
+    }
+
     /// The key of a text.
     pub(super) fn read(text: Vec<u8>, passphrase: Option<&str>, host: &Host) -> Result<Key, Failure> {
         let encrypted = String::from_utf8_lossy(&text).contains("ENCRYPTED");

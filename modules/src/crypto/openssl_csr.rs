@@ -141,21 +141,15 @@ impl Module for OpensslCsr {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let target = Target::of(args, host)?;
-        target.needs_folder()?;
+        let (target, mut data) = Target::of_key(args, host)?;
         let return_content = args.bool("return_content");
-        let mut data = Map::new();
-        data.insert("filename".into(), target.path.display().to_string().into());
-        data.insert("privatekey".into(), args.str("privatekey_path").into());
         if args.str("state") == Some("absent") {
             if return_content {
                 data.insert("csr".into(), Value::Null);
             }
             return Ok(target::removal(target.path, args.bool("backup")).with_all(data));
         }
-        let key = Key::of(args, "privatekey", host)?.ok_or_else(|| {
-            Failure::new("state is present but any of the following are missing: privatekey_path, privatekey_content")
-        })?;
+        let key = Key::required(args, host)?;
         let method = key.method(args.required("digest")?)?;
         let wanted = WantedRequest::of(args, &key)?;
         data.extend(described(&wanted, args));

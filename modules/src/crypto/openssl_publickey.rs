@@ -55,13 +55,9 @@ impl Module for OpensslPublickey {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let target = Target::of(args, host)?;
-        target.needs_folder()?;
+        let (target, mut data) = Target::of_key(args, host)?;
         let return_content = args.bool("return_content");
-        let mut data = Map::new();
-        data.insert("filename".into(), target.path.display().to_string().into());
         data.insert("format".into(), args.required("format")?.into());
-        data.insert("privatekey".into(), args.str("privatekey_path").into());
         data.insert("fingerprint".into(), json!({}));
         let found = target.found()?;
         let shown = |bytes: Option<&[u8]>| Value::from(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()));
@@ -73,9 +69,7 @@ impl Module for OpensslPublickey {
             }
             return Ok(plan.with_all(data).with_diff(difference(json!({}), json!({}))));
         }
-        let key = Key::of(args, "privatekey", host)?.ok_or_else(|| {
-            Failure::new("state is present but any of the following are missing: privatekey_path, privatekey_content")
-        })?;
+        let key = Key::required(args, host)?;
         let wanted = Form::of(args, &key)?;
         let before = found.as_deref().map_or_else(|| json!({}), info);
         if return_content {

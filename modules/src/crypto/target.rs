@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Args, Failure, Host, Outcome, Plan,
+    Args, Failure, Host, Map, Outcome, Plan,
     files::{
         attributes::Attributes,
         backup,
@@ -28,6 +28,17 @@ impl Target {
             attributes: Attributes::of(args, host)?,
             keep_old: args.bool("backup"),
         })
+    }
+
+    /// The file of what a private key makes, in a folder that is there, and what every result says of both.
+    pub(super) fn of_key(args: &Args, host: &Host) -> Result<(Target, Map), Failure> {
+        let target = Target::of(args, host)?;
+        target.needs_folder()?;
+        let data = [
+            ("filename".to_owned(), target.path.display().to_string().into()),
+            ("privatekey".to_owned(), args.str("privatekey_path").into()),
+        ];
+        Ok((target, data.into_iter().collect()))
     }
 
     /// What it holds, if it is there.

@@ -25,7 +25,6 @@ pub(super) struct LineEditor {
 }
 
 /// The names a line may have.
-#[derive(Default)]
 pub(super) struct Names {
     pub(super) modules: Vec<String>,
     pub(super) hosts: Vec<String>,
@@ -34,13 +33,13 @@ pub(super) struct Names {
 
 impl LineEditor {
     /// An editor, if there is a terminal. What is typed into a pipe is read as it comes.
-    pub(super) fn open() -> Option<LineEditor> {
+    pub(super) fn open(names: Names) -> Option<LineEditor> {
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return None;
         }
         let config = Config::builder().auto_add_history(true).completion_type(CompletionType::List);
         let mut editor = Editor::with_config(config.max_history_size(LINES).ok()?.build()).ok()?;
-        editor.set_helper(Some(Names::default()));
+        editor.set_helper(Some(names));
         let history = crate::settings::expand_home(HISTORY);
         // There is none before the first session.
         let _ = editor.load_history(&history);
@@ -48,8 +47,7 @@ impl LineEditor {
     }
 
     /// Asks for a line. Nothing if the input has ended; an interrupted line is empty.
-    pub(super) fn read(&mut self, prompt: &str, names: Names) -> Result<Option<String>> {
-        self.editor.set_helper(Some(names));
+    pub(super) fn read(&mut self, prompt: &str) -> Result<Option<String>> {
         match self.editor.readline(prompt) {
             Ok(line) => Ok(Some(line)),
             Err(ReadlineError::Interrupted) => Ok(Some(String::new())),
@@ -69,7 +67,7 @@ impl LineEditor {
 impl Names {
     /// Where the last word of a line begins, and what may stand there.
     fn completed(&self, line: &str) -> (usize, Vec<String>) {
-        let start = line.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+        let start = line.trim_end_matches(|letter: char| !letter.is_whitespace()).len();
         let first = line.split_whitespace().next().unwrap_or_default();
         if line[..start].trim().is_empty() {
             let commands = command::names().map(str::to_owned);
@@ -144,5 +142,7 @@ mod tests {
         assert_eq!(completed("copy rem"), (5, vec!["remote_src=".to_owned()]));
         assert_eq!(completed("copy src=a mo"), (11, vec!["mode=".to_owned()]));
         assert_eq!(completed("nothing x"), (8, vec![]));
+        // A space of three bytes.
+        assert_eq!(completed("cd\u{3000}we").0, 5);
     }
 }

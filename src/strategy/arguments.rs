@@ -1,0 +1,154 @@
+//! What an action is given: its arguments with the defaults of its module, and the environment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use windlass_template::{Context, Value};
+use windlass_yaml::{Mapping, Node};
+
+use super::execute::TaskOnHost;
+use crate::action::Failure;
+use crate::error::Error;
+use crate::vars::{given, unless_omitted};
+
+impl TaskOnHost {
+    /// The arguments, rendered; what is `omit` is left out.
+    pub(super) fn arguments(&self, context: &Context) -> Result<IndexMap<Arc<str>, Value>, Failure> {
+        let task = &self.task;
+        let action = task.short_action();
+        let mut args: IndexMap<Arc<str>, Value> = IndexMap::new();
+        for defaults in self.module_defaults(context)? {
+            args.extend(defaults);
+        }
+        if let Some(node) = &task.args_template {
+            let value = crate::vars::render(context, node)?;
+            for key in value.try_iter().into_iter().flatten() {
+                if let (Some(name), Ok(item)) = (key.as_str(), value.get_item(&key)) {
+                    args.insert(name.into(), item);
+                }
+            }
+        }
+        for (key, node) in task.args.iter() {
+            let name: Arc<str> = context.render_to_string(&key.as_node())?.into();
+            let value = if is_expression(action, &name) && name.as_ref() != "argument_spec" {
+                // It is evaluated by the action itself; here it only counts that it is there.
+                Value::from(true)
+            } else {
+                match unless_omitted(context, node)? {
+                    Some(value) => value,
+                    None => {
+                        args.shift_remove(&name);
+                        continue;
+                    }
+                }
+            };
+            // `copy: "{{ a mapping }}"`: free text that is a mapping gives the arguments themselves.
+            if &*name == "_raw_params" && action != "set_fact" && value.kind() == minijinja::value::ValueKind::Map {
+                for key in value.try_iter().into_iter().flatten() {
+                    if let (Some(name), Ok(item)) = (key.as_str(), value.get_item(&key)) {
+                        args.insert(name.into(), item);
+                    }
+                }
+                continue;
+            }
+            args.insert(name, value);
+        }
+        Ok(args)
+    }
+
+    /// The defaults of the groups the module is in, then its own; of several entries for one name the innermost counts.
+    fn module_defaults(&self, context: &Context) -> Result<Vec<IndexMap<Arc<str>, Value>>, Failure> {
+        let own = self.task.keywords.get("module_defaults").into_iter();
+        let around = self.task.frame.chain().filter_map(|frame| frame.keywords.get("module_defaults"));
+        let mut nodes: Vec<&Node> = own.chain(around).collect();
+        if nodes.is_empty() {
+            return Ok(Vec::new());
+        }
+        nodes.reverse();
+        let modules = &self.shared.loader.modules;
+        let collections = self.task.collections();
+        let full = modules.full_name(&self.task.action, &collections);
+        let (mut groups, mut specific) = (IndexMap::new(), None);
+        for node in nodes {
+            let maps: Vec<Node> = node.as_list().map(<[Node]>::to_vec).unwrap_or_else(|| vec![node.clone()]);
+            for map in maps.iter().filter_map(Node::as_map) {
+                for (key, defaults) in map.iter() {
+                    let key_text = key.to_text();
+                    let Some(group) = key_text.strip_prefix("group/") else {
+                        if crate::playbook::short_name(&key_text) == self.task.short_action()
+                            || modules.full_name(&key_text, &collections) == full
+                        {
+                            specific = Some(defaults.clone());
+                        }
+                        continue;
+                    };
+                    let Some(members) = modules.group(group) else {
+                        let message = format!("could not resolve the module_defaults group {group}");
+                        return Err(Error::parse(message, &key.span).into());
+                    };
+                    if members.contains(&full) {
+                        groups.insert(group.to_owned(), defaults.clone());
+                    }
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for node in groups.into_values().chain(specific) {
+            let value = crate::vars::render(context, &node)?;
+            let entries = value
+                .try_iter()
+                .into_iter()
+                .flatten()
+                .filter_map(|key| Some((Arc::from(key.as_str()?), value.get_item(&key).ok()?)));
+            found.push(entries.collect());
+        }
+        Ok(found)
+    }
+
+    /// The environment of the task's processes: that of the play and the blocks around, then the task's own.
+    pub(super) fn environment(&self, context: &Context) -> Result<BTreeMap<String, String>, Failure> {
+        let own = self.task.keywords.get("environment").into_iter();
+        let around = self.task.frame.chain().filter_map(|frame| frame.keywords.get("environment"));
+        let mut nodes: Vec<&Node> = own.chain(around).collect();
+        nodes.reverse();
+        let mut environment = BTreeMap::new();
+        for node in nodes {
+            let known = self.without_unknown_facts(context, node);
+            let Some(value) = given(context, known.as_ref().unwrap_or(node))? else { continue };
+            let maps: Vec<Value> = match value.kind() {
+                minijinja::value::ValueKind::Seq => value.try_iter().into_iter().flatten().collect(),
+                _ => vec![value],
+            };
+            for map in maps.iter().filter(|map| !map.is_none()) {
+                if map.kind() != minijinja::value::ValueKind::Map {
+                    return Err(
+                        Error::parse(format!("environment must be a dictionary, received {map}"), &node.span).into()
+                    );
+                }
+                for key in map.try_iter().into_iter().flatten() {
+                    if let Ok(item) = map.get_item(&key) {
+                        environment.insert(windlass_template::text(&key), windlass_template::text(&item));
+                    }
+                }
+            }
+        }
+        Ok(environment)
+    }
+
+    /// While facts are gathered, an environment is not yet made of them: what needs them is left out.
+    fn without_unknown_facts(&self, context: &Context, node: &Node) -> Option<Node> {
+        let map = node.as_map().filter(|_| matches!(self.task.short_action(), "gather_facts" | "setup"))?;
+        let is_known = |node: &Node| !given(context, node).is_err_and(|error| error.is_undefined());
+        let mut known = Mapping::new();
+        for (key, node) in map.iter().filter(|(_, node)| is_known(node)) {
+            known.insert(key.clone(), node.clone());
+        }
+        Some(Node::map(known, node.span.clone()))
+    }
+}
+
+/// Arguments that are expressions and not rendered before the action looks at them.
+fn is_expression(action: &str, argument: &str) -> bool {
+    matches!((action, argument), ("debug", "var") | ("assert", "that") | ("validate_argument_spec", "argument_spec"))
+}

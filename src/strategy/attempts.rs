@@ -1,0 +1,175 @@
+//! The action of a task, as often as it takes, and what its answer means for the task.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use windlass_template::{Context, Value, Variable};
+
+use super::execute::TaskOnHost;
+use super::item::censored;
+use super::result::TaskResult;
+use crate::action::{self, ActionContext, Failure};
+use crate::output::Event;
+use crate::vars::given;
+
+impl TaskOnHost {
+    /// Runs the action once, and waits for its job if it has one.
+    async fn attempt(&self, action: &ActionContext, poll: u64) -> Result<TaskResult, Failure> {
+        let mut running = action::run(action);
+        let result = match action.timeout {
+            0 => running.as_mut().await?,
+            // The executor keeps the time of what it runs; what waits on this side is given up a little later.
+            seconds => {
+                let margin = if action::is_here(&action.action) { 0 } else { 5 };
+                match tokio::time::timeout(Duration::from_secs(seconds + margin), running.as_mut()).await {
+                    Ok(result) => result?,
+                    Err(_) => return Ok(timed_out(&action.action, seconds)),
+                }
+            }
+        };
+        if action.detach == 0 || result.failed() || result.is_skipped() {
+            return Ok(result);
+        }
+        if poll == 0 {
+            return Ok(action::started(result, action.world.run.settings.compat));
+        }
+        Box::pin(self.wait_for(action, &result, poll)).await
+    }
+
+    /// Runs the action, again while `until` is not met.
+    pub(super) async fn attempts(
+        &self,
+        action: &ActionContext,
+        retries: Option<u64>,
+        poll: u64,
+    ) -> Result<TaskResult, Failure> {
+        let (task, context) = (&self.task, &action.context);
+        let until = task.keywords.list("until");
+        let retries = match (until.is_empty(), retries) {
+            (true, None) => 0,
+            (false, None) => 3,
+            (_, Some(retries)) => retries,
+        };
+        let delay = match task.keywords.get("delay") {
+            None => 5.0,
+            Some(node) => given(context, node)?.and_then(|value| crate::vars::float(&value)).unwrap_or(5.0),
+        };
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut result = self.attempt(action, poll).await?;
+            self.weigh(context, action.check, (retries > 0).then_some(attempt), &mut result);
+            if retries == 0 {
+                return Ok(result);
+            }
+            let seen = self.with_registered(context, &result);
+            let done = if until.is_empty() {
+                !result.failed()
+            } else {
+                let mut met = true;
+                for condition in &until {
+                    met = met && seen.condition(condition)?;
+                }
+                met
+            };
+            if done || (action.check && result.is_skipped()) {
+                return Ok(result);
+            }
+            if attempt > retries {
+                result.set("attempts", retries);
+                // What `failed_when` says counts more.
+                if result.get("failed_when_result").is_none() {
+                    result.set("failed", true);
+                }
+                return Ok(result);
+            }
+            result.set("retries", retries + 1);
+            let _ = self.events.send(Event::Retry {
+                host: self.host.to_string(),
+                task: super::label::of_task(task, Some(context)),
+                left: retries - attempt + 1,
+                result: Arc::new(if action.no_log { censored(&result) } else { result }),
+            });
+            tokio::time::sleep(Duration::from_secs_f64(delay.max(0.0))).await;
+        }
+    }
+
+    /// What the answer of an action means for the task.
+    pub(super) fn weigh(&self, context: &Context, check: bool, attempt: Option<u64>, result: &mut TaskResult) {
+        if result.exits_badly() {
+            result.set("failed", true);
+            if result.get("msg").is_none() {
+                result.set("msg", "non-zero return code");
+            }
+        }
+        if check && result.is_skipped() {
+            result.set("_windlass_not_run", true);
+        }
+        if let Some(attempt) = attempt {
+            result.set("attempts", attempt);
+        }
+        // The conditions of the task may ask for it.
+        if !result.is_skipped() && result.get("failed").is_none() {
+            result.set("failed", false);
+        }
+        if !result.is_skipped() && self.has_verdict() {
+            self.judge(&self.with_registered(context, result), result);
+        }
+    }
+
+    /// Whether the task says itself what its result means.
+    pub(super) fn has_verdict(&self) -> bool {
+        ["changed_when", "failed_when"].iter().any(|name| self.task.keywords.get(name).is_some())
+    }
+
+    /// Applies `changed_when` and `failed_when`.
+    fn judge(&self, context: &Context, result: &mut TaskResult) {
+        let decide = |name: &str| -> Result<Option<bool>, windlass_template::Error> {
+            let conditions = self.task.keywords.list(name);
+            if conditions.is_empty() {
+                return Ok(None);
+            }
+            for condition in &conditions {
+                if !context.condition(condition)? {
+                    return Ok(Some(false));
+                }
+            }
+            Ok(Some(true))
+        };
+        // What the action did stays known when the condition over it cannot be evaluated.
+        match decide("changed_when") {
+            Ok(None) => {}
+            Ok(Some(changed)) => result.set("changed", changed),
+            Err(error) => return unjudged(result, "changed_when_result", &error),
+        }
+        match decide("failed_when") {
+            Ok(None) => {}
+            Ok(Some(failed)) => {
+                result.set("failed_when_result", failed);
+                result.set("failed", failed);
+            }
+            Err(error) => unjudged(result, "failed_when_result", &error),
+        }
+    }
+
+    pub(super) fn with_registered(&self, context: &Context, result: &TaskResult) -> Context {
+        match &self.task.register {
+            None => context.clone(),
+            Some(name) => context.with(IndexMap::from([(Arc::clone(name), Variable::Data(result.to_value()))])),
+        }
+    }
+}
+
+/// The result of an action that took longer than it may.
+fn timed_out(action: &str, seconds: u64) -> TaskResult {
+    let message =
+        format!("The {action} action failed to execute in the expected time frame ({seconds}) and was terminated");
+    TaskResult::failure(message).with("timedout", Value::from_pairs([("period", seconds)]))
+}
+
+/// The task has failed because `changed_when` or `failed_when` cannot be evaluated.
+fn unjudged(result: &mut TaskResult, key: &str, error: &windlass_template::Error) {
+    result.set(key, error.to_string());
+    result.set("failed", true);
+}

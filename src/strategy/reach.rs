@@ -1,0 +1,102 @@
+//! Where a task is done, how and as whom.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use windlass_template::{Context, Value, Variable};
+use windlass_yaml::Node;
+
+use super::execute::TaskOnHost;
+use crate::action::Failure;
+use crate::vars::{connection_variables, given, unless_omitted};
+
+impl TaskOnHost {
+    /// The variables of a task with those of the connection that nobody has set: where the task is done, how and as whom.
+    pub(super) fn with_connection(&self, context: &Context, host: &str) -> Context {
+        let settings = &self.shared.run.settings;
+        let keyword = |name: &str| self.keyword(context, name).and_then(|node| given(context, node).ok()?);
+        let address = || {
+            let theirs = self.world.host_context(&Arc::from(host)).variable("ansible_host").ok().flatten();
+            let is_implicit = self.world.inventory.host(host).is_some_and(|host| host.is_implicit());
+            let own = if is_implicit { "127.0.0.1" } else { host };
+            theirs.filter(|_| host != &*self.host).unwrap_or_else(|| Value::from(own))
+        };
+        let connection = || keyword("connection").unwrap_or_else(|| Value::from(settings.connection.as_str()));
+        let user = || keyword("remote_user").or_else(|| settings.remote_user.as_deref().map(Value::from));
+        let port = || keyword("port").or_else(|| settings.remote_port.map(Value::from));
+        let is_missing = |name: &str| matches!(context.variable(name), Ok(None));
+        let mut missing: IndexMap<Arc<str>, Variable> = IndexMap::new();
+        let mut add = |name: &str, value: &dyn Fn() -> Option<Value>| {
+            if is_missing(name)
+                && let Some(value) = value()
+            {
+                missing.insert(Arc::from(name), Variable::Data(value));
+            }
+        };
+        add("ansible_host", &|| Some(address()));
+        add("ansible_connection", &|| Some(connection()));
+        add("ansible_user", &user);
+        add("ansible_port", &port);
+        if missing.is_empty() { context.clone() } else { context.with(missing) }
+    }
+
+    /// The host the task is done on, if it is another.
+    pub(super) fn delegate(&self, context: &Context) -> Result<Option<String>, Failure> {
+        let Some(node) = self.task.keyword("delegate_to") else { return Ok(None) };
+        let Some(value) = unless_omitted(context, node)? else { return Ok(None) };
+        if node.as_str() == Some("") {
+            return Ok(None);
+        }
+        let name = windlass_template::text(&value);
+        if name.is_empty() || value.is_none() {
+            return Err(Failure::Failed("delegate_to is empty: it must name a host".to_owned()));
+        }
+        Ok(Some(name))
+    }
+
+    /// The nearest value of a keyword that is not left out with `omit`.
+    pub(super) fn keyword(&self, context: &Context, name: &str) -> Option<&Node> {
+        self.task.keyword_values(name).find(|node| !matches!(unless_omitted(context, node), Ok(None)))
+    }
+
+    /// How the host, or the one the task is delegated to, is reached.
+    pub(super) fn connection(
+        &self,
+        context: &Context,
+        delegate: Option<&str>,
+    ) -> Result<crate::vars::ConnectionVariables, Failure> {
+        let keyword = |name: &str| self.keyword(context, name).cloned();
+        let settings = &self.shared.run.settings;
+        match delegate {
+            None => {
+                let mut connection = connection_variables(&self.host, context, &keyword, settings)?;
+                self.local_by_name(&mut connection, context);
+                Ok(connection)
+            }
+            Some(other) => {
+                let name: Arc<str> = Arc::from(other);
+                let theirs = self.world.host_context(&name);
+                // Keywords are the task's own and see its variables; the variables of the connection are the other host's.
+                let rendered = |name: &str| {
+                    let node = keyword(name)?;
+                    let value = given(context, &node).ok()??;
+                    Some(Node::literal(windlass_template::text(&value), node.span.clone()))
+                };
+                let mut connection = connection_variables(other, &theirs, &rendered, settings)?;
+                self.local_by_name(&mut connection, &theirs);
+                Ok(connection)
+            }
+        }
+    }
+
+    /// The implicit localhost is this machine.
+    fn local_by_name(&self, connection: &mut crate::vars::ConnectionVariables, context: &Context) {
+        let name = &connection.target.name;
+        let implicit = self.world.inventory.host(name).is_some_and(windlass_inventory::Host::is_implicit);
+        let said = context.variable("ansible_connection").ok().flatten().is_some()
+            || self.task.keyword("connection").is_some();
+        if implicit && !said {
+            connection.target.kind = crate::connection::Kind::Local;
+        }
+    }
+}
