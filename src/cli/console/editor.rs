@@ -76,7 +76,7 @@ impl Names {
         match first {
             "cd" => {
                 // A pattern is made of names, and of what stands between them.
-                let start = line.rfind([' ', ':', ',', '!', '&']).map_or(0, |end| end + 1);
+                let start = line.rfind([':', ',', '!', '&']).map_or(start, |end| start.max(end + 1));
                 (start, matching(self.hosts.iter().chain(&self.groups).cloned(), &line[start..]))
             }
             "help" => {
