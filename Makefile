@@ -44,6 +44,8 @@ test: setup check unit lab-test
 check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	# The smaller executor, which only a release build makes.
+	cargo clippy --package windlass-modules --no-default-features --bin windlass-executor -- -D warnings
 
 unit:
 	cargo test --workspace

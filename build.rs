@@ -16,16 +16,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let out = PathBuf::from(variable("OUT_DIR")?);
     let mut list = String::from("&[\n");
-    for target in targets()? {
-        let path = build(&target, &out)?;
+    // A development build makes do with the larger one, which serves for both.
+    let extents = if is_release()? { &["Common", "All"][..] } else { &["All"] };
+    for (target, extent) in targets()?.iter().flat_map(|target| extents.iter().map(move |extent| (target, *extent))) {
+        let path = build(target, extent, &out)?;
         watch_sources(&path.with_extension("d"))?;
         let binary = fs::read(path)?;
         let architecture = target.split('-').next().unwrap_or_default();
-        let compressed = out.join(format!("executor-{architecture}.xz"));
+        let compressed = out.join(format!("executor-{architecture}-{extent}.xz"));
         fs::write(&compressed, compress(&binary, architecture)?)?;
         writeln!(
             list,
-            "    Image {{ architecture: {architecture:?}, sha256: {:?}, xz: include_bytes!({:?}) }},",
+            "    Image {{ architecture: {architecture:?}, extent: Extent::{extent}, sha256: {:?}, xz: include_bytes!({:?}) }},",
             hex::encode(sha2::Sha256::digest(&binary)),
             compressed.display().to_string()
         )?;
@@ -53,16 +55,24 @@ fn targets() -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 /// Runs cargo for the executor alone. Its target folder lies beside the controller's, whose lock the outer cargo holds.
-fn build(target: &str, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
+fn build(target: &str, extent: &str, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let folder = out.ancestors().nth(4).ok_or("OUT_DIR is not inside of a target folder")?.join("executor");
-    let release = variable("PROFILE")? == "release";
+    let release = is_release()?;
     let (profile, subfolder) = if release { ("executor", "executor") } else { ("dev", "debug") };
-    // A program that ends when it panics needs no tables to unwind its stack.
-    let flags = if release {
-        "-Ctarget-feature=+crt-static\x1f-Cforce-unwind-tables=no"
-    } else {
-        "-Ctarget-feature=+crt-static"
-    };
+    let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
+    if release {
+        // A program that ends when it panics needs no tables to unwind its stack. The standard library brings some all the same, and with link-time
+        // optimisation every function gets them again, so the linker leaves them out.
+        fs::create_dir_all(&folder)?;
+        let script = folder.join("no-unwind-tables.ld");
+        fs::write(&script, NO_UNWIND_TABLES)?;
+        flags.push("-Cforce-unwind-tables=no".to_owned());
+        // Nor does it need to run at another address each time: every pointer in it would cost an entry in a table.
+        flags.push("-Crelocation-model=static".to_owned());
+        flags.push("-Clink-arg=-Wl,--no-eh-frame-hdr".to_owned());
+        flags.push("-Clink-arg=-T".to_owned());
+        flags.push(format!("-Clink-arg={}", script.display()));
+    }
     let mut command = Command::new(variable("CARGO")?);
     command
         .current_dir(variable("CARGO_MANIFEST_DIR")?)
@@ -73,7 +83,10 @@ fn build(target: &str, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
         // Debug information and symbols would travel to every host.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_PROFILE_DEV_STRIP", "symbols")
-        .env("CARGO_ENCODED_RUSTFLAGS", flags);
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    if extent != "All" {
+        command.arg("--no-default-features");
+    }
     // What the outer cargo, clippy or a coverage tool set is meant for the controller.
     for name in ["RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
         command.env_remove(name);
@@ -100,9 +113,19 @@ fn watch_sources(list: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Has the linker leave out what a stack is unwound by. What is linked to the beginning and the end of every program refers to its own part of it.
+const NO_UNWIND_TABLES: &str = "SECTIONS { /DISCARD/ : {
+  *(EXCLUDE_FILE(*crtbegin*.o *crtend*.o) .eh_frame) *(.eh_frame_hdr) *(.gcc_except_table .gcc_except_table.*)
+} } INSERT BEFORE .text;
+";
+
+fn is_release() -> Result<bool, Box<dyn Error>> {
+    Ok(variable("PROFILE")? == "release")
+}
+
 fn compress(binary: &[u8], architecture: &str) -> Result<Vec<u8>, Box<dyn Error>> {
     // What hosts unpack with less memory than the executor has bytes, and busybox, too.
-    let mut options = XzOptions::with_preset(if variable("PROFILE")? == "release" { 6 } else { 0 });
+    let mut options = XzOptions::with_preset(if is_release()? { 6 } else { 0 });
     options.set_check_sum_type(CheckType::Crc32);
     // The filter for other processors is younger than the xz of some hosts.
     if architecture == "x86_64" {

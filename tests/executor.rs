@@ -6,6 +6,7 @@
 mod support;
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +18,7 @@ use sha1::Digest as _;
 use support::{Sshd, User, available, run};
 use tokio::sync::mpsc;
 use windlass::connection::{HostKeyChecking, Kind, Secret, Target};
-use windlass::executor::{Call, Error, Limits, Listener, Pool, RawCommand, Source, TaskEvent};
+use windlass::executor::{Call, Error, Extent, Image, Limits, Listener, Pool, RawCommand, Source, TaskEvent};
 use windlass_protocol::{Become, Content, Delivery, Request, Stream};
 
 fn pool() -> Pool<Value> {
@@ -118,6 +119,64 @@ async fn requests_share_the_connection_and_run_at_the_same_time() {
     }
     assert_eq!(pool.statistics().await.connections, 1);
     pool.close().await;
+}
+
+/// Two executors for this machine: one that is said to have the common modules only, and one that has all.
+fn two_images() -> Vec<Image> {
+    let all = *Image::embedded().iter().find(|image| image.extent == Extent::All).unwrap();
+    let mut binary = Vec::new();
+    lzma_rust2::XzReader::new(all.xz, true).read_to_end(&mut binary).unwrap();
+    // It is another file by a byte that nobody reads.
+    binary.push(b'#');
+    let options = lzma_rust2::XzOptions::with_preset(0);
+    let mut writer = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
+    writer.write_all(&binary).unwrap();
+    let common = Image {
+        extent: Extent::Common,
+        sha256: hex::encode(sha2::Sha256::digest(&binary)).leak(),
+        xz: writer.finish().unwrap().leak(),
+        ..all
+    };
+    vec![common, all]
+}
+
+#[tokio::test]
+async fn the_larger_executor_comes_with_the_first_module_that_needs_it() {
+    if !available() {
+        return;
+    }
+    for (sessions, connections) in [(10, 1), (1, 2)] {
+        let sshd = Sshd::start(&format!("LogLevel INFO\nMaxSessions {sessions}"));
+        let target = Arc::new(target(&sshd));
+        let pool = Pool::with_images(Limits::default(), two_images());
+        let absent = json!({"name": "none", "state": "absent", "reposdir": sshd.path("").display().to_string()});
+        pool.run(&target, call("ping", json!({}))).await.unwrap();
+        assert_eq!(executors(&sshd).len(), 1);
+        let is_ready = |module: &str| pool.ready(&target, module, None).is_some();
+        assert!(is_ready("ping") && !is_ready("yum_repository"));
+        // What the smaller one runs goes on beside the larger one.
+        let slow =
+            pool.run(&target, call("command", json!({"_raw_params": "sleep 2; echo done", "_uses_shell": true})));
+        let larger = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            pool.run(&target, call("yum_repository", absent.clone())).await
+        };
+        let (slow, larger) = tokio::join!(slow, larger);
+        assert_eq!(slow.unwrap().result["stdout"], "done");
+        assert_eq!(larger.unwrap().result["changed"], false);
+        assert!(is_ready("yum_repository"));
+        pool.run(&target, call("ping", json!({}))).await.unwrap();
+        let statistics = pool.statistics().await;
+        assert_eq!((statistics.uploads, statistics.connections), (2, connections));
+        pool.close().await;
+
+        // Who knows beforehand that it will be needed starts it at once.
+        let pool = Pool::with_images(Limits::default(), two_images());
+        pool.expect(["ping", "yum_repository"].into_iter());
+        pool.run(&target, call("ping", json!({}))).await.unwrap();
+        assert!(pool.ready(&target, "yum_repository", None).is_some());
+        pool.close().await;
+    }
 }
 
 #[tokio::test]

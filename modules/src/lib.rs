@@ -4,14 +4,20 @@
 //! what would change. The plan carries the change itself as a closure, which is run unless only a prediction is asked for: check mode and
 //! diff come from the very decision that is carried out, so they cannot drift from it.
 //!
-//! A new module is one file and one line in [`registry::MODULES`].
+//! A new module is one file and one line in [`registry`].
+
+// What only the other modules use.
+#![cfg_attr(not(feature = "all"), allow(dead_code))]
 
 pub mod accounts;
+#[cfg(feature = "all")]
 pub mod archive;
 mod args;
 mod become_user;
 pub mod commands;
+#[cfg(feature = "all")]
 pub mod crypto;
+#[cfg(feature = "all")]
 pub mod docker;
 pub mod files;
 pub mod foreign;
@@ -21,10 +27,12 @@ mod module;
 pub mod net;
 pub mod process;
 pub mod registry;
+#[cfg(feature = "all")]
 pub mod repositories;
 mod run;
 mod serve;
 mod spec;
+#[cfg(feature = "all")]
 pub mod storage;
 pub mod system;
 mod terminal;
@@ -32,6 +40,7 @@ pub mod text;
 pub mod version_control;
 
 pub mod facts;
+#[cfg(feature = "all")]
 pub mod kubernetes;
 pub mod languages;
 pub mod ping;

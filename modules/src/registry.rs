@@ -1,15 +1,16 @@
-//! The one list of built-in modules.
+//! The one list of built-in modules, in two parts.
+//!
+//! The executor is sent to every host, so its size counts. What an ordinary playbook uses is in the one that is sent first; the other has all modules,
+//! and goes to a host when one of [`OTHERS`] is to run there. These are many, or bring much with them: TLS, formats of archives, XML.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use crate::Module;
 
-/// Every built-in module, by topic.
-pub const MODULES: &[&dyn Module] = &[
-    // Archives.
-    &crate::archive::pack::Archive,
-    &crate::archive::unarchive::Unarchive,
+/// The modules that every executor has, by topic.
+pub const COMMON: &[&dyn Module] = &[
     // Network.
-    &crate::net::get_url::GetUrl,
-    &crate::net::uri::Uri,
     &crate::net::wait_for::WaitFor,
     // Texts.
     &crate::text::blockinfile::BlockInFile,
@@ -18,7 +19,6 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::text::lineinfile::LineInFile,
     &crate::text::replace::Replace,
     &crate::text::ssh_config::SshConfig,
-    &crate::text::xml::Xml,
     // Commands.
     &crate::commands::async_status::AsyncStatus,
     &crate::commands::command::Command,
@@ -26,21 +26,6 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::commands::script::Script,
     &crate::commands::shell::Shell,
     &crate::ping::Ping,
-    // Keys and certificates.
-    &crate::crypto::openssh_keypair::OpensshKeypair,
-    &crate::crypto::openssl_csr::OpensslCsr,
-    &crate::crypto::openssl_csr_info::OpensslCsrInfo,
-    &crate::crypto::openssl_privatekey::OpensslPrivatekey,
-    &crate::crypto::openssl_privatekey_info::OpensslPrivatekeyInfo,
-    &crate::crypto::openssl_publickey::OpensslPublickey,
-    &crate::crypto::x509_certificate::X509Certificate,
-    &crate::crypto::x509_certificate_info::X509CertificateInfo,
-    // Docker.
-    &crate::docker::compose::DockerComposeV2,
-    &crate::docker::container::DockerContainer,
-    &crate::docker::image::DockerImage,
-    &crate::docker::network::DockerNetwork,
-    &crate::docker::volume::DockerVolume,
     // Files.
     &crate::files::acl::Acl,
     &crate::files::assemble::Assemble,
@@ -58,35 +43,6 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::facts::package_facts::PackageFacts,
     &crate::facts::service_facts::ServiceFacts,
     &crate::facts::setup::Setup,
-    // Kubernetes.
-    &crate::kubernetes::core::helm::release::HelmRelease,
-    &crate::kubernetes::core::helm::repository::HelmRepository,
-    &crate::kubernetes::core::k8s::K8s,
-    &crate::kubernetes::core::k8s_drain::K8sDrain,
-    &crate::kubernetes::core::k8s_info::K8sInfo,
-    &crate::kubernetes::etcd::Etcd,
-    &crate::kubernetes::image::Image,
-    &crate::kubernetes::kube::Kube,
-    &crate::kubernetes::kubeadm::Kubeadm,
-    // Languages.
-    &crate::languages::gem::Gem,
-    &crate::languages::npm::Npm,
-    &crate::languages::pip::Pip,
-    // Disks.
-    &crate::storage::filesystem::Filesystem,
-    &crate::storage::lvg::Lvg,
-    &crate::storage::lvol::Lvol,
-    &crate::storage::parted::Parted,
-    // Repositories of packages.
-    &crate::repositories::apt_key::AptKey,
-    &crate::repositories::apt_repository::AptRepository,
-    &crate::repositories::deb822_repository::Deb822Repository,
-    &crate::repositories::rpm_key::RpmKey,
-    &crate::repositories::yum_repository::YumRepository,
-    // Version control.
-    &crate::version_control::git::Git,
-    &crate::version_control::git_config::GitConfig,
-    &crate::version_control::subversion::Subversion,
     // System.
     &crate::system::alternatives::Alternatives,
     &crate::system::apk::Apk,
@@ -119,9 +75,88 @@ pub const MODULES: &[&dyn Module] = &[
     &crate::system::ufw::Ufw,
     &crate::system::user::User,
     &crate::system::zypper::Zypper,
+    // Languages.
+    &crate::languages::gem::Gem,
+    &crate::languages::npm::Npm,
+    &crate::languages::pip::Pip,
+    // Version control.
+    &crate::version_control::git::Git,
+    &crate::version_control::git_config::GitConfig,
+    &crate::version_control::subversion::Subversion,
 ];
+
+/// The other modules, by topic.
+#[cfg(feature = "all")]
+pub const OTHERS: &[&dyn Module] = &[
+    // Archives.
+    &crate::archive::pack::Archive,
+    &crate::archive::unarchive::Unarchive,
+    // Network.
+    &crate::net::get_url::GetUrl,
+    &crate::net::uri::Uri,
+    // Texts.
+    &crate::text::xml::Xml,
+    // Keys and certificates.
+    &crate::crypto::openssh_keypair::OpensshKeypair,
+    &crate::crypto::openssl_csr::OpensslCsr,
+    &crate::crypto::openssl_csr_info::OpensslCsrInfo,
+    &crate::crypto::openssl_privatekey::OpensslPrivatekey,
+    &crate::crypto::openssl_privatekey_info::OpensslPrivatekeyInfo,
+    &crate::crypto::openssl_publickey::OpensslPublickey,
+    &crate::crypto::x509_certificate::X509Certificate,
+    &crate::crypto::x509_certificate_info::X509CertificateInfo,
+    // Docker.
+    &crate::docker::compose::DockerComposeV2,
+    &crate::docker::container::DockerContainer,
+    &crate::docker::image::DockerImage,
+    &crate::docker::network::DockerNetwork,
+    &crate::docker::volume::DockerVolume,
+    // Kubernetes.
+    &crate::kubernetes::core::helm::release::HelmRelease,
+    &crate::kubernetes::core::helm::repository::HelmRepository,
+    &crate::kubernetes::core::k8s::K8s,
+    &crate::kubernetes::core::k8s_drain::K8sDrain,
+    &crate::kubernetes::core::k8s_info::K8sInfo,
+    &crate::kubernetes::etcd::Etcd,
+    &crate::kubernetes::image::Image,
+    &crate::kubernetes::kube::Kube,
+    &crate::kubernetes::kubeadm::Kubeadm,
+    // Disks.
+    &crate::storage::filesystem::Filesystem,
+    &crate::storage::lvg::Lvg,
+    &crate::storage::lvol::Lvol,
+    &crate::storage::parted::Parted,
+    // Repositories of packages.
+    &crate::repositories::apt_key::AptKey,
+    &crate::repositories::apt_repository::AptRepository,
+    &crate::repositories::deb822_repository::Deb822Repository,
+    &crate::repositories::rpm_key::RpmKey,
+    &crate::repositories::yum_repository::YumRepository,
+];
+
+/// The other modules: here are none.
+#[cfg(not(feature = "all"))]
+pub const OTHERS: &[&dyn Module] = &[];
+
+/// Every built-in module.
+pub fn all() -> impl Iterator<Item = &'static dyn Module> {
+    COMMON.iter().chain(OTHERS).copied()
+}
 
 /// The module that answers to this name, short or fully qualified.
 pub fn find(name: &str) -> Option<&'static dyn Module> {
-    MODULES.iter().copied().find(|module| module.spec().answers_to(name))
+    all().find(|module| module.spec().answers_to(name))
+}
+
+/// Whether every executor has what goes by this name. The collection does not count: at worst, the larger executor is sent in vain.
+pub fn is_common(name: &str) -> bool {
+    static OTHER_NAMES: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+        let specs = OTHERS.iter().map(|module| module.spec());
+        specs.flat_map(|spec| spec.aliases.iter().chain([&spec.name])).map(|name| last_word(name)).collect()
+    });
+    !OTHER_NAMES.contains(last_word(name))
+}
+
+fn last_word(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
 }

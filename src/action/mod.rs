@@ -185,7 +185,7 @@ pub fn is_action(spec: &Spec) -> bool {
 /// Everything a task may name, each once: what the engine does itself, actions, modules.
 pub fn specs() -> impl Iterator<Item = &'static Spec> {
     static ALL: LazyLock<Vec<&'static Spec>> = LazyLock::new(|| {
-        let modules = registry::MODULES.iter().map(|module| module.spec()).filter(|spec| !is_action(spec));
+        let modules = registry::all().map(|module| module.spec()).filter(|spec| !is_action(spec));
         engine::SPECS.iter().copied().chain(ACTIONS.iter().map(|action| action.spec)).chain(modules).collect()
     });
     ALL.iter().copied()

@@ -8,12 +8,31 @@ use flate2::write::GzEncoder;
 use lzma_rust2::XzReader;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
+use windlass_modules::registry;
+
+/// Which modules an executor has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Extent {
+    /// Those that ordinary playbooks use.
+    Common,
+    /// All.
+    All,
+}
+
+impl Extent {
+    /// What a module of this name needs.
+    pub fn of(module: &str) -> Extent {
+        if registry::is_common(module) { Extent::Common } else { Extent::All }
+    }
+}
 
 /// An executor binary to push.
 #[derive(Debug, Clone, Copy)]
 pub struct Image {
     /// The first part of its target: `x86_64`, `aarch64`.
     pub architecture: &'static str,
+    /// The modules it has.
+    pub extent: Extent,
     /// SHA-256 of the binary in hex; it is a part of its name on the host.
     pub sha256: &'static str,
     /// The binary, compressed.
@@ -21,12 +40,30 @@ pub struct Image {
 }
 
 impl Image {
+    /// The executors this program was built with.
+    pub fn embedded() -> &'static [Image] {
+        EMBEDDED
+    }
+
     /// The binary for a host that can unpack only gzip.
     fn gzip(&self) -> io::Result<Arc<[u8]>> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         io::copy(&mut XzReader::new(self.xz, true), &mut encoder)?;
         Ok(encoder.finish()?.into())
     }
+}
+
+/// The smallest executor with these modules for each architecture.
+pub(super) fn smallest(images: &[Image], extent: Extent) -> Vec<Image> {
+    let mut chosen: Vec<Image> = Vec::new();
+    for image in images.iter().filter(|image| image.extent >= extent) {
+        match chosen.iter_mut().find(|other| other.architecture == image.architecture) {
+            Some(other) if other.extent <= image.extent => {}
+            Some(other) => *other = *image,
+            None => chosen.push(*image),
+        }
+    }
+    chosen
 }
 
 /// A binary as it is sent.
@@ -84,5 +121,31 @@ mod tests {
         let (one, other) = tokio::join!(packer.packed(image, "gzip"), packer.packed(image, "gzip"));
         assert_eq!(one.unwrap().as_ptr(), other.unwrap().as_ptr());
         assert_eq!(packer.packed(image, "xz").await.unwrap().as_ptr(), image.xz.as_ptr());
+    }
+
+    #[test]
+    fn nothing_larger_is_sent_than_is_needed() {
+        let image = |architecture, extent| Image { architecture, extent, sha256: "00", xz: b"" };
+        let images = [
+            image("x86_64", Extent::All),
+            image("x86_64", Extent::Common),
+            image("aarch64", Extent::Common),
+            image("aarch64", Extent::All),
+        ];
+        let extents = |extent| smallest(&images, extent).iter().map(|image| image.extent).collect::<Vec<_>>();
+        assert_eq!(extents(Extent::Common), [Extent::Common; 2]);
+        assert_eq!(extents(Extent::All), [Extent::All; 2]);
+        // A development build has only one, which serves for both.
+        assert_eq!(smallest(&images[..1], Extent::Common)[0].extent, Extent::All);
+    }
+
+    #[test]
+    fn modules_need_what_has_them() {
+        for name in ["copy", "ansible.builtin.setup", "windlass.foreign", "community.general.something"] {
+            assert_eq!(Extent::of(name), Extent::Common, "{name}");
+        }
+        for name in ["uri", "ansible.builtin.get_url", "kubernetes.core.k8s", "community.docker.docker_container"] {
+            assert_eq!(Extent::of(name), Extent::All, "{name}");
+        }
     }
 }

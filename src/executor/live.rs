@@ -11,9 +11,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use windlass_protocol::{Become, FrameDecoder, Hello, Reply, ToExecutor, encode};
 
-use super::Error;
 use super::counters::{Counters, add};
 use super::start::Started;
+use super::{Error, Extent};
 use crate::connection::{Connection, Exit, Input, Output, Piece};
 
 /// Frames that wait to be written. Few, so that a slow line slows down who reads files for it.
@@ -36,6 +36,8 @@ pub(super) struct Incoming<V> {
 /// An executor in work.
 pub(super) struct Live<V> {
     pub(super) hello: Hello,
+    /// The modules it has.
+    pub(super) extent: Extent,
     pub(super) connection: Arc<dyn Connection>,
     pub(super) counters: Arc<Counters>,
     outgoing: mpsc::Sender<Outgoing>,
@@ -84,6 +86,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         });
         Self {
             hello: started.hello,
+            extent: started.extent,
             connection,
             counters,
             outgoing,

@@ -17,7 +17,7 @@ mod start;
 pub use call::{Call, Completed, Cost, Departure, Listener, Source, TaskEvent};
 pub use counters::Statistics;
 pub use error::Error;
-pub use image::Image;
+pub use image::{Extent, Image};
 pub use pool::{Limits, Pool};
 pub use raw::{Opened, RawCommand, RawOutput};
 pub use received::Received;

@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::image::Packer;
 use super::live::Live;
 use super::raw::{self, RawFailure};
 use super::start::Starter;
-use super::{Call, Completed, Error, Image, Opened, RawCommand, RawOutput, Statistics, TaskEvent, image};
+use super::{Call, Completed, Error, Extent, Image, Opened, RawCommand, RawOutput, Statistics, TaskEvent, image};
 use crate::connection::{self, Connection, Target};
 
 /// A refused login is not repeated sooner: servers lock accounts and addresses that fail quickly.
@@ -60,6 +60,8 @@ struct Inner<V> {
     images: Vec<Image>,
     packer: Packer,
     slots: Mutex<HashMap<Arc<Target>, Arc<Slot<V>>>>,
+    /// Something is known to come that not every executor has.
+    expects_all: AtomicBool,
     counters: Arc<Counters>,
 }
 
@@ -99,8 +101,17 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 images,
                 packer: Packer::default(),
                 slots: Mutex::default(),
+                expects_all: AtomicBool::new(false),
                 counters: Arc::default(),
             }),
+        }
+    }
+
+    /// Notes which modules are going to be run, so that an executor that has them is started at once. Others may be run too: if the executor of
+    /// a host does not have one, another takes its place.
+    pub fn expect<'a>(&self, mut modules: impl Iterator<Item = &'a str>) {
+        if modules.any(|module| Extent::of(module) == Extent::All) {
+            self.inner.expects_all.store(true, Ordering::Relaxed);
         }
     }
 
@@ -108,11 +119,12 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     /// future stops the request on the host.
     pub async fn run(&self, target: &Arc<Target>, mut call: Call<V>) -> Result<Completed<V>, Error> {
         let slot = self.slot(target);
+        let extent = Extent::of(&call.request.module);
         let mut sendings = 0;
         let mut connect = Duration::ZERO;
         loop {
             let began = Instant::now();
-            let (live, notes) = self.acquire(target, &slot).await?;
+            let (live, notes) = self.acquire(target, &slot, extent).await?;
             connect += began.elapsed();
             if let Some(listener) = &call.listener {
                 notes.into_iter().for_each(|note| listener(TaskEvent::Warning(note)));
@@ -136,11 +148,13 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
     }
 
-    /// Who answers on this target, if a request as this user goes its way without anything having to be started for it.
-    pub fn ready(&self, target: &Arc<Target>, user: Option<&Become>) -> Option<Hello> {
+    /// Who answers on this target, if a request for this module as this user goes its way without anything having to be started for it.
+    pub fn ready(&self, target: &Arc<Target>, module: &str, user: Option<&Become>) -> Option<Hello> {
         let slot = self.slot(target);
         let state = slot.state.try_lock().ok()?;
-        state.live.as_ref().filter(|live| live.is_ready(user)).map(|live| live.hello.clone())
+        let extent = Extent::of(module);
+        let live = state.live.as_ref().filter(|live| live.extent >= extent && live.is_ready(user));
+        live.map(|live| live.hello.clone())
     }
 
     /// Runs a bare command on a target, without an executor.
@@ -182,7 +196,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
 
     /// Connects if there is no connection yet, and says who answers.
     pub async fn hello(&self, target: &Arc<Target>) -> Result<Hello, Error> {
-        let (live, _) = self.acquire(target, &self.slot(target)).await?;
+        let (live, _) = self.acquire(target, &self.slot(target), Extent::Common).await?;
         Ok(live.hello.clone())
     }
 
@@ -241,18 +255,61 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         slot.clone()
     }
 
-    /// The target's executor, started if there is none, and what the user should know about that.
-    async fn acquire(&self, target: &Arc<Target>, slot: &Slot<V>) -> Result<(Arc<Live<V>>, Vec<String>), Error> {
+    /// The target's executor, started if there is none with these modules, and what the user should know about that.
+    async fn acquire(
+        &self,
+        target: &Arc<Target>,
+        slot: &Slot<V>,
+        extent: Extent,
+    ) -> Result<(Arc<Live<V>>, Vec<String>), Error> {
         let mut state = slot.state.lock().await;
         if let Some(live) = state.live.as_ref().filter(|live| !live.is_closed()) {
-            return Ok((live.clone(), Vec::new()));
+            if live.extent >= extent {
+                return Ok((live.clone(), Vec::new()));
+            }
+            // Boxed, as all that is rare: otherwise the future of every task would have room for it.
+            if let Some(live) = Box::pin(self.exchange(target, &mut state, extent)).await {
+                return Ok((live, Vec::new()));
+            }
         }
-        // Boxed, as all that is rare: otherwise the future of every task would have room for it.
-        Box::pin(self.begin(target, &mut state)).await
+        let extent = if self.inner.expects_all.load(Ordering::Relaxed) { Extent::All } else { extent };
+        Box::pin(self.begin(target, &mut state, extent)).await
+    }
+
+    /// Puts an executor with more modules in the place of the one that runs, on the same connection; the other ends when the last of its requests
+    /// has been answered. `None` if it cannot be started there: some servers allow no second session.
+    async fn exchange(&self, target: &Arc<Target>, state: &mut State<V>, extent: Extent) -> Option<Arc<Live<V>>> {
+        let connection = state.live.as_ref()?.connection.clone();
+        match self.starter(target).start(connection.as_ref(), extent).await {
+            Ok(started) => {
+                let live = Arc::new(Live::new(started, connection, self.inner.counters.clone()));
+                state.live = Some(live.clone());
+                Some(live)
+            }
+            Err(error) => {
+                tracing::debug!(host = target.name, %error, "the larger executor gets a connection of its own");
+                None
+            }
+        }
+    }
+
+    fn starter<'a>(&'a self, target: &'a Target) -> Starter<'a> {
+        Starter {
+            target,
+            images: &self.inner.images,
+            uploads: &self.inner.uploads,
+            packer: &self.inner.packer,
+            counters: &self.inner.counters,
+        }
     }
 
     /// Connects and starts the executor.
-    async fn begin(&self, target: &Arc<Target>, state: &mut State<V>) -> Result<(Arc<Live<V>>, Vec<String>), Error> {
+    async fn begin(
+        &self,
+        target: &Arc<Target>,
+        state: &mut State<V>,
+        extent: Extent,
+    ) -> Result<(Arc<Live<V>>, Vec<String>), Error> {
         if let Some(dead) = state.live.take() {
             dead.count_wire();
         }
@@ -270,14 +327,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 return Err(error);
             }
         };
-        let starter = Starter {
-            target,
-            images: &self.inner.images,
-            uploads: &self.inner.uploads,
-            packer: &self.inner.packer,
-            counters: &self.inner.counters,
-        };
-        let started = match starter.start(connection.as_ref()).await {
+        let started = match self.starter(target).start(connection.as_ref(), extent).await {
             Ok(started) => started,
             Err(error) => {
                 connection.close().await;
@@ -338,7 +388,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     /// new connection serves the next task.
     async fn lost(&self, target: &Arc<Target>, slot: &Slot<V>, live: &Arc<Live<V>>, reason: &str) -> Error {
         self.retire(slot, live).await;
-        let rebooted = match timeout(LOOK_DEADLINE, self.acquire(target, slot)).await {
+        let rebooted = match timeout(LOOK_DEADLINE, self.acquire(target, slot, live.extent)).await {
             Ok(Ok((fresh, _))) => Some(fresh.hello.boot_id != live.hello.boot_id),
             _ => None,
         };

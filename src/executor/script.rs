@@ -103,10 +103,11 @@ fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::executor::Extent;
 
     #[test]
     fn every_login_shell_can_quote_the_script() {
-        let image = Image { architecture: "x86_64", sha256: "00", xz: b"" };
+        let image = Image { architecture: "x86_64", extent: Extent::All, sha256: "00", xz: b"" };
         let command = command(&[image], "word", "~/it's", &[]);
         let (script, rest) = command.strip_prefix("exec /bin/sh -c '").unwrap().split_once('\'').unwrap();
         assert!(!script.contains(['\n', '!']), "{script}");

@@ -9,9 +9,9 @@ use tokio::time::timeout;
 use windlass_protocol::{BEGIN_MARKER, FrameDecoder, Hello, PROTOCOL_VERSION, Reply};
 
 use super::counters::{Counters, add};
-use super::image::Packer;
+use super::image::{Packer, smallest};
 use super::script::{self, FAIL, NEED};
-use super::{Error, Image};
+use super::{Error, Extent, Image};
 use crate::connection::{Connection, Duplex, Exit, Input, Output, Piece, Target};
 
 /// How long login shell, script and executor may take until the executor answers, uploads apart.
@@ -30,6 +30,8 @@ pub(super) struct Started {
     pub(super) output: Output,
     pub(super) decoder: FrameDecoder,
     pub(super) hello: Hello,
+    /// The modules it has.
+    pub(super) extent: Extent,
 }
 
 /// What a start needs besides the connection.
@@ -42,27 +44,33 @@ pub(super) struct Starter<'a> {
 }
 
 impl Starter<'_> {
-    /// Starts the executor, sending it first if the host does not have it.
-    pub(super) async fn start(&self, connection: &dyn Connection) -> Result<Started, Error> {
+    /// Starts an executor that has these modules, sending it first if the host does not have it.
+    pub(super) async fn start(&self, connection: &dyn Connection, extent: Extent) -> Result<Started, Error> {
         let word = random_word()?;
         if let Some(duplex) = connection.resident_executor(&word) {
             let duplex = duplex.map_err(|error| Error::unreachable(&error))?;
             let mut stream = Stream::new(duplex, &word);
             return match self.line(&mut stream).await? {
-                Line::Begin => self.greet(stream).await,
+                Line::Begin => self.greet(stream, Extent::All).await,
                 _ => Err(self.failed("it did not begin as an executor does".to_owned())),
             };
         }
         let mut excluded = Vec::new();
+        let images = smallest(self.images, extent);
+        // Where there is only one executor, it has everything.
+        let extent = images.iter().map(|image| image.extent).min().unwrap_or(extent);
         loop {
-            let command = script::command(self.images, &word, &self.target.remote_tmp, &excluded);
+            let command = script::command(&images, &word, &self.target.remote_tmp, &excluded);
             let duplex = connection.shell(&command, false).await.map_err(|error| Error::unreachable(&error))?;
             let mut stream = Stream::new(duplex, &word);
             match self.line(&mut stream).await? {
-                Line::Begin => return self.greet(stream).await,
+                Line::Begin => return self.greet(stream, extent).await,
                 Line::Fail(reason) => return Err(self.failed(reason)),
-                Line::Need { machine, packer, place } => match self.upload(&mut stream, &machine, &packer).await? {
-                    Line::Begin => return self.greet(stream).await,
+                Line::Need { machine, packer, place } => match self
+                    .upload(&mut stream, &images, &machine, &packer)
+                    .await?
+                {
+                    Line::Begin => return self.greet(stream, extent).await,
                     Line::Fail(reason) if excluded.len() + 1 < PLACES => {
                         tracing::debug!(host = self.target.name, reason, "the executor is sent to another directory");
                         excluded.push(place);
@@ -85,8 +93,8 @@ impl Starter<'_> {
         }
     }
 
-    async fn upload(&self, stream: &mut Stream, machine: &str, packer: &str) -> Result<Line, Error> {
-        let image = self.images.iter().find(|image| script::runs_on(image, machine));
+    async fn upload(&self, stream: &mut Stream, images: &[Image], machine: &str, packer: &str) -> Result<Line, Error> {
+        let image = images.iter().find(|image| script::runs_on(image, machine));
         let image = image.ok_or_else(|| self.failed(format!("it asks for an executor for {machine:?}")))?;
         // Fails only if the semaphore is closed, which nobody does.
         let _permit = self.uploads.acquire().await;
@@ -120,10 +128,10 @@ impl Starter<'_> {
         }
     }
 
-    async fn greet(&self, mut stream: Stream) -> Result<Started, Error> {
+    async fn greet(&self, mut stream: Stream, extent: Extent) -> Result<Started, Error> {
         match timeout(START_DEADLINE, stream.heard.hello()).await {
             Ok(Ok((decoder, hello))) if hello.protocol == PROTOCOL_VERSION => {
-                Ok(Started { input: stream.input, output: stream.heard.output, decoder, hello })
+                Ok(Started { input: stream.input, output: stream.heard.output, decoder, hello, extent })
             }
             Ok(Ok((_, hello))) => Err(self.failed(format!(
                 "it speaks version {} of the protocol and this program version {PROTOCOL_VERSION}",

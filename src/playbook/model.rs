@@ -36,6 +36,15 @@ pub struct Play {
 }
 
 impl Play {
+    /// Every task that is written in it, and every handler.
+    pub fn all_tasks(&self) -> Vec<&Arc<Task>> {
+        let mut tasks = Vec::new();
+        for items in [&self.pre_tasks, &self.tasks, &self.post_tasks, &self.handlers] {
+            tasks_in(items, &mut tasks);
+        }
+        tasks
+    }
+
     /// Whether the name of a file in `vars_files` depends on variables.
     pub fn has_templated_files(&self) -> bool {
         let is_template = |node: &Node| node.as_str().is_some_and(|text| text.contains("{{") || text.contains("{%"));
@@ -43,6 +52,19 @@ impl Play {
             Some(names) => names.iter().any(is_template),
             None => is_template(node),
         })
+    }
+}
+
+fn tasks_in<'a>(items: &'a [Item], tasks: &mut Vec<&'a Arc<Task>>) {
+    for item in items {
+        match item {
+            Item::Task(task) => tasks.push(task),
+            Item::Block(block) => {
+                for part in [&block.body, &block.rescue, &block.always] {
+                    tasks_in(part, tasks);
+                }
+            }
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use windlass_template::{PROJECT, Value, has_read};
 
 use crate::action::ActionContext;
 use crate::connection::{Kind, Target};
-use crate::executor::Departure;
+use crate::executor::{Departure, Extent};
 
 /// The way of one host's requests that are sent ahead. All of them go to the same executor, or they would overtake each other.
 pub(super) struct Lane {
@@ -93,11 +93,15 @@ impl Ahead {
         let follows = place.is_some();
         if !follows {
             let target = Arc::new(target.clone());
-            let hello = action.pool.ready(&target, user.as_ref())?;
+            let hello = action.pool.ready(&target, module, user.as_ref())?;
             let is_here = hello.boot_id == *BOOT_ID;
             *place = Some(Route { target, user: user.clone(), is_here, changes_project: false });
         }
         let route = place.as_mut().filter(|route| *route.target == *target && route.user == *user)?;
+        // Another executor would have to be started for it, which knows nothing of the turns.
+        if follows && Extent::of(module) == Extent::All {
+            action.pool.ready(&route.target, module, user.as_ref())?;
+        }
         if route.changes_project && has_read(|name| name == PROJECT) {
             return None;
         }

@@ -71,6 +71,11 @@ impl PlaybookRun {
 
     /// Runs plays until one ends the run; true if the next playbook may go on.
     pub async fn run(&mut self, plays: Vec<Play>) -> Result<()> {
+        let settings = &self.shared.run.settings;
+        let filter = TagFilter::new(&settings.tags, &settings.skip_tags);
+        let tasks = plays.iter().flat_map(Play::all_tasks);
+        let selected = tasks.filter(|task| task.handler || filter.selects(&task.tags));
+        self.shared.pool.expect(selected.map(|task| task.action.as_str()));
         for play in plays {
             if !self.play(Arc::new(play)).await? {
                 break;

@@ -23,8 +23,8 @@ use super::{
     certificates::{self, Trusted},
     credentials,
     forward::Forwarding,
+    host_names::HostNames,
     proxy::{self, Way},
-    resolve::HostNames,
 };
 use crate::{Args, Failure, Host, process::reason};
 

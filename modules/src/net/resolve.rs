@@ -5,18 +5,9 @@
 
 use std::{
     io::{self, Read},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs},
     process::{Command, Stdio},
     time::{Duration, Instant},
-};
-
-use ureq::{
-    config::Config,
-    http::Uri,
-    unversioned::{
-        resolver::{ResolvedSocketAddrs, Resolver},
-        transport::NextTimeout,
-    },
 };
 
 /// The longest time a lookup may take if nobody asks for a shorter one.
@@ -84,33 +75,6 @@ fn from_name_services(name: &str, deadline: Duration) -> io::Result<Vec<IpAddr>>
         }
     }
     Ok(found)
-}
-
-/// The lookup as the HTTP client wants it.
-#[derive(Debug)]
-pub(crate) struct HostNames {
-    /// Whom to connect to, whatever the server is: a proxy, for one.
-    pub(crate) instead: Option<(String, u16)>,
-}
-
-impl Resolver for HostNames {
-    fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let (name, port) = match &self.instead {
-            Some((name, port)) => (name.as_str(), *port),
-            None => {
-                let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-                let name = uri.host().ok_or_else(|| ureq::Error::BadUri(uri.to_string()))?;
-                (name, uri.port_u16().unwrap_or(usual))
-            }
-        };
-        let found = addresses(name, *timeout.after)?;
-        let mut result = self.empty();
-        let sockets = found.into_iter().map(|address| SocketAddr::new(address, port)).collect::<Vec<_>>();
-        for address in config.ip_family().keep_wanted(sockets.into_iter()).take(16) {
-            result.push(address);
-        }
-        if result.is_empty() { Err(ureq::Error::HostNotFound) } else { Ok(result) }
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ pub mod known_hosts;
 pub mod lineinfile;
 pub mod replace;
 pub mod ssh_config;
+#[cfg(feature = "all")]
+pub mod xml;
 
 pub(crate) use edit::Text;
 
@@ -55,4 +57,3 @@ mod tests {
         assert!(lines("").is_empty());
     }
 }
-pub mod xml;

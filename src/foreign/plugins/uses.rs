@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 use windlass_template::PluginKind;
 use windlass_yaml::{Node, Value};
 
 use super::{KINDS, PythonPlugins, python_files};
-use crate::playbook::{Item, Play, Task};
+use crate::playbook::{Play, Task};
 
 static WORD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"['"]([A-Za-z_]\w*)['"]\s*:|\b([A-Za-z_]\w*)\s*=[^=]|^def ([A-Za-z_]\w*)"#)
@@ -38,12 +38,7 @@ pub fn unusable(plugins: &PythonPlugins, plays: &[Play]) -> Vec<String> {
         }
         // Looked at only if there are plugins: finding Python takes a moment.
         let Some(problem) = plugins.problem() else { return Vec::new() };
-        let mut tasks = Vec::new();
-        for play in plays {
-            for items in [&play.pre_tasks, &play.tasks, &play.post_tasks, &play.handlers] {
-                tasks_in(items, &mut tasks);
-            }
-        }
+        let tasks: Vec<&Arc<Task>> = plays.iter().flat_map(Play::all_tasks).collect();
         for file in files {
             let names: HashSet<String> = match kind {
                 PluginKind::Lookup => {
@@ -69,19 +64,6 @@ pub fn unusable(plugins: &PythonPlugins, plays: &[Play]) -> Vec<String> {
         }
     }
     sentences
-}
-
-fn tasks_in<'a>(items: &'a [Item], tasks: &mut Vec<&'a Task>) {
-    for item in items {
-        match item {
-            Item::Task(task) => tasks.push(task),
-            Item::Block(block) => {
-                for part in [&block.body, &block.rescue, &block.always] {
-                    tasks_in(part, tasks);
-                }
-            }
-        }
-    }
 }
 
 /// The first of the names that a task's texts use.

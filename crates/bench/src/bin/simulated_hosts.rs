@@ -97,7 +97,7 @@ impl Handler for Host {
 fn command_of(line: &str, folder: &Path) -> std::io::Result<Command> {
     // The random word the executor has to repeat comes after the script and the name of the shell.
     let word = line.split("' 'sh' '").nth(1).and_then(|rest| rest.split('\'').next());
-    if let (Some(word), Some(executor)) = (word, executor(folder)?) {
+    if let (Some(word), Some(executor)) = (word, executor(folder, line)?) {
         let mut command = Command::new(executor);
         command.args(["serve", word]);
         return Ok(command);
@@ -107,11 +107,13 @@ fn command_of(line: &str, folder: &Path) -> std::io::Result<Command> {
     Ok(command)
 }
 
-fn executor(folder: &Path) -> std::io::Result<Option<PathBuf>> {
+/// The executor that the command line asks for by its hash.
+fn executor(folder: &Path, line: &str) -> std::io::Result<Option<PathBuf>> {
     for place in folder.read_dir()? {
         for file in place?.path().read_dir()? {
             let path = file?.path();
-            if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("executor-")) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.strip_prefix("executor-").is_some_and(|hash| line.contains(hash)) {
                 return Ok(Some(path));
             }
         }
