@@ -3,7 +3,7 @@
 //! The executor is sent to every host, so its size counts. What an ordinary playbook uses is in the one that is sent first; the other has all modules,
 //! and goes to a host when one of [`OTHERS`] is to run there. These are many, or bring much with them: TLS, formats of archives, XML.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use crate::Module;
@@ -145,7 +145,16 @@ pub fn all() -> impl Iterator<Item = &'static dyn Module> {
 
 /// The module that answers to this name, short or fully qualified.
 pub fn find(name: &str) -> Option<&'static dyn Module> {
-    all().find(|module| module.spec().answers_to(name))
+    static BY_NAME: LazyLock<HashMap<String, &dyn Module>> = LazyLock::new(|| {
+        let mut found: HashMap<String, &dyn Module> = HashMap::new();
+        for module in all() {
+            for name in module.spec().all_names() {
+                found.entry(name).or_insert(module);
+            }
+        }
+        found
+    });
+    BY_NAME.get(name).copied()
 }
 
 /// Whether every executor has what goes by this name. The collection does not count: at worst, the larger executor is sent in vain.
@@ -159,4 +168,20 @@ pub fn is_common(name: &str) -> bool {
 
 fn last_word(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_module_that_answers_to_a_name_is_found() {
+        for name in all().flat_map(|module| module.spec().all_names()) {
+            let first = all().find(|module| module.spec().answers_to(&name)).map(|module| module.spec().name);
+            assert_eq!(find(&name).map(|module| module.spec().name), first, "{name}");
+        }
+        for name in ["", "copy.copy", "ansible.posix.copy", "community.general.copy", "nothing", "ansible.builtin."] {
+            assert!(find(name).is_none() && !all().any(|module| module.spec().answers_to(name)), "{name}");
+        }
+    }
 }

@@ -70,6 +70,19 @@ impl Spec {
         })
     }
 
+    /// Every name it answers to, short and fully qualified, as [`Spec::answers_to`] has it.
+    pub fn all_names(&self) -> Vec<String> {
+        let own = || std::iter::once(&self.name).chain(self.aliases);
+        let mut collections = vec![self.collection];
+        if self.collection == "ansible.builtin" {
+            collections.push("ansible.legacy");
+        }
+        let qualified = collections.iter().flat_map(|collection| {
+            own().filter(|name| !name.contains('.')).map(move |name| format!("{collection}.{name}"))
+        });
+        own().map(|name| (*name).to_owned()).chain(qualified).collect()
+    }
+
     /// Whether the module answers to this name: short, `ansible.builtin.`, `ansible.legacy.` or its own collection's.
     pub fn answers_to(&self, name: &str) -> bool {
         if self.name == name || self.aliases.contains(&name) {

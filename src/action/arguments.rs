@@ -1,8 +1,9 @@
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use indexmap::IndexMap;
 use serde_json::json;
-use windlass_modules::{Args, Host, Kind};
+use windlass_modules::{Args, Host, Kind, Opt, Spec};
 use windlass_template::Value;
 
 use super::Failure;
@@ -15,14 +16,11 @@ pub fn checked(action: &str, args: IndexMap<Arc<str>, Value>) -> Result<IndexMap
         let names = unknown.fold(first.to_string(), |names, name| format!("{names},{name}"));
         return Err(Failure::Failed(format!("Invalid options for {action}: {names}")));
     }
-    // Texts may be large, and what may be anything needs no check: that it is there is enough.
-    let shown = args.iter().map(|(name, value)| {
-        let raw = spec.option(name).is_some_and(|option| option.kind == Kind::Raw);
-        let shown = if raw && !value.is_none() { json!(true) } else { windlass_template::to_json(value) };
-        (name.to_string(), shown)
-    });
-    let shown = serde_json::Value::Object(shown.collect());
-    Args::validate(spec, &shown, &Host::alone(false, false)).map_err(|failure| Failure::Failed(failure.message))?;
+    let shape = shape_of(spec, &args);
+    if !is_known(&shape) {
+        check(spec, &args)?;
+        CHECKED.lock().unwrap_or_else(PoisonError::into_inner).insert(shape);
+    }
     let mut named: IndexMap<Arc<str>, Value> = IndexMap::with_capacity(args.len());
     for (name, value) in args {
         let name = spec.option(&name).map_or(name, |option| Arc::from(option.name));
@@ -31,4 +29,76 @@ pub fn checked(action: &str, args: IndexMap<Arc<str>, Value>) -> Result<IndexMap
         }
     }
     Ok(named)
+}
+
+/// Arguments that were found to be right, without the texts that may be any.
+static CHECKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// More are not remembered: then they differ in something with every host.
+const MOST: usize = 1000;
+
+fn is_known(shape: &str) -> bool {
+    let mut checked = CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if checked.len() >= MOST {
+        checked.clear();
+    }
+    checked.contains(shape)
+}
+
+/// All that decides whether arguments are right. A task has the same on every host, mostly.
+fn shape_of(spec: &Spec, args: &IndexMap<Arc<str>, Value>) -> String {
+    let mut shape = spec.name.to_owned();
+    for (name, value) in args {
+        shape.push('\0');
+        shape.push_str(name);
+        let is_free = |option: &Opt| {
+            value.as_str().is_some()
+                && matches!(option.kind, Kind::Str | Kind::Path | Kind::Raw)
+                && option.choices.is_empty()
+                && !spec.required_if.iter().any(|(conditional, _, _)| *conditional == option.name)
+        };
+        if !spec.option(name).is_some_and(is_free) {
+            shape.push('\0');
+            shape.push_str(&windlass_template::to_json(value).to_string());
+        }
+    }
+    shape
+}
+
+fn check(spec: &'static Spec, args: &IndexMap<Arc<str>, Value>) -> Result<(), Failure> {
+    // Texts may be large, and what may be anything needs no check: that it is there is enough.
+    let shown = args.iter().map(|(name, value)| {
+        let raw = spec.option(name).is_some_and(|option| option.kind == Kind::Raw);
+        let shown = if raw && !value.is_none() { json!(true) } else { windlass_template::to_json(value) };
+        (name.to_string(), shown)
+    });
+    let shown = serde_json::Value::Object(shown.collect());
+    match Args::validate(spec, &shown, &Host::alone(false, false)) {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(Failure::Failed(failure.message)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked_copy(pairs: &[(&str, Value)]) -> Result<IndexMap<Arc<str>, Value>, Failure> {
+        checked("copy", pairs.iter().map(|(name, value)| (Arc::from(*name), value.clone())).collect())
+    }
+
+    #[test]
+    fn arguments_of_a_known_shape_are_as_good_as_the_first() {
+        let text = |text: &str| Value::from(text);
+        for content in ["one", "another"] {
+            let args =
+                checked_copy(&[("content", text(content)), ("dest", text("/x")), ("force", text("yes"))]).unwrap();
+            assert_eq!(args["content"].as_str(), Some(content));
+        }
+        // The same names with other values are another matter.
+        assert!(checked_copy(&[("content", text("one")), ("dest", text("/x")), ("force", text("perhaps"))]).is_err());
+        assert!(
+            checked_copy(&[("content", text("one")), ("dest", Value::from(vec![1])), ("force", text("yes"))]).is_err()
+        );
+        assert!(checked_copy(&[("content", text("one")), ("force", text("yes"))]).is_err());
+    }
 }

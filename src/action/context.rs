@@ -288,7 +288,7 @@ impl ActionContext {
             },
         };
         let is_told = self.world.run.settings.verbosity > 2;
-        let invocation = super::spec(name).filter(|_| is_told).map(|spec| invocation(spec, &to_json(&args)));
+        let invocation = is_told.then(|| super::spec(name)).flatten().map(|spec| invocation(spec, &to_json(&args)));
         let request = Request {
             id: 0,
             module: name.to_owned(),

@@ -24,6 +24,7 @@ mod template;
 mod uri;
 mod validate;
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::LazyLock;
 
@@ -91,7 +92,23 @@ const ACTIONS: &[Action] = &[
 ];
 
 fn action(name: &str) -> Option<&'static Action> {
-    ACTIONS.iter().find(|action| action.spec.answers_to(name))
+    static BY_NAME: LazyLock<HashMap<String, &Action>> =
+        LazyLock::new(|| by_name(ACTIONS.iter().map(|action| (action.spec, action))));
+    BY_NAME.get(name).copied()
+}
+
+/// What answers to each name; the first counts.
+fn by_name<T>(all: impl Iterator<Item = (&'static Spec, T)>) -> HashMap<String, T>
+where
+    T: Copy,
+{
+    let mut found = HashMap::new();
+    for (spec, thing) in all {
+        for name in spec.all_names() {
+            found.entry(name).or_insert(thing);
+        }
+    }
+    found
 }
 
 /// Actions whose task runs once for all hosts, on the first.
@@ -193,7 +210,8 @@ pub fn specs() -> impl Iterator<Item = &'static Spec> {
 
 /// What goes by a name, short or fully qualified.
 pub fn spec(name: &str) -> Option<&'static Spec> {
-    specs().find(|spec| spec.answers_to(name))
+    static BY_NAME: LazyLock<HashMap<String, &Spec>> = LazyLock::new(|| by_name(specs().map(|spec| (spec, spec))));
+    BY_NAME.get(name).copied()
 }
 
 /// Whether a name is one of our actions or modules, short or fully qualified.

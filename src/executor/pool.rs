@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use foldhash::fast::RandomState;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, mpsc};
@@ -59,7 +60,7 @@ struct Inner<V> {
     uploads: Arc<Semaphore>,
     images: Vec<Image>,
     packer: Packer,
-    slots: Mutex<HashMap<Arc<Target>, Arc<Slot<V>>>>,
+    slots: Mutex<HashMap<Arc<Target>, Arc<Slot<V>>, RandomState>>,
     /// Something is known to come that not every executor has.
     expects_all: AtomicBool,
     counters: Arc<Counters>,

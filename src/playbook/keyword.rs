@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use windlass_yaml::{Mapping, Node};
 
@@ -152,12 +153,12 @@ pub fn unknown(word: &str, on: On, node: &Node) -> Error {
 
 /// The keywords something was written with.
 #[derive(Debug, Clone, Default)]
-pub struct Keywords(IndexMap<&'static str, Node>);
+pub struct Keywords(IndexMap<&'static str, Node, RandomState>);
 
 impl Keywords {
     /// Takes the keywords out of a mapping; every other key is handed to `other`.
     pub fn read(map: &Mapping, on: On, mut other: impl FnMut(&str, &Node) -> Result<()>) -> Result<Keywords> {
-        let mut found = IndexMap::new();
+        let mut found = IndexMap::default();
         for (key, node) in map.iter() {
             let Some(word) = key.as_str() else {
                 return Err(Error::parse(format!("{} is no keyword: keywords are words", key.to_text()), &key.span));

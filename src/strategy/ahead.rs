@@ -3,7 +3,6 @@
 //! What may go ahead is decided by what it reads: a template that asks for a variable which something under way will set is given up and
 //! evaluated again when its turn has come. On the host, requests with a turn run one after the other, in the order they were sent.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use tokio::sync::watch;
 use windlass_protocol::{Become, Turn};
-use windlass_template::{PROJECT, Value, has_read};
+use windlass_template::{Dependencies, PROJECT, Value, has_read};
 
 use crate::action::ActionContext;
 use crate::connection::{Kind, Target};
@@ -40,7 +39,7 @@ impl Lane {
     }
 
     /// Room for a request that must not read `pending` and is not to be run when one of an earlier step has failed.
-    pub(super) fn ahead(self: &Arc<Lane>, pending: HashSet<Arc<str>>, step: u32) -> Arc<Ahead> {
+    pub(super) fn ahead(self: &Arc<Lane>, pending: Dependencies, step: u32) -> Arc<Ahead> {
         let departure = watch::Sender::new(Departure::Undecided);
         Arc::new(Ahead { lane: Arc::clone(self), step, pending, departure })
     }
@@ -68,7 +67,7 @@ pub struct Ahead {
     lane: Arc<Lane>,
     step: u32,
     /// What must not be read: variables that what is still under way will set.
-    pending: HashSet<Arc<str>>,
+    pending: Dependencies,
     departure: watch::Sender<Departure>,
 }
 

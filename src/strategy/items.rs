@@ -1,13 +1,12 @@
 //! The items of a loop: one after the other, or sent ahead where they do not depend on one another.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use indexmap::IndexMap;
-use windlass_template::{Context, Value, Variable};
+use windlass_template::{Context, Dependencies, Value, Variable};
 
 use super::ahead::{Ahead, Lane, departed};
 use super::execute::{Loop, TaskOnHost};
@@ -108,13 +107,13 @@ impl<'a> Items<'a> {
     async fn send_ahead(&mut self, from: usize) -> (usize, bool) {
         let lane = Lane::new();
         let task = self.task;
-        let register: HashSet<Arc<str>> = task.task.register.iter().cloned().collect();
+        let register: Dependencies = task.task.register.iter().cloned().collect();
         let mut under_way = FuturesOrdered::new();
         let mut departing: Option<Arc<Ahead>> = None;
         let (mut next, mut done, mut refused) = (from, from, false);
         loop {
             if departing.is_none() && !refused && next < self.opened.items.len() && under_way.len() < WINDOW {
-                let pending = if under_way.is_empty() { HashSet::new() } else { register.clone() };
+                let pending = if under_way.is_empty() { Dependencies::default() } else { register.clone() };
                 let ahead = lane.ahead(pending, 0);
                 let context = self.context_of(next);
                 departing = Some(Arc::clone(&ahead));

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use windlass_template::Value;
 
 /// A result: Ansible's keys in the order they were set.
 #[derive(Debug, Clone, Default)]
 pub struct TaskResult {
-    values: IndexMap<Arc<str>, Value>,
+    values: IndexMap<Arc<str>, Value, RandomState>,
     /// What went wrong, with the place in the project's files, where the message alone does not say it.
     report: Option<Arc<str>>,
     /// The message says nothing of the place: the report is needed.
@@ -55,8 +56,10 @@ impl TaskResult {
     /// The keys of a value, if it is a mapping.
     pub fn from_value(value: &Value) -> TaskResult {
         let mut result = TaskResult::new();
-        for key in value.try_iter().into_iter().flatten() {
-            if let (Some(name), Ok(item)) = (key.as_str(), value.get_item(&key)) {
+        result.values.reserve(value.len().unwrap_or_default());
+        let pairs = value.as_object().and_then(|object| object.try_iter_pairs());
+        for (key, item) in pairs.into_iter().flatten() {
+            if let Some(name) = key.as_str() {
                 result.set(name, item);
             }
         }

@@ -4,13 +4,14 @@
 //! known when the window opens; a task that reads what one before it will set is not sent (see [`Ahead`]). The second one, what the answer
 //! means, is done in its turn, as if it had been sent then. What may fail by the second half alone is the last of its window.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
+use windlass_template::Dependencies;
 use windlass_yaml::Node;
 
 use super::ahead::{Ahead, Lane, departed};
@@ -155,7 +156,7 @@ impl Batch {
         }
         let lane = Lane::new();
         // The first one has nothing before it.
-        let mut pending = HashSet::new();
+        let mut pending = Dependencies::default();
         let (mut entries, mut flights) = (VecDeque::new(), Vec::new());
         for (step, task) in (0..).zip(&tasks) {
             let ahead = lane.ahead(pending.clone(), step);

@@ -1,5 +1,7 @@
 //! How a host is reached and as whom: connection and become variables, then keywords, then settings.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use windlass_protocol::Become;
@@ -64,9 +66,9 @@ pub fn connection_variables(
         (&["ansible_ssh_extra_args"], &settings.ssh_extra_args),
     ] {
         if let Some(text) = resolver.text(names, None)?.or_else(|| setting.clone()) {
-            let words = shell_words::split(&text)
+            let words = words_of(&text)
                 .map_err(|error| Error::new(format!("the SSH arguments of {host} cannot be read: {error}: {text}")))?;
-            ssh_arguments.extend(words);
+            ssh_arguments.extend(words.iter().cloned());
         }
     }
     let checking = match resolver.value(&["ansible_ssh_host_key_checking", "ansible_host_key_checking"], None)? {
@@ -106,6 +108,23 @@ pub fn connection_variables(
     let become_user = if wanted { Some(become_of(&resolver, settings, timeout)?) } else { None };
     let async_dir = resolver.text(&["ansible_async_dir"], None)?.unwrap_or_else(|| settings.async_dir.clone());
     Ok(ConnectionVariables { target, become_user, async_dir })
+}
+
+/// The words of a text as a shell takes them. Every task of every host asks for the same few.
+fn words_of(text: &str) -> Result<Arc<[String]>, shell_words::ParseError> {
+    static KNOWN: Mutex<BTreeMap<String, Arc<[String]>>> = Mutex::new(BTreeMap::new());
+    const MOST: usize = 1000;
+    let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(words) = lock().get(text) {
+        return Ok(Arc::clone(words));
+    }
+    let words: Arc<[String]> = shell_words::split(text)?.into();
+    let mut known = lock();
+    if known.len() >= MOST {
+        known.clear();
+    }
+    known.insert(text.to_owned(), Arc::clone(&words));
+    Ok(words)
 }
 
 fn become_of(resolver: &Resolver<'_>, settings: &Settings, timeout: u64) -> Result<Become> {

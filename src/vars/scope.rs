@@ -204,12 +204,8 @@ impl Layers {
     fn inventory(&mut self, world: &Arc<World>, host: &Arc<str>) {
         let state = world.host(host);
         self.mixed(&state.added);
-        if let Some(entry) = world.inventory.host(host)
-            && let Ok(layers) = world.inventory.layers(entry)
-        {
-            for layer in layers.iter().rev() {
-                self.text(&layer.vars);
-            }
+        for vars in world.given_to(host).iter() {
+            self.text(vars);
         }
     }
 

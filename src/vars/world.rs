@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use rpds::HashTrieMapSync;
 use windlass_inventory::Inventory;
@@ -18,6 +19,9 @@ use crate::strategy::CustomStats;
 
 /// Variables that may be text or data.
 pub type VarMap = IndexMap<Arc<str>, Variable>;
+
+/// Layers of variables by host.
+type GivenVars = HashMap<Arc<str>, Arc<[Arc<Mapping>]>, RandomState>;
 
 /// What does not change during a run.
 #[derive(Debug)]
@@ -116,6 +120,8 @@ pub struct World {
     pub custom_stats: Arc<CustomStats>,
     /// The value of `groups`, once somebody has asked for it.
     pub(super) groups: Arc<OnceLock<Value>>,
+    /// What the inventory gives to hosts, highest rank first, of those somebody has asked for.
+    given: Arc<Mutex<GivenVars>>,
     contexts: Mutex<HashMap<Arc<str>, Context>>,
 }
 
@@ -130,6 +136,7 @@ impl World {
             play: None,
             custom_stats: Arc::default(),
             groups: Arc::default(),
+            given: Arc::default(),
             contexts: Mutex::default(),
         }
     }
@@ -144,8 +151,21 @@ impl World {
             play: self.play.clone(),
             custom_stats: Arc::clone(&self.custom_stats),
             groups: Arc::clone(&self.groups),
+            given: Arc::clone(&self.given),
             contexts: Mutex::default(),
         }
+    }
+
+    /// The variables the inventory and the files beside it give to a host, highest rank first.
+    pub(super) fn given_to(&self, name: &Arc<str>) -> Arc<[Arc<Mapping>]> {
+        let lock = || self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(name) {
+            return Arc::clone(known);
+        }
+        let layers = self.inventory.host(name).and_then(|host| self.inventory.layers(host).ok()).unwrap_or_default();
+        let given: Arc<[Arc<Mapping>]> = layers.iter().rev().map(|layer| Arc::clone(&layer.vars)).collect();
+        lock().insert(Arc::clone(name), Arc::clone(&given));
+        given
     }
 
     /// What is known of a host.
@@ -164,6 +184,7 @@ impl World {
     /// Hosts and groups, to be changed.
     pub fn inventory_mut(&mut self) -> &mut Inventory {
         self.groups = Arc::default();
+        self.given = Arc::default();
         Arc::make_mut(&mut self.inventory)
     }
 

@@ -48,12 +48,18 @@ struct Bounded {
 }
 
 impl Write for Bounded {
+    #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.length += bytes.len();
         if self.length <= MAX_MESSAGE {
             self.buffer.extend_from_slice(bytes);
         }
         Ok(bytes.len())
+    }
+
+    // JSON is written in very small pieces.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes).map(drop)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -11,7 +11,7 @@ use hmac::{KeyInit as _, Mac as _};
 use sha1::Sha1;
 use ssh_key::{Algorithm, PublicKey};
 
-use crate::pattern;
+use crate::{known_lines, pattern};
 
 /// What a line says about its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +66,13 @@ pub(crate) fn read(files: &[PathBuf], host: &HostName) -> io::Result<Known> {
     let mut known = Known::default();
     for file in files {
         let text = match fs::read(file) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Ok(bytes) => bytes,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
             Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", file.display()))),
         };
-        for (index, line) in text.lines().enumerate() {
-            if let Some((marker, key, exact)) = entry(line, host) {
-                known.entries.push(Entry { marker, key, file: file.clone(), line: index + 1, exact });
+        for (number, line) in known_lines::about(file, text, host) {
+            if let Some((marker, key, exact)) = entry(&line, host) {
+                known.entries.push(Entry { marker, key, file: file.clone(), line: number, exact });
             }
         }
     }
@@ -81,13 +81,7 @@ pub(crate) fn read(files: &[PathBuf], host: &HostName) -> io::Result<Known> {
 
 fn entry(line: &str, host: &HostName) -> Option<(Marker, PublicKey, bool)> {
     let mut fields = line.split_whitespace();
-    let first = fields.next().filter(|field| !field.starts_with('#'))?;
-    let (marker, names) = match first {
-        "@cert-authority" => (Marker::Authority, fields.next()?),
-        "@revoked" => (Marker::Revoked, fields.next()?),
-        _ if first.starts_with('@') => return None,
-        _ => (Marker::Host, first),
-    };
+    let (marker, names) = names_of(&mut fields)?;
     let exact = names_match(names, &host.name);
     if !exact && !host.fallback.as_deref().is_some_and(|fallback| names_match(names, fallback)) {
         return None;
@@ -95,6 +89,17 @@ fn entry(line: &str, host: &HostName) -> Option<(Marker, PublicKey, bool)> {
     let algorithm = fields.next()?;
     let key = PublicKey::from_openssh(&format!("{algorithm} {}", fields.next()?)).ok()?;
     Some((marker, key, exact))
+}
+
+/// What a line says of its key, and the names it is about; nothing for comments and what is unknown.
+pub(crate) fn names_of<'a>(fields: &mut impl Iterator<Item = &'a str>) -> Option<(Marker, &'a str)> {
+    let first = fields.next().filter(|field| !field.starts_with('#'))?;
+    Some(match first {
+        "@cert-authority" => (Marker::Authority, fields.next()?),
+        "@revoked" => (Marker::Revoked, fields.next()?),
+        _ if first.starts_with('@') => return None,
+        _ => (Marker::Host, first),
+    })
 }
 
 fn names_match(names: &str, host: &str) -> bool {
@@ -147,17 +152,18 @@ pub(crate) fn add(file: &Path, name: &str, key: &PublicKey, hashed: bool) -> io:
     handle.lock()?;
     let mut text = Vec::new();
     handle.read_to_end(&mut text)?;
+    let ends_within_line = text.last().is_some_and(|&last| last != b'\n');
     let host = HostName { name: name.to_owned(), fallback: None };
-    let found = String::from_utf8_lossy(&text)
-        .lines()
-        .filter_map(|line| entry(line, &host))
+    let found = known_lines::about(file, text, &host)
+        .iter()
+        .filter_map(|(_, line)| entry(line, &host))
         .any(|(marker, found, _)| marker == Marker::Host && found.key_data() == key.key_data());
     if found {
         // Another connection to the same host was faster.
         return Ok(());
     }
     let mut line = String::new();
-    if text.last().is_some_and(|&last| last != b'\n') {
+    if ends_within_line {
         line.push('\n');
     }
     let names = if hashed { hashed_name(name)? } else { name.to_owned() };

@@ -15,6 +15,7 @@ mod error;
 mod host_key;
 mod keys;
 mod known_hosts;
+mod known_lines;
 mod pattern;
 mod resolved;
 mod secret;

@@ -36,8 +36,11 @@ pub(crate) struct Inner {
     variables: Arc<dyn Scope>,
     /// What was put on top of another context, and that context.
     layer: Option<Layer>,
-    rendered: Mutex<HashMap<Arc<str>, Rendered>>,
+    rendered: Mutex<RenderedMap>,
 }
+
+/// Variables are looked for here all the time, so the hash is a fast one; it is seeded at random.
+type RenderedMap = HashMap<Arc<str>, Rendered, foldhash::fast::RandomState>;
 
 struct Layer {
     extra: IndexMap<Arc<str>, Variable>,
@@ -72,7 +75,7 @@ impl From<Arc<Inner>> for Context {
 }
 
 impl Inner {
-    fn rendered(&self) -> MutexGuard<'_, HashMap<Arc<str>, Rendered>> {
+    fn rendered(&self) -> MutexGuard<'_, RenderedMap> {
         self.rendered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind};
 
 /// The names of the variables a value was made from.
-pub(crate) type Dependencies = HashSet<Arc<str>>;
+pub type Dependencies = HashSet<Arc<str>, foldhash::fast::RandomState>;
 
 /// How many variables may be rendered within each other.
 const DEPTH: usize = 150;
@@ -47,7 +47,7 @@ pub(crate) fn depends_on(dependencies: &Dependencies) {
 }
 
 /// Does something, and tells which variables it read.
-pub fn reading<T>(work: impl FnOnce() -> T) -> (T, Arc<HashSet<Arc<str>>>) {
+pub fn reading<T>(work: impl FnOnce() -> T) -> (T, Arc<Dependencies>) {
     collect(work)
 }
 
@@ -113,7 +113,7 @@ impl Drop for Guard {
 }
 
 fn within<T>(variable: Option<(usize, Arc<str>)>, work: impl FnOnce() -> T) -> (T, Arc<Dependencies>) {
-    FRAMES.with_borrow_mut(|frames| frames.push(Frame { variable, dependencies: Dependencies::new() }));
+    FRAMES.with_borrow_mut(|frames| frames.push(Frame { variable, dependencies: Dependencies::default() }));
     let guard = Guard;
     let result = work();
     let dependencies = FRAMES.with_borrow_mut(|frames| {
