@@ -21,6 +21,8 @@ pub struct Spec {
     pub required_one_of: &'static [&'static [&'static str]],
     /// `(option, value, needed)`: when the option has the value, the others must be given.
     pub required_if: &'static [(&'static str, &'static str, &'static [&'static str])],
+    /// `(option, value, needed)`: when the option has the value, one of the others must be given.
+    pub required_if_any: &'static [(&'static str, &'static str, &'static [&'static str])],
     /// `(option, needed)`: when the option is given, the others must be too.
     pub required_by: &'static [(&'static str, &'static [&'static str])],
     /// What is said when a required option is missing, if Ansible says it in words of its own.
@@ -52,6 +54,7 @@ impl Spec {
         required_together: &[],
         required_one_of: &[],
         required_if: &[],
+        required_if_any: &[],
         required_by: &[],
         missing: None,
         free_form: None,
@@ -61,6 +64,17 @@ impl Spec {
         examples: "",
         returns: &[],
     };
+
+    /// What it is called in sentences about its arguments: its full name. Ansible's own modules that have an action are called there as the
+    /// action calls them.
+    pub fn called(&self) -> String {
+        const WITH_ACTION: [&str; 9] =
+            ["assemble", "async_status", "command", "copy", "dnf", "service", "shell", "unarchive", "uri"];
+        match self.collection == "ansible.builtin" && WITH_ACTION.contains(&self.name) {
+            true => format!("ansible.legacy.{}", self.name),
+            false => format!("{}.{}", self.collection, self.name),
+        }
+    }
 
     /// The names it answers to, fully qualified: its own first.
     pub fn full_names(&self) -> impl Iterator<Item = String> {

@@ -269,8 +269,8 @@ fn slurp_reads() {
     bench.write("a", "hello\n");
     let result = bench.rests("slurp", json!({ "src": "@/a" }));
     assert_eq!((&result["content"], &result["encoding"]), (&json!("aGVsbG8K"), &json!("base64")));
-    bench.refuses("slurp", json!({ "src": "@/none" }), "file not found");
-    bench.refuses("slurp", json!({ "src": "@" }), "source is a directory");
+    bench.refuses("slurp", json!({ "src": "@/none" }), "File not found");
+    bench.refuses("slurp", json!({ "src": "@" }), "Source is a directory");
 }
 
 #[test]

@@ -150,5 +150,5 @@ fn owners_are_set_and_kept() {
     );
     assert_eq!((owned("d").0, owned("d/e").0, owned("d/link").0), (4242, 4242, 4242));
     let before = bench.run("file", json!({ "path": "@/d", "owner": "root" }), true);
-    assert_eq!(before["diff"]["before"]["owner"], "4242");
+    assert_eq!(before["diff"]["before"]["owner"], 4242);
 }

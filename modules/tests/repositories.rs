@@ -225,7 +225,7 @@ fn limits_and_rules_of_sudo_are_lines_of_files() {
     bench.converges("pam_limits", limit("app", "nproc", "unlimited", json!({})));
     assert!(bench.read("limits").ends_with("*\tsoft\tcore\t0 # none\napp\thard\tnproc\tunlimited\n"));
     for (args, word) in [
-        (limit("a", "nofile", "many", json!({})), "must be one of 'unlimited'"),
+        (limit("a", "nofile", "many", json!({})), "must either be 'unlimited'"),
         (limit("a", "nofile", "1", json!({"use_max": true, "use_min": true})), "at the same time"),
         (limit("a", "nothing", "1", json!({})), "must be one of"),
     ] {

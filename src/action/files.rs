@@ -225,8 +225,7 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
         }
     }
     if context.check {
-        let skipped = TaskResult::ok(false).with("skipped", true);
-        return Ok(skipped.with("msg", "check mode not (yet) supported for this module"));
+        return Ok(TaskResult::given_up("check mode not (yet) supported for this module"));
     }
     let flat = context.flag("flat").unwrap_or(false);
     let inside: PathBuf = Path::new(&src).components().filter(|part| matches!(part, Component::Normal(_))).collect();

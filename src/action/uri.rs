@@ -10,8 +10,7 @@ use crate::strategy::TaskResult;
 /// Files that are not on the host are found here and travel along: `src`, and those of a form.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     if context.check {
-        let skipped = TaskResult::ok(false).with("skipped", true);
-        return Ok(skipped.with("msg", "This action (uri) does not support check mode."));
+        return Ok(TaskResult::given_up("This action (uri) does not support check mode."));
     }
     let mut args = context.args.clone();
     let mut contents = Vec::new();

@@ -86,7 +86,8 @@ impl TaskOnHost {
                 result
             }
         };
-        if result.get("skip_reason").is_none() && !result.is_unreachable() && result.get("failed").is_none() {
+        let is_judged = result.get("skip_reason").is_none() && !result.is_given_up();
+        if is_judged && !result.is_unreachable() && result.get("failed").is_none() {
             result.set("failed", false);
         }
         if result.failed() {

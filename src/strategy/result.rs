@@ -16,6 +16,8 @@ pub struct TaskResult {
     is_bare: bool,
     /// What to do about it: told the user, and no part of what tasks see.
     advice: Option<Arc<str>>,
+    /// The action gave up before it began; then nothing is said about whether it failed.
+    is_given_up: bool,
     /// What the action was called with, if it failed.
     args: Option<Arc<Arguments>>,
 }
@@ -51,6 +53,17 @@ impl TaskResult {
     /// A skipped task and why.
     pub fn skipped(reason: &str) -> TaskResult {
         TaskResult::new().with("changed", false).with("skipped", true).with("skip_reason", reason)
+    }
+
+    /// A task whose action does nothing, and why.
+    pub fn given_up(reason: &str) -> TaskResult {
+        let result = TaskResult::ok(false).with("skipped", true).with("msg", reason);
+        TaskResult { is_given_up: true, ..result }
+    }
+
+    /// Whether the action gave up before it began.
+    pub fn is_given_up(&self) -> bool {
+        self.is_given_up
     }
 
     /// The keys of a value, if it is a mapping.

@@ -2,8 +2,11 @@
 //!
 //! A case of `tables/modules/NAME.txt` is tasks in YAML, cases are separated by blank lines. The last task is the one that is looked at; those before it
 //! prepare. Each case has a folder of its own, `{{ here }}`. All run on this machine as root, with copies of `/etc`, of what dpkg and debconf know, and
-//! an empty `/var/spool` mounted over the real ones, so that accounts and jobs are made in no system; without root nothing is compared.
-//! `{{ server }}` is a web server; the project's folder `programs` has stand-ins for programs of the system.
+//! an empty `/var/spool` mounted over the real ones, so that accounts and jobs are made in no system, and without the sockets of systemd, so that its
+//! services are out of reach; without root nothing is compared.
+//! `{{ server }}` is a web server; the project's folder `.programs` has stand-ins for programs of the system.
+//!
+//! With `diff: true` in a case the difference that is shown is compared too. In a table whose name starts with `refusals` each line is a case. It runs once, and the sentence of its failure is compared too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,6 +27,7 @@ pub(crate) struct Table {
     name: String,
     path: PathBuf,
     cases: Vec<String>,
+    is_refusals: bool,
 }
 
 /// All tables that are wanted.
@@ -37,8 +41,9 @@ pub(crate) fn all() -> Vec<Table> {
         }
         let text: String =
             fs::read_to_string(&path).unwrap().split_inclusive('\n').filter(|line| !line.starts_with("##")).collect();
-        let cases = text.split("\n\n").map(|case| case.trim_matches('\n').to_owned());
-        tables.push(Table { name, path, cases: cases.filter(|case| !case.is_empty()).collect() });
+        let is_refusals = name.starts_with("modules/refusals");
+        let cases = text.split(if is_refusals { "\n" } else { "\n\n" }).map(|case| case.trim_matches('\n').to_owned());
+        tables.push(Table { name, path, cases: cases.filter(|case| !case.is_empty()).collect(), is_refusals });
     }
     tables.sort_by(|a, b| a.name.cmp(&b.name));
     tables
@@ -72,6 +77,7 @@ impl Table {
         let run = engine.run(
             "exec unshare --mount --uts bash -c 'for folder in /etc /var/lib/dpkg /var/cache/debconf /var/spool; do copy=$SCRATCH/system$folder; \
              mkdir -p $copy; [ $folder = /var/spool ] || cp -a $folder/. $copy; mount --bind $copy $folder; done; \
+             for folder in /run/systemd /run/dbus; do [ ! -d $folder ] || mount -t tmpfs tmpfs $folder; done; \
              exec ansible-playbook -i inventory playbook.yml'",
             &case,
             &scratch,
@@ -82,9 +88,14 @@ impl Table {
         });
         let results: Json = serde_json::from_str(&steady(&written)).unwrap();
         let answer = |index: usize| {
+            if self.is_refusals {
+                return refusal(&results[format!("r{index}_first")]);
+            }
             let mut answer = serde_json::Map::new();
+            let is_shown = self.cases.get(index).is_some_and(|case| case.ends_with("\n  diff: true"));
+            let of_run = if is_shown { text::steady_with_diff } else { text::steady };
             for run in ["check", "first", "again"] {
-                answer.insert(run.to_owned(), text::steady(results[format!("r{index}_{run}")].clone()));
+                answer.insert(run.to_owned(), of_run(results[format!("r{index}_{run}")].clone()));
             }
             let files = files(&scratch.join(folder_of(index)));
             let files = files.into_iter().map(|(path, what)| (steady(&path), json!(steady(&what)))).collect();
@@ -106,22 +117,27 @@ impl Table {
             text.push_str(&format!("    - vars:\n        here: {}\n      block:\n", here.display()));
             let mut add = |lines: &[&str]| lines.iter().for_each(|line| text.push_str(&format!("        {line}\n")));
             add(&lines[..last]);
-            for run in ["check", "first", "again"] {
+            for run in self.runs() {
                 add(&lines[last..]);
                 add(&[&format!("  register: r{index}_{run}"), "  ignore_errors: true"]);
-                if run == "check" {
+                if *run == "check" {
                     add(&["  check_mode: true"]);
                 }
             }
         }
-        let names =
-            (0..self.cases.len()).flat_map(|index| ["check", "first", "again"].map(|run| format!("r{index}_{run}")));
+        let runs_of = |index: usize| self.runs().iter().map(move |run| format!("r{index}_{run}"));
+        let names = (0..self.cases.len()).flat_map(runs_of);
         let all: Vec<String> = names.map(|name| format!("'{name}': {name}")).collect();
         text.push_str(&format!(
             "    - copy:\n        dest: \"{{{{ scratch }}}}/answers.json\"\n        content: \"{{{{ {{{}}} | to_json }}}}\"\n",
             all.join(", ")
         ));
         text
+    }
+
+    /// How often each case runs, and how.
+    fn runs(&self) -> &'static [&'static str] {
+        if self.is_refusals { &["first"] } else { &["check", "first", "again"] }
     }
 
     /// A text without what changes from run to run.
@@ -131,6 +147,9 @@ impl Table {
             (r"SCRATCH/c\d+", "HERE"),
             (r"\.\d+\.\d{4}-\d\d-\d\d@\d\d:\d\d:\d\d~", ".BACKUP~"),
             (r"ansible\.[a-z0-9_]{8}", "ansible.RANDOM"),
+            (r#"SCRATCH/\.home/\.ansible/tmp/ansible-local-[^"]*/"#, "CONTROLLER/"),
+            (r"\(Reading database \.\.\.[^)]*\)", "(Reading database ...)"),
+            (r"and \d+ not upgraded", "and 0 not upgraded"),
             (r"-----BEGIN ([A-Z ]+)-----[^-]+-----END", "-----BEGIN $1-----...-----END"),
             (r#""serial_number": ?"?[0-9.e+]+"?"#, r#""serial_number":"RANDOM""#),
         ] {
@@ -138,6 +157,15 @@ impl Table {
         }
         text
     }
+}
+
+/// What is compared of a refusal: not the options that only an action gives its module, and not in which order Python keeps what is true.
+fn refusal(result: &Json) -> Json {
+    let mut sentence = result["msg"].to_string();
+    for (pattern, replacement) in [(r"\b_\w+, ", ""), (r#"(Valid booleans include:)[^"]*"#, "$1 ...")] {
+        sentence = Regex::new(pattern).unwrap().replace_all(&sentence, replacement).into_owned();
+    }
+    json!({"failed": result["failed"], "changed": result["changed"], "msg": serde_json::from_str::<Json>(&sentence).unwrap()})
 }
 
 /// The folder of a case; the names of all are equally long, because the lengths of links are compared.

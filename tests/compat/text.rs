@@ -9,6 +9,7 @@ pub(crate) use crate::printed::{own_words, without_paths};
 /// Keys of results that tell of a moment, of the machine, or of files in between.
 const VOLATILE: &[&str] = &[
     "atime",
+    "cache_update_time",
     "ctime",
     "mtime",
     "inode",

@@ -53,7 +53,7 @@ pub static SPEC: Spec = Spec {
         )
         .default("[]"),
         Opt::new("validate_certs", Kind::Bool, "Check the server's certificate if `src` is a URL.").default("true"),
-        Opt::new("io_buffer_size", Kind::Bytes, "Accepted; there is nothing to tune.").default("65536"),
+        Opt::new("io_buffer_size", Kind::Int, "Accepted; there is nothing to tune.").default("65536"),
         Opt::new("copy", Kind::Bool, "The opposite of `remote_src`; use that.").default("true"),
         Opt::new("decrypt", Kind::Bool, "Decrypt an archive of the project that is in a vault.").default("true"),
         Opt::new("_content", Kind::Int, "Which content of the controller the archive is."),

@@ -76,10 +76,10 @@ impl Module for OpensshKeypair {
             return Ok(removal(vec![path, public]));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if folder.is_some_and(|folder| !folder.is_dir()) && !host.check() {
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir() && !host.check()) {
             return Err(Failure::new(format!(
-                "The directory of {} does not exist or is not a directory.",
-                path.display()
+                "The directory {} does not exist or the file is not a directory",
+                folder.display()
             )));
         }
         let task = Task::of(args)?;

@@ -111,6 +111,7 @@ static SPEC: Spec = Spec {
         BACKUP,
     ],
     required_together: &[&["authority_cert_issuer", "authority_cert_serial_number"]],
+    required_if_any: &[("state", "present", &["privatekey_path", "privatekey_content"])],
     mutually_exclusive: &[&["privatekey_path", "privatekey_content"], &["subject", "subject_ordered"]],
     examples: "- name: A request for the server's certificate\n  community.crypto.openssl_csr:\n    path: /etc/ssl/example.org.csr\n    \
                privatekey_path: /etc/ssl/private/example.org.pem\n    common_name: example.org\n    subject_alt_name: \

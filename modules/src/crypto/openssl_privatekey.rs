@@ -55,7 +55,7 @@ static SPEC: Spec = Spec {
         Opt::required("path", Kind::Path, "The key."),
         Opt::new("state", Kind::Str, "Whether the key is there.")
             .default("\"present\"")
-            .choices(&["absent", "present"]),
+            .choices(&["present", "absent"]),
         Opt::new("type", Kind::Str, "The kind of key.")
             .default("\"RSA\"")
             .choices(&["DSA", "ECC", "Ed25519", "Ed448", "RSA", "X25519", "X448"]),

@@ -25,7 +25,7 @@ static SPEC: Spec = Spec {
     description: &["Writes the public key of a private key, in PEM or as OpenSSH has it."],
     options: with_attributes![
         Opt::required("path", Kind::Path, "The public key."),
-        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["absent", "present"]),
+        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["present", "absent"]),
         Opt::new("format", Kind::Str, "How it is written.").default("\"PEM\"").choices(&["OpenSSH", "PEM"]),
         Opt::new("privatekey_path", Kind::Path, "The private key."),
         Opt::new("privatekey_content", Kind::Str, "The private key itself.").secret(),
@@ -35,6 +35,7 @@ static SPEC: Spec = Spec {
         BACKEND,
         BACKUP,
     ],
+    required_if_any: &[("state", "present", &["privatekey_path", "privatekey_content"])],
     mutually_exclusive: &[&["privatekey_path", "privatekey_content"]],
     examples: "- name: The public key beside the private one\n  community.crypto.openssl_publickey:\n    path: /etc/ssl/example.org.pub\n    \
                privatekey_path: /etc/ssl/private/example.org.pem\n",

@@ -51,7 +51,7 @@ static SPEC: Spec = Spec {
         Opt::required("path", Kind::Path, "The certificate."),
         Opt::new("state", Kind::Str, "Whether the certificate is there.")
             .default("\"present\"")
-            .choices(&["absent", "present"]),
+            .choices(&["present", "absent"]),
         Opt::new("provider", Kind::Str, "Who signs.").choices(&["acme", "ownca", "selfsigned"]),
         Opt::new("csr_path", Kind::Path, "The request."),
         Opt::new("csr_content", Kind::Str, "The request itself."),

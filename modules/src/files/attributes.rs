@@ -252,7 +252,9 @@ pub fn diff_of(path: &Path, changes: &[Change]) -> Diff {
     let side = |value: fn(&Change) -> &String| {
         let mut map = Map::new();
         for change in changes {
-            map.insert(change.name.to_owned(), value(change).as_str().into());
+            let text = value(change).as_str();
+            let number = text.parse::<u32>().ok().filter(|_| matches!(change.name, "owner" | "group"));
+            map.insert(change.name.to_owned(), number.map_or_else(|| text.into(), Value::from));
         }
         map.insert("path".to_owned(), path.display().to_string().into());
         Value::Object(map)

@@ -56,7 +56,6 @@ pub static SPEC: Spec = Spec {
         Opt::new("_entries", Kind::List(&Kind::Dict), "The tree that the controller sends."),
         Opt::new("_delete", Kind::Bool, "Remove what the tree has not."),
     ],
-    mutually_exclusive: &[&["src", "content"]],
     examples: "- name: The configuration\n  ansible.builtin.copy:\n    src: app.conf\n    dest: /etc/app.conf\n    owner: root\n    mode: '0644'\n    \
                validate: app --check %s\n\n- name: One line\n  ansible.builtin.copy:\n    content: \"{{ app_version }}\\n\"\n    dest: /etc/app-version\n",
     returns: &[

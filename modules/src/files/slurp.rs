@@ -47,9 +47,9 @@ impl Module for Slurp {
         let read = File::open(source).and_then(|file| file.take(MAX_SIZE + 1).read_to_end(&mut bytes));
         read.map_err(|error| {
             Failure::new(match error.kind() {
-                ErrorKind::NotFound => format!("file not found: {source}"),
+                ErrorKind::NotFound => format!("File not found: {source}"),
                 ErrorKind::PermissionDenied => format!("file is not readable: {source}"),
-                ErrorKind::IsADirectory => format!("source is a directory and must be a file: {source}"),
+                ErrorKind::IsADirectory => format!("Source is a directory and must be a file: {source}"),
                 _ => format!("unable to slurp file: {source}: {}.", reason(&error)),
             })
         })?;

@@ -68,6 +68,7 @@ pub static SPEC: Spec = Spec {
         Return { name: "cmd", kind: "str", when: "always", doc: "The command." },
         Return { name: "rc", kind: "int", when: "always", doc: "Its exit status." },
     ],
+    missing: Some("synchronize requires both src and dest parameters are set"),
     ..Spec::EMPTY
 };
 

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-pub(crate) use request::python_text;
+pub(crate) use request::{python_repr, python_text};
 pub(crate) use store::Store;
 
 use crate::{Failure, Host, files::scratch::Scratch, process::Command};

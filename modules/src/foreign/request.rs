@@ -122,7 +122,8 @@ pub(crate) fn python_text(value: &Value) -> String {
     }
 }
 
-fn python_repr(value: &Value) -> String {
+/// A value as Python shows it in code.
+pub(crate) fn python_repr(value: &Value) -> String {
     let list = |items: Vec<String>| items.join(", ");
     match value {
         Value::Null => "None".to_owned(),

@@ -30,7 +30,7 @@ static SPEC: Spec = Spec {
         Opt::new("no_bin_links", Kind::Bool, "Make no links to programs.").default("false"),
         Opt::new("force", Kind::Bool, "Fetch what is there already.").default("false"),
     ],
-    required_if: &[("state", "absent", &["name"]), ("global", "False", &["path"])],
+    required_if: &[("state", "absent", &["name"])],
     examples: "- name: A server of static files\n  community.general.npm:\n    name: http-server\n    version: 14.1.1\n    global: true\n\n\
                - name: What the application needs\n  community.general.npm:\n    path: /srv/app\n    ci: true\n",
     ..Spec::EMPTY
@@ -42,6 +42,9 @@ impl Module for Npm {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
+        if args.str("path").is_none() && !args.bool("global") {
+            return Err(Failure::new("path must be specified when not using global"));
+        }
         let task = Task::of(args)?;
         if args.bool("ci") {
             return Ok(task.change(&["ci"]));

@@ -32,7 +32,7 @@ static SPEC: Spec = Spec {
     ],
     options: &[
         Opt::required("name", Kind::Str, "What the repository is called; the files are named after it."),
-        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["absent", "present"]),
+        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["present", "absent"]),
         Opt::new("types", Kind::List(&Kind::Str), "Packages, their sources, or both.")
             .default("[\"deb\"]")
             .choices(&["deb", "deb-src"]),

@@ -29,7 +29,7 @@ static SPEC: Spec = Spec {
         Opt::new("description", Kind::Str, "What the repository is called; needed unless it is removed."),
         Opt::new("state", Kind::Str, "Whether the section is there.")
             .default("\"present\"")
-            .choices(&["absent", "present"]),
+            .choices(&["present", "absent"]),
         Opt::new("file", Kind::Str, "The file's name without `.repo`; the repository's id if not given."),
         Opt::new("reposdir", Kind::Path, "Where the files are.").default("\"/etc/yum.repos.d\""),
         Opt::new("baseurl", Kind::List(&Kind::Str), "Addresses of the repository."),
@@ -85,6 +85,7 @@ static SPEC: Spec = Spec {
         Opt::new("ui_repoid_vars", Kind::Str, "Variables shown with the id."),
     ],
     required_if: &[("state", "present", &["description"])],
+    required_if_any: &[("state", "present", &["baseurl", "mirrorlist", "metalink"])],
     examples: "- name: The repository of EPEL\n  ansible.builtin.yum_repository:\n    name: epel\n    description: EPEL\n    \
                baseurl: https://download.fedoraproject.org/pub/epel/$releasever/$basearch/\n    gpgcheck: true\n    \
                gpgkey: https://download.fedoraproject.org/pub/epel/RPM-GPG-KEY-EPEL-9\n",

@@ -30,7 +30,7 @@ static SPEC: Spec = Spec {
             "`present` adds it, `selected` also selects it, `auto` adds it and lets the priorities decide, `absent` removes it.",
         )
         .default("\"selected\"")
-        .choices(&["present", "selected", "auto", "absent"]),
+        .choices(&["present", "selected", "absent", "auto"]),
         Opt::new("subcommands", Kind::List(&Kind::Dict), "Links that change along with it.")
             .aliases(&["slaves"])
             .options(SUBCOMMANDS),

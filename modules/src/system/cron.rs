@@ -25,7 +25,7 @@ static SPEC: Spec = Spec {
     options: &[
         Opt::required("name", Kind::Str, "What the job is called, or, with `env`, the variable."),
         Opt::new("job", Kind::Str, "The command, or the variable's value.").aliases(&["value"]),
-        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["absent", "present"]),
+        Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["present", "absent"]),
         Opt::new("user", Kind::Str, "Whose table, or, in a `cron_file`, as whom the job runs."),
         Opt::new("cron_file", Kind::Path, "A file in /etc/cron.d instead of a user's table."),
         Opt::new("backup", Kind::Bool, "Keep a copy of the old table.").default("false"),
@@ -35,14 +35,13 @@ static SPEC: Spec = Spec {
         Opt::new("month", Kind::Str, "1 to 12.").default("\"*\""),
         Opt::new("weekday", Kind::Str, "0 (Sunday) to 6.").aliases(&["dow"]).default("\"*\""),
         Opt::new("special_time", Kind::Str, "A name for a time.")
-            .choices(&["annually", "daily", "hourly", "monthly", "reboot", "weekly", "yearly"]),
+            .choices(&["reboot", "yearly", "annually", "monthly", "weekly", "daily", "hourly"]),
         Opt::new("disabled", Kind::Bool, "Keep the job as a comment.").default("false"),
         Opt::new("env", Kind::Bool, "A variable of the table instead of a job.").default("false"),
         Opt::new("insertafter", Kind::Str, "With `env`: after this variable."),
         Opt::new("insertbefore", Kind::Str, "With `env`: before this variable."),
     ],
     mutually_exclusive: &[&["insertafter", "insertbefore"]],
-    required_if: &[("state", "present", &["job"])],
     examples: "- name: Renew certificates on Mondays\n  ansible.builtin.cron:\n    name: renew certificates\n    weekday: 1\n    hour: 3\n    minute: 0\n    job: /usr/local/bin/renew\n",
     returns: &[
         Return { name: "jobs", kind: "list", when: "always", doc: "The names of the table's jobs." },
@@ -112,15 +111,27 @@ fn with_variable(
     Ok(lines.join("\n") + "\n")
 }
 
+/// Fails if what is to be installed is not said.
+fn refuse_incomplete(args: &Args) -> Result<(), Failure> {
+    let is_given = |name| args.str(name).is_some();
+    let sentence = if is_given("cron_file") && !is_given("user") {
+        "To use cron_file=... parameter you must specify user=... as well"
+    } else if !is_given("job") {
+        "You must specify 'job' to install a new cron job or variable"
+    } else if !args.bool("env") && (is_given("insertafter") || is_given("insertbefore")) {
+        "Insertafter and insertbefore parameters are valid only with env=yes"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(sentence))
+}
+
 fn job_line(args: &Args) -> Result<String, Failure> {
     let job = args.required("job")?.trim_matches(['\r', '\n']);
     let comment = if args.bool("disabled") { "#" } else { "" };
     let user = match (args.str("cron_file"), args.str("user")) {
         (Some(_), Some(user)) => format!("{user} "),
-        (Some(_), None) => {
-            return Err(Failure::new("To use cron_file=... parameter you must specify user=... as well"));
-        }
-        (None, _) => String::new(),
+        _ => String::new(),
     };
     if let Some(time) = args.str("special_time") {
         return Ok(format!("{comment}@{time} {user}{job}"));
@@ -195,6 +206,9 @@ impl Module for Cron {
             Some(file) => Table::File(format!("/etc/cron.d/{file}")),
             None => Table::User(args.str("user").map(str::to_owned)),
         };
+        if present {
+            refuse_incomplete(args)?;
+        }
         let before = table.read(host)?;
         let after = match (args.bool("env"), present) {
             (false, true) => with_job(&before, &name, &job_line(args)?),

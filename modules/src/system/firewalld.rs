@@ -67,7 +67,7 @@ static SPEC: Spec = Spec {
         "source",
         "target",
     ]],
-    required_by: &[("interface", &["zone"]), ("target", &["zone"])],
+    required_by: &[("interface", &["zone"]), ("target", &["zone"]), ("source", &["permanent"])],
     examples: "- name: Let HTTPS in, now and after the next boot\n  ansible.posix.firewalld:\n    service: https\n    state: enabled\n    \
                permanent: true\n    immediate: true\n\n- name: A zone of its own for the cluster\n  ansible.posix.firewalld:\n    zone: cluster\n    \
                state: present\n    permanent: true\n",

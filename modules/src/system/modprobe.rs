@@ -20,7 +20,7 @@ static SPEC: Spec = Spec {
     ],
     options: &[
         Opt::required("name", Kind::Str, "The module."),
-        Opt::new("state", Kind::Str, "Whether it is loaded.").default("\"present\"").choices(&["present", "absent"]),
+        Opt::new("state", Kind::Str, "Whether it is loaded.").default("\"present\"").choices(&["absent", "present"]),
         Opt::new("params", Kind::Str, "Its parameters, such as `numdummies=2`.").default("\"\""),
         Opt::new(
             "persistent",

@@ -158,7 +158,8 @@ impl Module for Mount {
         let point = args.required("path")?;
         let point = if point.len() > 1 { point.trim_end_matches('/') } else { point }.to_owned();
         let mut options = args.str("opts").filter(|options| !options.is_empty()).unwrap_or("defaults").to_owned();
-        if !args.bool("boot") && !options.split(',').any(|option| option == "noauto") {
+        let boot = args.bool("boot");
+        if !boot && !options.split(',').any(|option| option == "noauto") {
             options.push_str(",noauto");
         }
         let text = |name: &str| args.str(name).unwrap_or_default().to_owned();
@@ -182,7 +183,7 @@ impl Module for Mount {
         let steps = steps(&state, mounted.as_ref(), in_table, &entry)?;
         let point_to_remove = state == "absent" && std::path::Path::new(&entry.point).exists() && entry.point != "none";
         if !in_table && steps.is_empty() && !point_to_remove {
-            return Ok(report(Plan::unchanged(), &entry, &fstab));
+            return Ok(report(Plan::unchanged(), &entry, &fstab, boot));
         }
         let keep_old = args.bool("backup");
         let diff = (host.diff() && in_table && !args.bool("opts_no_log"))
@@ -226,7 +227,7 @@ impl Module for Mount {
             }
             Ok(())
         };
-        let plan = report(Plan::change(apply), &shown, &shown_table);
+        let plan = report(Plan::change(apply), &shown, &shown_table, boot);
         Ok(match diff {
             Some(diff) => plan.with_diff(diff),
             None => plan,
@@ -234,14 +235,18 @@ impl Module for Mount {
     }
 }
 
-fn report(plan: Plan, entry: &Entry, fstab: &str) -> Plan {
-    plan.with("name", entry.point.as_str())
-        .with("src", entry.source.as_str())
-        .with("fstype", entry.kind.as_str())
+/// The plan with the keys of Ansible's result: the source and the type only if they were given.
+fn report(plan: Plan, entry: &Entry, fstab: &str, boot: bool) -> Plan {
+    let given = [("src", &entry.source), ("fstype", &entry.kind)].into_iter().filter(|(_, value)| !value.is_empty());
+    given
+        .fold(plan, |plan, (key, value)| plan.with(key, value.as_str()))
+        .with("name", entry.point.as_str())
         .with("opts", entry.options.as_str())
         .with("dump", entry.dump.as_str())
         .with("passno", entry.pass.as_str())
         .with("fstab", fstab)
+        .with("boot", if boot { "yes" } else { "no" })
+        .with("backup_file", "")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ static SPEC: Spec = Spec {
     description: &["Sets one limit in /etc/security/limits.conf, which holds from the next login on."],
     options: &[
         Opt::required("domain", Kind::Str, "A user, `@group`, or `*`."),
-        Opt::required("limit_type", Kind::Str, "Which of the two limits.").choices(&["hard", "soft", "-"]),
+        Opt::required("limit_type", Kind::Str, "Which of the two limits.").choices(&["soft", "hard", "-"]),
         Opt::required("limit_item", Kind::Str, "What is limited.").choices(&[
             "core",
             "data",
@@ -73,11 +73,21 @@ impl Module for PamLimits {
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let value = args.required("value")?;
         let item = args.required("limit_item")?;
-        let numeric = value.parse::<i64>().is_ok();
-        if !numeric && !WITHOUT_END.contains(&value) {
-            return Err(Failure::new(
-                "Argument 'value' must be one of 'unlimited', 'infinity', '-1' or number. Refer to manual pages for more details.",
-            ));
+        let number = value.parse::<i64>().ok();
+        let wanted = match item {
+            "nice" | "priority" if !number.is_some_and(|number| (-20..=19).contains(&number)) => {
+                "Value must be a number in the range -20 to 19 inclusive."
+            }
+            "nice" | "priority" => "",
+            _ if WITHOUT_END.contains(&value) || number.is_some_and(|number| number >= 0) => "",
+            _ => {
+                "Value must either be 'unlimited', 'infinity' or -1, all of which indicate no limit, or a limit of 0 or larger."
+            }
+        };
+        if !wanted.is_empty() {
+            return Err(Failure::new(format!(
+                " Value of '{value}' for item '{item}' is invalid. {wanted} Refer to the limits.conf(5) manual pages for more details."
+            )));
         }
         let (largest, smallest) = (args.bool("use_max"), args.bool("use_min"));
         if largest && smallest {
@@ -120,7 +130,7 @@ impl Module for PamLimits {
         if before == after || before.trim_end_matches('\n') == after.trim_end_matches('\n') {
             return Ok(Plan::unchanged().with("msg", msg));
         }
-        let diff = host.diff().then(|| Diff::of(&dest, before, after.as_str()));
+        let diff = host.diff().then(|| Diff { before: before.into(), after: after.as_str().into(), ..Diff::default() });
         let backup = args.bool("backup");
         let plan = Plan::change(move |_, outcome| {
             if let Some(copy) = config_file::replace(&dest, &after, backup)? {

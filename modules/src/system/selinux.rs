@@ -20,7 +20,7 @@ static SPEC: Spec = Spec {
          host, which `reboot_required` tells.",
     ],
     options: &[
-        Opt::required("state", Kind::Str, "The mode.").choices(&["disabled", "enforcing", "permissive"]),
+        Opt::required("state", Kind::Str, "The mode.").choices(&["enforcing", "permissive", "disabled"]),
         Opt::new("policy", Kind::Str, "The policy, such as `targeted`; needed unless the mode is disabled."),
         Opt::new("configfile", Kind::Str, "The configuration.")
             .aliases(&["conf", "file"])

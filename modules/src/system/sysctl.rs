@@ -39,7 +39,10 @@ impl Module for Sysctl {
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let name = args.required("name")?.trim().to_owned();
-        if name.is_empty() || name.contains(['\n', '=', ' ']) {
+        if name.is_empty() {
+            return Err(Failure::new("name cannot be blank"));
+        }
+        if name.contains(['\n', '=', ' ']) {
             return Err(Failure::new(format!("{name:?} is not the name of a kernel setting.")));
         }
         let present = args.str("state") != Some("absent");

@@ -20,9 +20,9 @@ static SPEC: Spec = Spec {
     options: &[
         Opt::required("name", Kind::Str, "The service.").aliases(&["service"]),
         Opt::new("state", Kind::Str, "What the service does.").choices(&[
-            "restarted",
             "started",
             "stopped",
+            "restarted",
             "reloaded",
         ]),
         Opt::new("enabled", Kind::Bool, "Whether it starts with the host."),

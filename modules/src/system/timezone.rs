@@ -21,9 +21,9 @@ static SPEC: Spec = Spec {
         Opt::new("name", Kind::Str, "The zone, such as `Europe/Berlin`."),
         Opt::new("hwclock", Kind::Str, "Whether the hardware's clock has the local or the universal time.")
             .aliases(&["rtc"])
-            .choices(&["UTC", "local"]),
+            .choices(&["local", "UTC"]),
     ],
-    required_one_of: &[&["name", "hwclock"]],
+    required_one_of: &[&["hwclock", "name"]],
     examples: "- name: Universal time\n  community.general.timezone:\n    name: Etc/UTC\n",
     ..Spec::EMPTY
 };

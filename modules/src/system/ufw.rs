@@ -18,7 +18,7 @@ static SPEC: Spec = Spec {
     ],
     options: &[
         Opt::new("state", Kind::Str, "`reloaded` reads the rules anew, `reset` removes all and switches it off.")
-            .choices(&["disabled", "enabled", "reloaded", "reset"]),
+            .choices(&["enabled", "disabled", "reloaded", "reset"]),
         Opt::new("default", Kind::Str, "What becomes of packets that no rule takes.")
             .aliases(&["policy"])
             .choices(&["allow", "deny", "reject"]),
@@ -28,16 +28,16 @@ static SPEC: Spec = Spec {
             "The direction: `incoming`, `outgoing` or `routed` for `default`, `in` or `out` for a rule.",
         )
         .choices(&["in", "incoming", "out", "outgoing", "routed"]),
-        Opt::new("logging", Kind::Str, "How much is logged.").choices(&["on", "off", "low", "medium", "high", "full"]),
+        Opt::new("logging", Kind::Str, "How much is logged.").choices(&["full", "high", "low", "medium", "off", "on"]),
         Opt::new("rule", Kind::Str, "What the rule does.").choices(&["allow", "deny", "limit", "reject"]),
         Opt::new("delete", Kind::Bool, "Remove the rule.").default("false"),
         Opt::new("insert", Kind::Int, "Insert the rule at this place."),
         Opt::new("insert_relative_to", Kind::Str, "What `insert` is counted from.").default("\"zero\"").choices(&[
-            "first-ipv4",
-            "first-ipv6",
-            "last-ipv4",
-            "last-ipv6",
             "zero",
+            "first-ipv4",
+            "last-ipv4",
+            "first-ipv6",
+            "last-ipv6",
         ]),
         Opt::new("route", Kind::Bool, "The rule is for packets that are forwarded.").default("false"),
         Opt::new("log", Kind::Bool, "Log new connections of the rule.").default("false"),
@@ -47,7 +47,7 @@ static SPEC: Spec = Spec {
         Opt::new("to_port", Kind::Str, "The destination's port or ports.").aliases(&["port"]),
         Opt::new("proto", Kind::Str, "The protocol.")
             .aliases(&["protocol"])
-            .choices(&["any", "tcp", "udp", "ipv6", "esp", "ah", "gre", "igmp", "vrrp"]),
+            .choices(&["ah", "any", "esp", "ipv6", "tcp", "udp", "gre", "igmp", "vrrp"]),
         Opt::new("name", Kind::Str, "A profile of /etc/ufw/applications.d.").aliases(&["app"]),
         Opt::new("interface", Kind::Str, "The interface, with `direction`.").aliases(&["if"]),
         Opt::new("interface_in", Kind::Str, "The interface packets come through.").aliases(&["if_in"]),

@@ -333,7 +333,7 @@ fn dnf_is_asked_what_it_would_do() {
         (
             json!({"name": ["lib", "none"], "state": "absent"}),
             "-y remove lib\n",
-            json!(["Removed: app-1.0-1.noarch", "Removed: lib-1.0-1.noarch"]),
+            json!(["No match for argument: none", "Removed: app-1.0-1.noarch", "Removed: lib-1.0-1.noarch"]),
         ),
     ] {
         let bench = dnf();

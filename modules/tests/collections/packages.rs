@@ -62,7 +62,7 @@ esac
     bench.run("npm", json!({"name": "a", "path": "@/app", "state": "latest"}), false);
     assert_eq!(bench.read("log"), "update a\n");
     for (args, word) in [
-        (json!({"name": "a"}), "global is False but all of the following are missing: path"),
+        (json!({"name": "a"}), "path must be specified when not using global"),
         (json!({"path": "@/app", "state": "absent"}), "missing: name"),
         (json!({"path": "@/log"}), "is not a directory"),
     ] {

@@ -28,7 +28,7 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
         let full = base.join(src);
         if !full.exists() {
             let sentence = format!(
-                "src file does not exist, use \"force=yes\" if you really want to create the link: {}",
+                "src file does not exist, use 'force=yes' if you really want to create the link: {}",
                 full.display()
             );
             if !host.check() {

@@ -33,10 +33,10 @@ static SPEC: Spec = Spec {
         Opt::new("version", Kind::Str, "The version of the one package."),
         Opt::new("requirements", Kind::Str, "A file of requirements on the host."),
         Opt::new("state", Kind::Str, "What becomes of them.").default("\"present\"").choices(&[
-            "absent",
-            "forcereinstall",
-            "latest",
             "present",
+            "absent",
+            "latest",
+            "forcereinstall",
         ]),
         Opt::new("virtualenv", Kind::Path, "The folder of a virtual environment."),
         Opt::new("virtualenv_site_packages", Kind::Bool, "A new one sees the host's packages.").default("false"),

@@ -26,11 +26,11 @@ static SPEC: Spec = Spec {
     ],
     options: &[
         Opt::new(
-            "name",
+            "package",
             Kind::List(&Kind::Str),
             "Packages; `name=version` (also `1.2*`) asks for a version, `name*` for all that match.",
         )
-        .aliases(&["package", "pkg"])
+        .aliases(&["name", "pkg"])
         .default("[]"),
         Opt::new(
             "state",
@@ -38,7 +38,7 @@ static SPEC: Spec = Spec {
             "`latest` upgrades, `build-dep` installs what is needed to build, `fixed` repairs dependencies.",
         )
         .default("\"present\"")
-        .choices(&["absent", "build-dep", "latest", "present", "fixed"]),
+        .choices(&["absent", "build-dep", "fixed", "latest", "present"]),
         Opt::new("update_cache", Kind::Bool, "Read the lists of packages anew first.").aliases(&["update-cache"]),
         Opt::new(
             "cache_valid_time",
@@ -56,7 +56,7 @@ static SPEC: Spec = Spec {
             "Upgrade all packages: `yes` or `safe`, or `dist` (`full`), which may remove some.",
         )
         .default("\"no\"")
-        .choices(&["dist", "full", "no", "safe", "yes", "True", "False"]),
+        .choices(&["dist", "full", "no", "safe", "yes"]),
         Opt::new("purge", Kind::Bool, "Remove configuration files too.").default("false"),
         Opt::new("autoremove", Kind::Bool, "Remove packages that came along and are not needed any more.")
             .default("false"),
@@ -92,17 +92,8 @@ static SPEC: Spec = Spec {
         Opt::new("auto_install_module_deps", Kind::Bool, "Nothing is needed on the host; accepted for old playbooks.")
             .default("true"),
     ],
-    mutually_exclusive: &[&["deb", "name"], &["deb", "upgrade"], &["name", "upgrade"]],
-    required_one_of: &[&[
-        "autoremove",
-        "deb",
-        "name",
-        "update_cache",
-        "cache_valid_time",
-        "upgrade",
-        "autoclean",
-        "clean",
-    ]],
+    mutually_exclusive: &[&["deb", "package", "upgrade"]],
+    required_one_of: &[&["autoremove", "deb", "package", "update_cache", "upgrade"]],
     examples: "- name: Install packages\n  ansible.builtin.apt:\n    name: [curl, socat=1.7*]\n    update_cache: true\n    cache_valid_time: 3600\n",
     returns: &[
         Return {
@@ -220,8 +211,14 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
 }
 
 fn work_of(args: &Args) -> Result<Work, Failure> {
-    let names: Vec<String> =
-        args.list("name").into_iter().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let names: Vec<String> = args
+        .list("package")
+        .into_iter()
+        .chain(args.list("name"))
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
     let state = args.str("state").unwrap_or("present");
     let upgrade = args.str("upgrade").unwrap_or("no");
     if let Some(path) = args.str("deb") {
@@ -235,7 +232,7 @@ fn work_of(args: &Args) -> Result<Work, Failure> {
     }
     match upgrade {
         "dist" | "full" => return Ok(Work::Upgrade { whole: true }),
-        "safe" | "yes" | "True" => return Ok(Work::Upgrade { whole: false }),
+        "safe" | "yes" => return Ok(Work::Upgrade { whole: false }),
         _ => {}
     }
     match state {

@@ -203,7 +203,11 @@ fn refused(output: &Output) -> Failure {
         .collect();
     let failure = if missing.is_empty() {
         let error = output.stderr_text();
-        Failure::new(error.trim().trim_start_matches("Error:").trim().to_owned())
+        let error = error.trim().trim_start_matches("Error:").trim();
+        match error.starts_with("Problem") {
+            true => Failure::new(format!("Depsolve Error occurred: \n {error}")).with("failures", Vec::<String>::new()),
+            false => Failure::new(error),
+        }
     } else {
         let mut failures: Vec<String> = missing.iter().map(|name| format!("No package {name} available.")).collect();
         failures.dedup();
@@ -235,13 +239,15 @@ pub(super) fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Fail
     let autoremove = args.bool("autoremove");
     let usual = if autoremove { "absent" } else { "present" };
     let state = args.str("state").unwrap_or(usual);
+    let mut told = Vec::new();
     let steps = match state {
-        "absent" | "removed" => removal(&manager, &names, autoremove, host)?,
+        "absent" | "removed" => removal(&manager, &names, autoremove, &mut told, host)?,
         "latest" => upgrade(&manager, &names, args, host)?,
         _ => installation(&manager, &names, args.bool("allow_downgrade"), host)?,
     };
     if steps.is_empty() {
-        let message = if names.is_empty() && !autoremove { "Cache updated" } else { "Nothing to do" };
+        let only_caches = names.is_empty() && args.bool("update_cache") && !autoremove;
+        let message = if only_caches { "Cache updated" } else { "Nothing to do" };
         let plan = if args.bool("update_cache") && names.is_empty() {
             let plan = Plan::change(move |host, outcome| {
                 outcome.changed = false;
@@ -252,11 +258,11 @@ pub(super) fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Fail
         } else {
             Plan::unchanged()
         };
-        return Ok(plan.with("msg", message).with("rc", 0).with("results", Vec::<String>::new()));
+        return Ok(plan.with("msg", message).with("rc", 0).with("results", told));
     }
     let results = results(&manager, &steps, host)?;
     let fetches = args.bool("download_only");
-    let results = if fetches { downloaded(results) } else { results };
+    told.extend(if fetches { downloaded(results) } else { results });
     let directory = args.str("download_dir").map(str::to_owned);
     let message = if host.check() { "Check mode: No changes made, but would have if not in check mode" } else { "" };
     let apply = move |host: &Host, _: &mut Outcome| {
@@ -275,7 +281,7 @@ pub(super) fn plan(args: &Args, backend: &str, host: &Host) -> Result<Plan, Fail
         }
         Ok(())
     };
-    Ok(Plan::change(apply).with("msg", message).with("rc", 0).with("results", results))
+    Ok(Plan::change(apply).with("msg", message).with("rc", 0).with("results", told))
 }
 
 /// What happens to which package; of one that is replaced also the version that goes.
@@ -364,11 +370,24 @@ fn upgrade(manager: &Manager, names: &[String], args: &Args, host: &Host) -> Res
     Ok(steps)
 }
 
-fn removal(manager: &Manager, names: &[String], autoremove: bool, host: &Host) -> Result<Vec<Step>, Failure> {
+/// What is not there is no failure, and `told`.
+fn removal(
+    manager: &Manager,
+    names: &[String],
+    autoremove: bool,
+    told: &mut Vec<String>,
+    host: &Host,
+) -> Result<Vec<Step>, Failure> {
+    if names.iter().any(|name| name.contains("://") || name.ends_with(".rpm")) {
+        let failure = Failure::new("Cannot remove paths -- please specify package name.");
+        return Err(failure.with("results", Vec::<String>::new()));
+    }
     let mut there = Vec::new();
     for name in names {
         if name.starts_with('@') || !manager.installed(name, host)?.is_empty() {
             there.push(name.clone());
+        } else {
+            told.push(format!("No match for argument: {name}"));
         }
     }
     if names.is_empty() && autoremove {

@@ -78,7 +78,7 @@ static SPEC: Spec = Spec {
         Opt::new("dst_range", Kind::Str, "A range of destinations."),
         Opt::new("match_set", Kind::Str, "A set made by ipset."),
         Opt::new("match_set_flags", Kind::Str, "Which address is looked up in it.")
-            .choices(&["src", "dst", "src,dst", "dst,src", "dst,dst", "src,src"]),
+            .choices(&["src", "dst", "src,dst", "dst,src", "src,src", "dst,dst"]),
         Opt::new("limit", Kind::Str, "How often the rule may match, such as `3/minute`."),
         Opt::new("limit_burst", Kind::Str, "How many packets before that limit counts."),
         Opt::new("uid_owner", Kind::Str, "The user whose process sent the packet."),

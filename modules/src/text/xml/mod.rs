@@ -67,7 +67,10 @@ static SPEC: Spec = Spec {
         ("insertbefore", "True", &["xpath"]),
         ("insertafter", "True", &["xpath"]),
     ],
-    required_one_of: &[&["path", "xmlstring"]],
+    required_one_of: &[
+        &["path", "xmlstring"],
+        &["add_children", "content", "count", "pretty_print", "print_match", "set_children", "value"],
+    ],
     mutually_exclusive: &[
         &["add_children", "content", "count", "print_match", "set_children", "value"],
         &["path", "xmlstring"],

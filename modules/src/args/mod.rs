@@ -1,0 +1,168 @@
+mod convert;
+mod level;
+mod paths;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub(crate) use convert::{bytes, is_true};
+use level::Level;
+pub(crate) use paths::{expand_path, home_of};
+
+use crate::{Failure, Host, Map, Spec};
+
+/// The arguments of a module: known names only, aliases resolved, defaults filled in, values of the declared types.
+#[derive(Debug, Clone)]
+pub struct Args {
+    values: Map,
+    warnings: Vec<String>,
+}
+
+impl Args {
+    /// Checks arguments against a spec and coerces them.
+    pub fn validate(spec: &'static Spec, arguments: &Value, host: &Host) -> Result<Args, Failure> {
+        let empty = Map::new();
+        let given = match arguments {
+            Value::Object(map) => map,
+            Value::Null => &empty,
+            other => {
+                return Err(Failure::new(format!(
+                    "the arguments of {} must be a mapping, not {}",
+                    spec.name,
+                    convert::kind_of(other)
+                )));
+            }
+        };
+        let called = spec.called();
+        let level = Level { module: &called, options: spec.options, inside: Vec::new(), host };
+        let mut warnings = Vec::new();
+        let named = level.named(given, &mut warnings);
+        if let Some(missing) = spec.missing
+            && spec.options.iter().any(|option| option.required && !named.contains_key(option.name))
+        {
+            return Err(Failure::new(missing));
+        }
+        if spec.others.is_none() {
+            if let Some(text) = given.get("_raw_params").filter(|_| spec.option("_raw_params").is_none()) {
+                return Err(Failure::new(format!("invalid or malformed argument: '{}'", convert::text_of(text))));
+            }
+            level.refuse_unknown(given)?;
+        }
+        refuse_exclusive(spec, &named)?;
+        level.refuse_missing(&named)?;
+        let mut values = level.convert(&named)?;
+        level.refuse_choices(&values)?;
+        refuse_incomplete(spec, &values)?;
+        level.descend(&mut values, &mut warnings)?;
+        Ok(Args { values, warnings })
+    }
+
+    /// All values as a typed structure; the fields are named as the options.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_value(self.values.clone().into())
+            .map_err(|error| Failure::new(format!("an argument has an unexpected value: {error}")))
+    }
+
+    /// A text.
+    pub fn str(&self, name: &str) -> Option<&str> {
+        self.values.get(name).and_then(Value::as_str)
+    }
+
+    /// A text that the spec requires or gives a default.
+    pub fn required(&self, name: &str) -> Result<&str, Failure> {
+        self.str(name).ok_or_else(|| Failure::new(format!("missing required arguments: {name}")))
+    }
+
+    /// A boolean; false if it was not given.
+    pub fn bool(&self, name: &str) -> bool {
+        self.values.get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// A boolean, if it was given.
+    pub fn maybe_bool(&self, name: &str) -> Option<bool> {
+        self.values.get(name).and_then(Value::as_bool)
+    }
+
+    /// An integer.
+    pub fn int(&self, name: &str) -> Option<i64> {
+        self.values.get(name).and_then(Value::as_i64)
+    }
+
+    /// A number.
+    pub fn float(&self, name: &str) -> Option<f64> {
+        self.values.get(name).and_then(Value::as_f64)
+    }
+
+    /// The texts of a list; empty if it was not given.
+    pub fn list(&self, name: &str) -> Vec<&str> {
+        self.values
+            .get(name)
+            .and_then(Value::as_array)
+            .map(|items| items.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default()
+    }
+
+    /// Any value, if it was given and is not null.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.values.get(name).filter(|value| !value.is_null())
+    }
+
+    /// What the user should know about the arguments.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+/// Fails if options were given that exclude each other.
+fn refuse_exclusive(spec: &Spec, named: &Map) -> Result<(), Failure> {
+    let is_given = |name: &&&str| named.contains_key(**name);
+    let sets = spec.mutually_exclusive.iter().filter(|set| set.iter().filter(is_given).count() > 1);
+    let sets: Vec<_> = sets.map(|set| set.join("|")).collect();
+    match sets.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(format!("parameters are mutually exclusive: {}", sets.join(", ")))),
+    }
+}
+
+/// Fails if options were given without others that they need.
+fn refuse_incomplete(spec: &Spec, values: &Map) -> Result<(), Failure> {
+    let has = |name: &str| values.get(name).is_some_and(|value| !value.is_null());
+    let missing_of =
+        |names: &[&'static str]| -> Vec<&'static str> { names.iter().copied().filter(|name| !has(name)).collect() };
+    for set in spec.required_together {
+        let missing = missing_of(set);
+        if !missing.is_empty() && missing.len() < set.len() {
+            return Err(Failure::new(format!("parameters are required together: {}", set.join(", "))));
+        }
+    }
+    for set in spec.required_one_of {
+        if missing_of(set).len() == set.len() {
+            return Err(Failure::new(format!("one of the following is required: {}", set.join(", "))));
+        }
+    }
+    let matches = |option: &str, value: &str| values.get(option).is_some_and(|found| convert::text_of(found) == value);
+    for (option, value, needed) in spec.required_if {
+        let missing = missing_of(needed);
+        if !missing.is_empty() && matches(option, value) {
+            return Err(Failure::new(format!(
+                "{option} is {value} but all of the following are missing: {}",
+                missing.join(", ")
+            )));
+        }
+    }
+    for (option, value, needed) in spec.required_if_any {
+        if missing_of(needed).len() == needed.len() && matches(option, value) {
+            return Err(Failure::new(format!(
+                "{option} is {value} but any of the following are missing: {}",
+                needed.join(", ")
+            )));
+        }
+    }
+    for (option, needed) in spec.required_by {
+        let missing = missing_of(needed);
+        if !missing.is_empty() && has(option) {
+            return Err(Failure::new(format!("missing parameter(s) required by '{option}': {}", missing.join(", "))));
+        }
+    }
+    Ok(())
+}
