@@ -3,6 +3,7 @@
 mod base;
 mod config;
 mod lookup;
+mod plugins;
 mod rejected;
 
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 pub use base::{Setting, base, value_of};
 pub use config::{Config, Origin};
 pub(crate) use lookup::BaseSettings;
+pub use plugins::{PluginSetting, of_plugins};
 pub use rejected::Rejected;
 
 use crate::connection::Secret;

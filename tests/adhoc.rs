@@ -57,6 +57,36 @@ fn a_template_is_written_in_the_encoding_that_is_asked_for() {
 }
 
 #[test]
+fn what_cannot_be_is_refused() {
+    let told = |arguments: &[&str]| {
+        let output = windlass(&[&["adhoc", "localhost"], arguments].concat());
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.code(), text)
+    };
+    for (arguments, code, sentence) in [
+        (&["-m", "ping", "--playbook-dir", "/nope"][..], 2, "--playbook-dir /nope does not exist"),
+        (&["-m", "ping", "--playbook-dir", "/etc/passwd"], 2, "--playbook-dir /etc/passwd is no folder"),
+        (&["-m", "command", "-a", "true", "-b", "--become-method", "nosuch"], 2, "Invalid become method specified"),
+        (&["-m", "meta", "-a", "end_role"], 4, "Cannot execute 'end_role' from outside of a role"),
+    ] {
+        let (found, text) = told(arguments);
+        assert!(found == Some(code) && text.contains(sentence), "{arguments:?}: {found:?} {text}");
+    }
+    // Nobody becomes another user here, so the method does not matter.
+    assert_eq!(told(&["-m", "ping", "--become-method", "nosuch"]).0, Some(0));
+}
+
+#[test]
+fn the_implicit_localhost_has_the_python_of_the_control_machine() {
+    let shown = |name: &str| {
+        let output = windlass(&["adhoc", "localhost", "-m", "debug", "-a", &format!("msg={{{{ {name} }}}}")]);
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    };
+    assert_eq!(shown("ansible_python_interpreter"), shown("ansible_playbook_python"));
+}
+
+#[test]
 fn fetch_is_skipped_in_check_mode() {
     let output =
         windlass(&["adhoc", "localhost", "-m", "fetch", "-a", "src=/etc/passwd dest=/nonexistent/", "--check"]);

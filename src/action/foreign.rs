@@ -85,7 +85,7 @@ fn arguments(context: &ActionContext, module: &ForeignModule, style: Style) -> V
 
 /// How many files a Python module may open at once; 0 leaves it as it is on the host.
 fn open_files(context: &ActionContext) -> u64 {
-    match HostVariables::of(context).context.variable("ansible_python_module_rlimit_nofile") {
+    match HostVariables::of(context).0.variable("ansible_python_module_rlimit_nofile") {
         Ok(Some(value)) => crate::vars::number(&value).unwrap_or(0),
         _ => context.world.run.settings.python_module_rlimit_nofile,
     }
@@ -126,11 +126,6 @@ fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModul
     let settings = &context.world.run.settings;
     let wanted = match set {
         Some(program) => program,
-        // The Python of the ansible-core on this machine has what its modules need here.
-        None if host.is_implicit => match context.modules.ansible_core().and_then(|core| core.python.as_ref()) {
-            Some(python) => python.display().to_string(),
-            None => settings.interpreter_python.clone(),
-        },
         None => settings.interpreter_python.clone(),
     };
     if !matches!(wanted.as_str(), "auto" | "auto_legacy" | "auto_silent" | "auto_legacy_silent") {
@@ -139,7 +134,7 @@ fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModul
     if let Some(known) = host.discovered() {
         return named(replaced(&known)?);
     }
-    let candidates = match host.context.variable("ansible_interpreter_python_fallback") {
+    let candidates = match host.0.variable("ansible_interpreter_python_fallback") {
         Ok(Some(list)) => list.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)).collect(),
         _ => settings.interpreter_python_fallback.clone(),
     };
@@ -147,27 +142,21 @@ fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModul
 }
 
 /// The variables of the host on which the module runs, which may be another than the task's.
-struct HostVariables {
-    context: Context,
-    /// It is this machine, and the inventory does not name it.
-    is_implicit: bool,
-}
+struct HostVariables(Context);
 
 impl HostVariables {
     fn of(context: &ActionContext) -> HostVariables {
         let name: Arc<str> = Arc::from(context.connection.target.name.as_str());
-        let is_implicit = context.world.inventory.host(&name).is_some_and(windlass_inventory::Host::is_implicit);
-        let variables = if name == context.host { context.context.clone() } else { context.world.host_context(&name) };
-        HostVariables { context: variables, is_implicit }
+        HostVariables(if name == context.host { context.context.clone() } else { context.world.host_context(&name) })
     }
 
     fn variable(&self, name: &str) -> Option<String> {
-        variable(&self.context, name)
+        variable(&self.0, name)
     }
 
     /// The Python that was found there before.
     fn discovered(&self) -> Option<String> {
-        let facts = self.context.variable("ansible_facts").ok().flatten()?;
+        let facts = self.0.variable("ansible_facts").ok().flatten()?;
         let found = facts.get_attr("discovered_interpreter_python").ok()?;
         Some(windlass_template::text(&found)).filter(|_| !found.is_undefined() && !found.is_none())
     }

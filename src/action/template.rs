@@ -62,7 +62,7 @@ pub(super) static SPEC: Spec = Spec {
         Opt::new(
             "output_encoding",
             Kind::Str,
-            "The encoding of the file: `utf-8`, `utf-16`, `ascii`, `latin-1` or `windows-1252`.",
+            "The encoding of the file: `utf-8`, `utf-8-sig`, `utf-16`, `utf-32`, `ascii`, `latin-1`, `iso-8859-15` or `windows-1252`.",
         )
         .default(r#""utf-8""#),
     ],

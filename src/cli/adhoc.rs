@@ -6,12 +6,12 @@ use std::sync::Arc;
 use clap::Args;
 use windlass_yaml::{Mapping, Node, Span};
 
-use super::options::{TaskOptions, module_arguments};
+use super::options::{TaskOptions, module_arguments, playbook_folder};
 use super::session::{INTERRUPTED, Session, block_on};
 use crate::error::{Error, Result};
 use crate::foreign::Resolution;
 use crate::output::{Color, Event, Outputs};
-use crate::playbook::{BeforeHosts, Frame, FrameKind, Item, Keywords, Play, Task};
+use crate::playbook::{BeforeHosts, Frame, FrameKind, Item, Keywords, Play, Task, check_end_role};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
 
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         settings.task_timeout = timeout;
     }
     if let Some(dir) = &arguments.playbook_dir {
-        settings.playbook_dir.clone_from(dir);
+        settings.playbook_dir = playbook_folder(dir)?;
     }
     let module = &arguments.module_name;
     is_valid(module)?;
@@ -146,6 +146,11 @@ fn play_of(arguments: &Arguments) -> Result<Play> {
     let task = (arguments.module_name.as_str(), args);
     let mut play = single_play("Ansible Ad-Hoc", &arguments.pattern, task, Keywords::default(), keywords);
     play.dir = arguments.playbook_dir.clone().unwrap_or_default();
+    for item in &play.tasks {
+        if let Item::Task(task) = item {
+            check_end_role(task)?;
+        }
+    }
     Ok(play)
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::output::{CALLBACKS, Callback, CallbackOption, Color, Printer, Secrets};
-use crate::settings::{Config, Origin, Setting, base, value_of};
+use crate::settings::{Config, Origin, PluginSetting, Setting, base, of_plugins, value_of};
 
 /// Show the settings.
 #[derive(Debug, Args)]
@@ -155,6 +155,16 @@ impl Which {
 
     fn base(&self) -> bool {
         matches!(self.kind.as_str(), "base" | "all")
+    }
+
+    /// The settings of other plugins than callbacks that are asked for.
+    fn plugins(&self) -> impl Iterator<Item = &'static PluginSetting> {
+        let wanted = |entry: &&PluginSetting| {
+            let named = |name: &String| name.strip_prefix("ansible.builtin.").unwrap_or(name) == entry.plugin;
+            let is_kind = self.kind == "all" || self.kind == entry.kind;
+            is_kind && (self.plugins.is_empty() || self.plugins.iter().any(named))
+        };
+        of_plugins().iter().filter(wanted)
     }
 
     /// The callbacks asked for: the one kind of plugin here that has settings of its own.
@@ -429,6 +439,7 @@ fn validate(which: &Which, format: Validate) -> Result<u8> {
     for callback in which.callbacks()? {
         settings.extend(callback.all_options().map(Described::option));
     }
+    settings.extend(which.plugins().map(|entry| Described::base(&entry.setting)));
     let mut wrong = Vec::new();
     match (format, &config.file) {
         (Validate::Ini, Some(file)) => {

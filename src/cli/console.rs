@@ -12,7 +12,7 @@ use windlass_yaml::{Mapping, Node, Span, Value};
 use self::command::Command;
 use self::editor::{LineEditor, Names};
 use super::adhoc::{self, is_valid};
-use super::options::{Inputs, TaskOptions, module_arguments};
+use super::options::{Inputs, TaskOptions, module_arguments, playbook_folder};
 use super::session::{INTERRUPTED, Session, block_on};
 use crate::error::{Error, Result};
 use crate::foreign::Resolution;
@@ -68,7 +68,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.step = arguments.step;
     settings.task_timeout = arguments.task_timeout.unwrap_or(settings.task_timeout);
     if let Some(dir) = arguments.playbook_dir {
-        settings.playbook_dir = dir;
+        settings.playbook_dir = playbook_folder(&dir)?;
     }
     let inputs = arguments.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);

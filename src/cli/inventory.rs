@@ -98,6 +98,8 @@ fn show(arguments: &InventoryArguments, inventory: &Inventory, profile: Profile)
         let tree = export::graph(inventory, &arguments.group, arguments.vars.then_some(variables));
         return tree.map_err(Error::Graph);
     }
+    // ansible-core 2.18 writes no keys that are not text; 2.19 makes them text.
+    let only_text_keys = matches!(profile, Profile::None);
     let shown = match &arguments.host {
         Some(host) => export::host(inventory, host, variables).map_err(Error::Host)?,
         None if arguments.yaml => export::nested_list(inventory, variables)?,
@@ -106,7 +108,7 @@ fn show(arguments: &InventoryArguments, inventory: &Inventory, profile: Profile)
     };
     Ok(match (arguments.yaml, arguments.toml) {
         (true, _) => export::to_yaml(&shown)?,
-        (_, true) => export::to_toml(&shown)?,
+        (_, true) => export::to_toml(&shown, only_text_keys)?,
         _ => export::to_json(&shown),
     })
 }
@@ -203,6 +205,9 @@ pub(super) fn run_verb(mut arguments: Arguments) -> crate::error::Result<u8> {
     let printer = crate::output::Printer::new(false, crate::output::Secrets::default());
     let mut warn =
         |sentence: String| printer.error_line(&format!("[WARNING]: {sentence}"), crate::output::Color::Plain);
+    if let Some(folder) = arguments.playbook_dir.as_ref().filter(|folder| !folder.is_dir()) {
+        warn(format!("Ignoring --playbook-dir: '{}' is not a directory", folder.display()));
+    }
     let inventory = super::session::inventory(&settings, &engine, &extra_vars, &mut warn)?;
     let profile = match settings.compat {
         windlass_template::Compat::V2_18 => Profile::None,

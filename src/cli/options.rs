@@ -324,6 +324,16 @@ pub(super) fn module_arguments(action: &str, text: &str) -> Result<Mapping> {
     crate::playbook::arguments::parse(text, crate::playbook::arguments::takes_free_text(action), &span)
 }
 
+/// The folder of `--playbook-dir`, which must be there.
+pub(super) fn playbook_folder(folder: &Path) -> Result<PathBuf> {
+    if folder.is_dir() {
+        return Ok(folder.to_owned());
+    }
+    let what = if folder.exists() { "is no folder" } else { "does not exist" };
+    Err(Error::argument(format!("--playbook-dir {} {what}", folder.display()))
+        .hint("it is the folder in which group_vars, host_vars, roles and plugins are looked for"))
+}
+
 fn override_with<T: Clone>(setting: &mut Option<T>, option: &Option<T>) {
     if option.is_some() {
         setting.clone_from(option);

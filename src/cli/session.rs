@@ -1,6 +1,6 @@
 //! What a verb that reaches hosts needs: settings, inventory, engine, connections, and someone who prints.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tokio::sync::{Semaphore, mpsc};
 use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions};
@@ -15,7 +15,7 @@ use crate::output::{Color, Event, Output, Printer, Secrets};
 use crate::playbook::Loader;
 use crate::settings::{BaseSettings, Settings};
 use crate::strategy::Shared;
-use crate::vars::{FactCache, InventoryExpressions, Run, World};
+use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World};
 
 /// Everything a run starts from.
 pub(super) struct Session {
@@ -181,7 +181,11 @@ impl Session {
             })
         });
         let start_at = settings.start_at_task.clone();
-        let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars });
+        let python: FindPython = {
+            let modules = Arc::clone(&modules);
+            Box::new(move || modules.controller_python())
+        };
+        let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars, python: LazyLock::new(python) });
         let world = World::new(Arc::clone(&run), Arc::new(inventory));
         let world = Arc::new(world);
         let loader = Loader { files: Arc::clone(&files), world: Arc::clone(&world), collections_path, modules };

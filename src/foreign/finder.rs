@@ -199,8 +199,8 @@ impl Modules {
     /// The folders of plugins of that kind, in the order in which they are searched.
     pub(super) fn plugin_folders(&self, kind: PluginKind) -> Vec<PathBuf> {
         let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).plugins.get(&kind).cloned();
-        let set = self.options.plugins.get(&kind).into_iter().flatten().filter(|folder| folder.is_dir()).cloned();
-        own.into_iter().flatten().chain(set).collect()
+        let set = self.options.plugins.get(&kind).into_iter().flatten().filter(|folder| folder.is_dir());
+        own.into_iter().flatten().chain(set.flat_map(|folder| with_subfolders(folder))).collect()
     }
 
     /// The folders that hold `ansible_collections`.
@@ -210,6 +210,16 @@ impl Modules {
             false => folder.to_owned(),
         };
         self.options.collections.iter().map(|folder| holds(folder)).filter(|folder| folder.is_dir()).collect()
+    }
+
+    /// The Python of the control machine: that of its ansible-core, which has what Ansible's modules need, or the system's.
+    pub fn controller_python(&self) -> String {
+        let usual = || {
+            let system = PathBuf::from("/usr/bin/python3");
+            if system.is_file() { system } else { plugins::on_path("python3").unwrap_or(system) }
+        };
+        let own = self.ansible_core().and_then(|core| core.python.clone());
+        own.unwrap_or_else(usual).display().to_string()
     }
 
     /// The ansible-core on the control machine, if there is one.

@@ -1,6 +1,9 @@
 //! Groups of modules, which `module_defaults` names as `group/NAME`.
 
+use windlass_yaml::Node;
+
 use super::finder::{Modules, Origin, Resolution};
+use crate::error::{Error, Result, did_you_mean};
 
 /// The groups without a collection's name, and the groups of collections they stand for.
 const SHORT: &[(&str, &[&str])] = &[
@@ -26,6 +29,27 @@ const SHORT: &[(&str, &[&str])] = &[
 ];
 
 impl Modules {
+    /// Refuses `module_defaults` that name a group which is nowhere.
+    pub fn check_groups(&self, module_defaults: Option<&Node>) -> Result<()> {
+        let Some(node) = module_defaults else { return Ok(()) };
+        let maps = node.as_list().unwrap_or(std::slice::from_ref(node)).iter().filter_map(Node::as_map);
+        for key in maps.flat_map(|map| map.keys()) {
+            let name = key.to_text();
+            let Some(group) = name.strip_prefix("group/") else { continue };
+            if self.group(group).is_none() {
+                let full =
+                    if group.matches('.').count() < 2 { format!("ansible.builtin.{group}") } else { group.to_owned() };
+                let message =
+                    format!("Error loading module_defaults: could not resolve the module_defaults group {full}");
+                let hint = did_you_mean(group, SHORT.iter().map(|(name, _)| *name)).unwrap_or_else(|| {
+                    "groups are those of installed collections, as `group/NAMESPACE.COLLECTION.GROUP`, and names of groups may not be templates".to_owned()
+                });
+                return Err(Error::parse(message, &key.span).hint(hint));
+            }
+        }
+        Ok(())
+    }
+
     /// The modules of a group by their full names; nothing if there is no such group.
     pub fn group(&self, name: &str) -> Option<Vec<String>> {
         let mut members = Vec::new();

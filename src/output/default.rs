@@ -41,6 +41,8 @@ pub(super) struct DefaultOutput {
     path_on_failure: bool,
     custom_stats: bool,
     arguments: bool,
+    /// As in ansible-core 2.18.
+    is_classic: bool,
     /// The titles of tasks, which are shown before the first thing that is shown of them.
     titles: HashMap<u64, String>,
     /// The task whose title was shown last.
@@ -62,6 +64,7 @@ impl DefaultOutput {
             path_on_failure: setup.flag("show_task_path_on_failure"),
             custom_stats: setup.flag("show_custom_stats"),
             arguments: setup.settings.display_args_to_stdout,
+            is_classic: setup.settings.compat == windlass_template::Compat::V2_18,
             titles: HashMap::new(),
             titled: None,
         })
@@ -117,7 +120,8 @@ impl DefaultOutput {
                 self.printer.report(report, self.failed_stderr);
             }
         }
-        if event.looped {
+        // In ansible-core 2.18 nothing is left of a secret loop by which it could be told from a task without one.
+        if event.looped && !(self.is_classic && event.result.get("censored").is_some()) {
             return self.summary(event, &result);
         }
         let item = event.item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
@@ -172,9 +176,10 @@ impl DefaultOutput {
     fn summary(&mut self, event: &ResultEvent, result: &Value) {
         match event.status {
             Status::Failed { ignored } => {
+                let is_secret = result.get("censored").is_some();
                 let any_item = result.get("results").and_then(Value::as_array).is_some_and(|items| !items.is_empty());
                 // Of what `debug` did only the message is shown, also of a whole loop.
-                if !any_item || event.task.short_action() == "debug" {
+                if !(any_item || is_secret) || event.task.short_action() == "debug" {
                     let line = format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(result, event));
                     self.say_to(event.task.id, self.failed_stderr, &line, Color::Error);
                 }

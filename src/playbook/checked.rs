@@ -3,6 +3,7 @@
 use windlass_yaml::{Mapping, Node};
 
 use super::keyword::{Keywords, On};
+use super::model::{FrameKind, Task};
 use super::task::is_variable_name;
 use crate::error::{Error, Result, did_you_mean};
 
@@ -183,4 +184,19 @@ fn shown(node: &Node) -> String {
         Some(text) => format!("'{text}'"),
         None => node.kind().to_owned(),
     }
+}
+
+/// Refuses `meta: end_role` where there is no role that could end.
+pub(crate) fn end_role(task: &Task) -> Result<()> {
+    let is_meta = task.short_action() == "meta";
+    if !is_meta || task.args.get("_raw_params").and_then(Node::as_str) != Some("end_role") {
+        return Ok(());
+    }
+    let within = task.frame.chain().any(|frame| matches!(frame.kind, FrameKind::Role(_)));
+    let place = match (task.handler, within) {
+        (true, _) => "a handler",
+        (false, false) => "outside of a role",
+        (false, true) => return Ok(()),
+    };
+    Err(Error::parse(format!("Cannot execute 'end_role' from {place}"), &task.span))
 }

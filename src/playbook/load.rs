@@ -128,6 +128,7 @@ impl Loader {
 
     fn play(&self, entry: &Node, map: &Arc<Mapping>, dir: &Path, inherited: &Keywords) -> Result<Play> {
         let mut keywords = Keywords::read(map, On::Play, |word, node| Err(unknown(word, On::Play, node)))?;
+        self.modules.check_groups(keywords.get("module_defaults"))?;
         let Some(hosts) = keywords.get("hosts").cloned() else {
             return Err(Error::parse("a play needs `hosts`: the pattern of the hosts it runs on", &entry.span));
         };
@@ -286,6 +287,7 @@ impl Loader {
 
     fn block(&self, entry: &Node, map: &Mapping, from: &TaskFile<'_>) -> Result<Item> {
         let keywords = Keywords::read(map, On::Block, |word, node| Err(unknown(word, On::Block, node)))?;
+        self.modules.check_groups(keywords.get("module_defaults"))?;
         if keywords.get("block").is_none() && !map.contains_key("block") {
             let part = if map.contains_key("rescue") { "rescue" } else { "always" };
             return Err(Error::parse(format!("`{part}` belongs to a `block`, and there is none"), &entry.span));

@@ -4,6 +4,7 @@ pub mod arguments;
 mod before_hosts;
 mod checked;
 mod import;
+mod inclusion;
 pub mod keyword;
 mod load;
 mod model;
@@ -13,6 +14,7 @@ mod tags;
 mod task;
 
 pub use before_hosts::collection_playbook;
+pub(crate) use checked::end_role as check_end_role;
 pub use keyword::{Keywords, On};
 pub use load::{Loader, TaskFile};
 pub use model::{BeforeHosts, Block, Frame, FrameKind, Item, Play, Role, Task, short_name};

@@ -177,6 +177,7 @@ impl Loader {
             }
             Ok(())
         })?;
+        self.modules.check_groups(keywords.get("module_defaults"))?;
         let Some(name) = keywords.get("role").or_else(|| keywords.get("name")).cloned().or(name) else {
             return Err(Error::parse("a role needs a name: `role: NAME`", &entry.span).generic());
         };

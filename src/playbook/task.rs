@@ -5,10 +5,10 @@ use std::sync::Arc;
 use windlass_template::PluginKind;
 use windlass_yaml::{Mapping, Node, Value};
 
-use super::arguments;
 use super::keyword::{Keywords, On, is_keyword, unknown};
 use super::load::{Loader, TaskFile};
 use super::model::{Frame, FrameKind, Item, Task};
+use super::{arguments, checked, inclusion};
 use crate::error::{Error, Result, did_you_mean};
 use crate::foreign::Resolution;
 
@@ -38,6 +38,7 @@ impl Loader {
             }
             Ok(())
         })?;
+        self.modules.check_groups(keywords.get("module_defaults"))?;
         for name in ["action", "local_action"] {
             if let Some(node) = keywords.get(name).cloned() {
                 if name == "local_action" {
@@ -101,22 +102,15 @@ impl Loader {
             let message = format!("Using '{}' as a handler is not supported.", task.action);
             return Err(Error::parse(message, &task.span).hint("put the tasks of the role among its own handlers"));
         }
-        if task.short_action() == "meta" && task.args.get("_raw_params").and_then(Node::as_str) == Some("end_role") {
-            let within = from.frame.chain().any(|frame| matches!(frame.kind, FrameKind::Role(_)));
-            let refused = match (from.handlers, within) {
-                (true, _) => Some("a handler"),
-                (false, false) => Some("outside of a role"),
-                (false, true) => None,
-            };
-            if let Some(place) = refused {
-                return Err(Error::parse(format!("Cannot execute 'end_role' from {place}"), &task.span));
-            }
+        checked::end_role(&task)?;
+        if matches!(task.short_action(), "import_tasks" | "import_role" | "include_tasks" | "include_role") {
+            inclusion::arguments(&task)?;
         }
         match task.short_action() {
             "import_tasks" => self.import_tasks(&task, from).map(|item| vec![item]),
             "import_role" => self.import_role(&task, from),
             "include_tasks" | "include_role" => {
-                check_include(&task)?;
+                inclusion::keywords(&task)?;
                 Ok(vec![Item::Task(Arc::new(task))])
             }
             _ => Ok(vec![Item::Task(Arc::new(task))]),
@@ -191,40 +185,6 @@ pub(super) fn collections_of(keywords: &Keywords, frame: &Arc<Frame>) -> Vec<Str
     let named =
         named.map(|node| node.as_list().map_or_else(|| vec![node.clone()], <[Node]>::to_vec)).unwrap_or_default();
     own.into_iter().chain(named.iter().filter_map(Node::scalar_text)).collect()
-}
-
-/// What may stand on a dynamic include beside its arguments.
-const INCLUDE_KEYWORDS: &[&str] = &[
-    "action",
-    "args",
-    "collections",
-    "debugger",
-    "ignore_errors",
-    "loop",
-    "loop_control",
-    "name",
-    "no_log",
-    "register",
-    "run_once",
-    "tags",
-    "timeout",
-    "vars",
-    "when",
-    "listen",
-    "delegate_to",
-    "notify",
-];
-
-fn check_include(task: &Task) -> Result<()> {
-    for (word, _) in super::keyword::KEYWORDS {
-        if let Some(node) = task.keywords.get(word)
-            && !INCLUDE_KEYWORDS.contains(word)
-        {
-            return Err(Error::parse(format!("'{word}' is not a valid attribute for a TaskInclude"), &node.span)
-                .hint(format!("put it under `apply:` of {} to give it to the included tasks", task.short_action())));
-        }
-    }
-    Ok(())
 }
 
 /// `action: module arguments` or `action: {module: ..., ...}`.

@@ -38,7 +38,7 @@ pub fn base() -> &'static [Setting] {
     SETTINGS.get_or_init(|| TABLE.lines().filter_map(read).collect())
 }
 
-fn read(line: &'static str) -> Option<Setting> {
+pub(super) fn read(line: &'static str) -> Option<Setting> {
     let mut fields = line.split('\t');
     let words = |text: &'static str| text.split(',').filter(|word| !word.is_empty());
     let name = fields.next()?;
@@ -51,7 +51,7 @@ fn read(line: &'static str) -> Option<Setting> {
         env: words(fields.next()?).collect(),
         ini: words(fields.next()?).filter_map(|text| text.split_once('.')).collect(),
         vars: words(fields.next()?).collect(),
-        doc: fields.next()?,
+        doc: fields.next().unwrap_or_default(),
     })
 }
 
@@ -113,6 +113,11 @@ pub fn value_of(setting: &Setting, config: &Config) -> Result<(Value, Origin)> {
         }
     }
     Ok((value, origin))
+}
+
+/// What a variable makes of a setting.
+pub(super) fn of_variable(setting: &Setting, text: &str) -> Option<Value> {
+    typed(setting.kind, text, None)
 }
 
 /// The text of a setting as its type; paths are relative to the folder.

@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 use tokio::sync::mpsc::UnboundedSender;
 use windlass_template::Value;
 
+use super::base::{Setting, of_variable};
+use super::plugins::of_plugins;
 use super::{Config, base, value_of};
 use crate::output::Event;
 
@@ -21,14 +23,45 @@ impl BaseSettings {
     }
 }
 
+impl BaseSettings {
+    fn read(&self, setting: &Setting) -> Result<(Value, String), String> {
+        let config = self.config.get_or_init(|| Config::find().map_err(|error| error.to_string()));
+        let config = config.as_ref().map_err(String::clone)?;
+        let (value, origin) = value_of(setting, config).map_err(|error| error.message().to_owned())?;
+        Ok((windlass_template::from_json(&value), origin.to_string()))
+    }
+}
+
 impl windlass_template::Settings for BaseSettings {
     fn get(&self, name: &str) -> Option<Result<(Value, String), String>> {
         let setting = base().iter().find(|setting| setting.name == name)?;
-        let config = self.config.get_or_init(|| Config::find().map_err(|error| error.to_string()));
-        Some(config.as_ref().map_err(String::clone).and_then(|config| {
-            let (value, origin) = value_of(setting, config).map_err(|error| error.message().to_owned())?;
-            Ok((windlass_template::from_json(&value), origin.to_string()))
-        }))
+        Some(self.read(setting))
+    }
+
+    fn of_plugin(
+        &self,
+        (kind, plugin): (&str, &str),
+        name: &str,
+        variable: &dyn Fn(&str) -> Option<Value>,
+    ) -> Option<Result<(Value, String), String>> {
+        let short = plugin.strip_prefix("ansible.builtin.").unwrap_or(plugin);
+        let mut settings = of_plugins().iter().filter(|entry| (entry.kind, entry.plugin) == (kind, short));
+        let setting = settings.find(|entry| entry.setting.name == name).map(|entry| &entry.setting)?;
+        // Of several variables the last counts.
+        let set = setting.vars.iter().rev().find_map(|name| Some((*name, variable(name)?)));
+        Some(match set {
+            Some((variable, value)) => {
+                let text = windlass_template::text(&value);
+                match value.as_str().map(|text| of_variable(setting, text)) {
+                    None => Ok((value, format!("var: {variable}"))),
+                    Some(Some(typed)) => Ok((windlass_template::from_json(&typed), format!("var: {variable}"))),
+                    Some(None) => {
+                        Err(format!("the variable {variable} makes it '{text}', which is no {}", setting.kind))
+                    }
+                }
+            }
+            None => self.read(setting),
+        })
     }
 
     fn warn(&self, sentence: String) {

@@ -83,11 +83,8 @@ impl TaskOnHost {
                         }
                         continue;
                     };
-                    let Some(members) = modules.group(group) else {
-                        let message = format!("could not resolve the module_defaults group {group}");
-                        return Err(Error::parse(message, &key.span).into());
-                    };
-                    if members.contains(&full) {
+                    // Groups that are nowhere were refused when the playbook was read.
+                    if modules.group(group).is_some_and(|members| members.contains(&full)) {
                         groups.insert(group.to_owned(), defaults.clone());
                     }
                 }

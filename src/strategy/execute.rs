@@ -41,6 +41,9 @@ pub struct Shared {
     pub start_at: Mutex<Option<String>>,
 }
 
+/// What an item of a secret task is called.
+pub(super) const CENSORED: &str = "(censored due to no_log)";
+
 /// Reads the inventory again (`meta: refresh_inventory`).
 pub type Reload = Box<dyn Fn() -> Result<Inventory> + Send + Sync>;
 
@@ -284,7 +287,8 @@ impl TaskOnHost {
     /// What an item is called in the output; or why its label cannot be made.
     pub(super) fn item_label(&self, context: &Context, item: &Value, no_log: bool) -> Result<String, Failure> {
         if no_log {
-            return Ok("(censored due to no_log)".to_owned());
+            let is_classic = self.shared.run.settings.compat == Compat::V2_18;
+            return Ok(if is_classic { "None" } else { CENSORED }.to_owned());
         }
         match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
             Some(node) => Ok(windlass_template::text(&crate::vars::render(context, node)?)),

@@ -8,7 +8,7 @@ use indexmap::{IndexMap, IndexSet};
 use windlass_template::{Context, Value, Variable};
 use windlass_yaml::{Key, Node};
 
-use super::execute::{Shared, TaskOnHost};
+use super::execute::{CENSORED, Shared, TaskOnHost};
 use super::result::TaskResult;
 use crate::action::{Failure, INCLUDE_TASKS};
 use crate::error::{Error, Result, did_you_mean};
@@ -98,7 +98,9 @@ impl TaskOnHost {
                     let vars = opened.variables(index);
                     let of_item: Vec<_> = data(&vars).collect();
                     let item_context = context.with(vars.clone());
+                    let secret = self.no_log(&item_context).unwrap_or(true);
                     let shown = match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
+                        _ if secret => CENSORED.to_owned(),
                         Some(node) => item_context.render_tolerant(node),
                         None => opened.items.get(index).map(windlass_template::text).unwrap_or_default(),
                     };
@@ -190,6 +192,7 @@ impl Loaded {
 
 fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::path::Path) -> Result<Included> {
     let frame = frame_of(wanted, task)?;
+    shared.loader.modules.check_groups(frame.keywords.get("module_defaults"))?;
     let when: Vec<Node> = frame.keywords.list("when");
     let imported = Mutex::default();
     let from =

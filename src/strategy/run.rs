@@ -16,7 +16,7 @@ use crate::connection::open_files;
 use crate::error::{Error, Result};
 use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter};
-use crate::playbook::{Block, Item, Play, Task, VarsFile};
+use crate::playbook::{Block, Item, Play, Role, Task, VarsFile};
 use crate::vars::{FactCache, PlayState, TaskScope, World, given, truth, unless_omitted};
 
 /// What a run came to.
@@ -121,9 +121,13 @@ impl PlaybookRun {
 
     /// What is known before the hosts of a play are, with the answers to its prompts.
     fn before_hosts(&self, play: &Play, answers: &Arc<Mapping>) -> Context {
+        let mut roles = Vec::new();
+        play.roles.iter().rev().filter(|role| role.public).for_each(|role| with_dependencies(role, &mut roles));
         let mut vars = vec![&self.shared.run.extra_vars, answers];
+        vars.extend(roles.iter().map(|role| &role.vars));
         vars.extend(play.frame.before_hosts().into_iter().flat_map(|known| known.files.iter().rev()));
         vars.push(&play.frame.vars);
+        vars.extend(roles.iter().map(|role| &role.defaults));
         self.shared.run.engine.scope(Arc::new(TaskScope::before_hosts(&self.world, &vars)))
     }
 
@@ -465,4 +469,10 @@ fn whole_play(play: &Play, gather: bool, force_handlers: bool) -> (Arc<Block>, A
         *first = Item::Block(Arc::new(Block::plain(frame, Vec::new())));
     }
     (Arc::new(Block::plain(frame, body)), Arc::new(Block::plain(frame, without_facts)))
+}
+
+/// A role and those it depends on, from the highest rank of their variables to the lowest.
+fn with_dependencies<'a>(role: &'a Arc<Role>, all: &mut Vec<&'a Arc<Role>>) {
+    all.push(role);
+    role.dependencies.iter().rev().for_each(|dependency| with_dependencies(dependency, all));
 }

@@ -19,19 +19,10 @@ use crate::vars::{given, number, truth};
 /// A task that was started.
 pub(super) struct Started {
     task: Arc<Task>,
-    /// Those it runs on.
-    on: Vec<Arc<str>>,
-    /// Those it is for: more than it runs on if one does it for all.
-    hosts: Vec<Arc<str>>,
+    /// One host does it for all, also for those that are elsewhere in the play.
+    once: bool,
     /// What it leaves is left for one host alone: it is the action that runs once, and not the task that says so.
     by_nature: bool,
-}
-
-impl Started {
-    /// One host does it for all.
-    fn is_once(&self) -> bool {
-        self.on.len() < self.hosts.len()
-    }
 }
 
 impl Batch {
@@ -84,7 +75,7 @@ impl Batch {
                 let _ = self.shared.events.send(event);
             }
         }
-        Ok(Started { task: Arc::clone(task), on: on.to_vec(), hosts: hosts.to_vec(), by_nature })
+        Ok(Started { task: Arc::clone(task), once, by_nature })
     }
 
     /// Waits for the next host that is done.
@@ -110,7 +101,7 @@ impl Batch {
                 self.windows.remove(&outcome.host);
             }
             self.count(outcome);
-            let is_for_all = started.is_once() && !started.by_nature;
+            let is_for_all = started.once && !started.by_nature;
             let receivers = if is_for_all { self.reachable() } else { vec![Arc::clone(&outcome.host)] };
             for host in &receivers {
                 self.store(task, outcome, host, &mut world)?;
@@ -126,7 +117,7 @@ impl Batch {
             self.notify(task, outcome)?;
             self.follow(task, outcome);
         }
-        if started.is_once() && self.step_failed {
+        if started.once && self.step_failed {
             // What one host did for all has failed for all.
             self.fail_others();
         }

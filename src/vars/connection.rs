@@ -127,11 +127,18 @@ fn words_of(text: &str) -> Result<Arc<[String]>, shell_words::ParseError> {
     Ok(words)
 }
 
+/// How one becomes another user.
+const METHODS: &[&str] = &["sudo", "su", "doas"];
+
 fn become_of(resolver: &Resolver<'_>, settings: &Settings, timeout: u64) -> Result<Become> {
     let method = resolver
         .text(&["ansible_become_method"], Some("become_method"))?
         .unwrap_or_else(|| settings.become_method.clone());
     let method = method.rsplit('.').next().unwrap_or(&method).to_owned();
+    if !METHODS.contains(&method.as_str()) {
+        let message = format!("Invalid become method specified, could not find matching plugin: '{method}'");
+        return Err(Error::new(message).hint(format!("there are {}", METHODS.join(", "))));
+    }
     let own = |suffix: &str| format!("ansible_{method}_{suffix}");
     let (user, exe, flags, pass) = (own("user"), own("exe"), own("flags"), own("pass"));
     Ok(Become {

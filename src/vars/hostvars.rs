@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use minijinja::value::{Enumerator, Object, ObjectRepr};
-use windlass_template::Value;
+use windlass_template::{Compat, Value};
 
 use super::world::World;
 
@@ -48,7 +48,12 @@ impl Object for OneHost {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         let name = key.as_str()?;
         // A variable that cannot be evaluated is an invalid value: whoever uses it gets the error, whoever does not is not bothered.
-        match self.world.host_context(&self.name).variable(name) {
+        let context = self.world.host_context(&self.name);
+        let value = match self.world.run.settings.compat {
+            Compat::V2_18 => context.variable_as_far_as_defined(name),
+            Compat::V2_19 => context.variable(name),
+        };
+        match value {
             Ok(value) => value,
             Err(error) => Some(Value::from(minijinja::Error::from(error))),
         }

@@ -137,7 +137,7 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
             Some(file) => path(file),
             None => Value::from(()),
         },
-        "ansible_playbook_python" => Value::from("/usr/bin/python3"),
+        "ansible_playbook_python" => Value::from(scope.world.run.python.as_str()),
         "ansible_version" => {
             let (major, minor, revision) = ANSIBLE_VERSION;
             let full = format!("{major}.{minor}.{revision}");

@@ -24,4 +24,4 @@ pub(crate) use magic::{ANSIBLE_VERSION, absolute, without_parents};
 pub(crate) use merge::all as merged;
 pub use scope::TaskScope;
 pub(crate) use world::world_knows;
-pub use world::{HostList, HostState, PlayState, Run, VarMap, World};
+pub use world::{FindPython, HostList, HostState, PlayState, Run, VarMap, World};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -32,7 +32,12 @@ pub struct Run {
     pub engine: Engine,
     /// `-e`.
     pub extra_vars: Arc<Mapping>,
+    /// The Python of the control machine, which is looked for when it is first asked for.
+    pub python: LazyLock<String, FindPython>,
 }
+
+/// Finds the Python of the control machine.
+pub type FindPython = Box<dyn FnOnce() -> String + Send + Sync>;
 
 /// What is known of one host.
 #[derive(Debug, Clone, Default)]

@@ -45,6 +45,14 @@ impl Engine {
         Self { line, is_ours: true, programs: links.path().to_owned(), _links: Some(links) }
     }
 
+    /// Where collections are for runs that want some: both of the real engines use those installed with the current line. Ours needs none.
+    fn collections(&self) -> PathBuf {
+        let libraries = self.programs.parent().and_then(Path::parent).map(|engines| engines.join("2.19/lib"));
+        let pythons = libraries.filter(|_| !self.is_ours).and_then(|folder| fs::read_dir(folder).ok());
+        let packages = |entry: std::io::Result<fs::DirEntry>| Some(entry.ok()?.path().join("site-packages"));
+        pythons.into_iter().flatten().filter_map(packages).find(|folder| folder.is_dir()).unwrap_or_default()
+    }
+
     /// Runs a line of shell, in which Ansible's commands are this engine's; arguments alone are `ansible-playbook`'s.
     pub(crate) fn run(&self, line: &str, folder: &Path, scratch: &Path) -> Run {
         let line = if line.starts_with('-') { format!("ansible-playbook {line}") } else { line.to_owned() };
@@ -64,6 +72,7 @@ impl Engine {
             .env("PATH", format!("{}:{path}", self.programs.display()))
             .env("WINDLASS_COMPAT", self.line)
             .env("SCRATCH", scratch)
+            .env("COLLECTIONS", self.collections())
             .env("HOME", &home)
             .env("LC_ALL", "C.UTF-8")
             .env("TZ", "UTC")

@@ -3,7 +3,7 @@
 //! The file `runs` has a run to a line: arguments of `ansible-playbook`, or a whole command; without it there is one run of
 //! `-i inventory playbook.yml`. Compared are the exit code, the files left in `$SCRATCH` and what was printed; a run that starts with `@`
 //! is compared without the latter. All runs of a project share `$SCRATCH`, which is emptied between them unless the line starts with `+`.
-//! `expected.txt` holds the answers.
+//! `$COLLECTIONS` is where the real engines find collections. `expected.txt` holds the answers.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use crate::range;
 
 /// The names a host pattern of an inventory stands for, and its port.
-pub(crate) fn expand(pattern: &str) -> Result<(Vec<String>, Option<u32>), String> {
+pub(crate) fn expand(pattern: &str) -> Result<(Vec<String>, Option<u32>), range::Wrong> {
     let (host, port) = parse(pattern).unwrap_or((pattern, None));
     Ok((range::expand(host)?, port))
 }

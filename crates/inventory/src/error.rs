@@ -117,7 +117,8 @@ impl Error {
 }
 
 fn render(span: &Span, message: &str, hint: Option<&str>) -> String {
-    let mut text = format!("{span}: {message}");
+    let place = span.to_string();
+    let mut text = if place.is_empty() { message.to_owned() } else { format!("{place}: {message}") };
     let excerpt = span.excerpt();
     if !excerpt.is_empty() {
         text.push('\n');

@@ -7,11 +7,11 @@ use windlass_yaml::{Node, Span, Value};
 use crate::load::Loader;
 use crate::plugin::Candidate;
 use crate::step::Step;
-use crate::{Error, address};
+use crate::{Error, Warning, address};
 
 /// Reads the list as it is; brackets have no meaning.
 pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
-    each(loader, source, |entry| {
+    each(loader, source, |_, entry| {
         let (name, port) = address::parse(entry).filter(|(host, _)| !host.contains('[')).unwrap_or((entry, None));
         Ok((vec![name.to_owned()], port))
     })
@@ -19,18 +19,29 @@ pub(crate) fn read(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bo
 
 /// Reads the list and expands the ranges in it.
 pub(crate) fn read_ranges(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
-    each(loader, source, address::expand)
+    each(loader, source, |loader, entry| match address::expand(entry) {
+        Ok(found) => Ok(found),
+        Err(wrong) if wrong.is_bounds => {
+            let message = format!(
+                "Unable to parse address from hostname, leaving unchanged: the host pattern `{entry}` {}.",
+                wrong.reason
+            );
+            loader.warnings.push(Warning::Ignored { message, span: Span::synthetic("the list of hosts") });
+            Ok((vec![entry.to_owned()], None))
+        }
+        Err(wrong) => Err(wrong.reason),
+    })
 }
 
 fn each(
     loader: &mut Loader<'_>,
     source: &mut Candidate,
-    expand: impl Fn(&str) -> Result<(Vec<String>, Option<u32>), String>,
+    expand: impl Fn(&mut Loader<'_>, &str) -> Result<(Vec<String>, Option<u32>), String>,
 ) -> Result<bool, Error> {
     let span = Span::synthetic(format!("host list {}", source.text));
     for entry in source.text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-        let (names, port) =
-            expand(entry).map_err(|reason| Error::at(&span, format!("The host pattern `{entry}` {reason}.")))?;
+        let (names, port) = expand(loader, entry)
+            .map_err(|reason| Error::at(&span, format!("The host pattern `{entry}` {reason}.")))?;
         let port = port.map(|port| Node::new(Value::Int(port.into()), span.clone()));
         let names = names.into_iter().filter(|name| !loader.inventory.hosts.contains_key(&**name));
         let names = names.map(Arc::from).collect();

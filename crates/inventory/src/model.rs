@@ -312,6 +312,9 @@ fn implicit_localhost(name: &str) -> Host {
     let mut variables = Mapping::new();
     let span = Span::synthetic("implicit localhost");
     variables.insert_str("ansible_connection", Node::new(Value::Literal("local".into()), span.clone()));
+    // A template: which Python that is, is looked for when somebody asks.
+    let python = Node::new(Value::String("{{ ansible_playbook_python }}".into()), span.clone());
+    variables.insert_str("ansible_python_interpreter", python);
     Host {
         name: name.into(),
         variables: Arc::new(variables),

@@ -5,15 +5,39 @@ const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /// More hosts than this from one pattern are surely a mistake.
 const MOST: usize = 1_000_000;
 
-/// The names a pattern stands for; the pattern itself when it has no range. The error says what is wrong.
-pub(crate) fn expand(pattern: &str) -> Result<Vec<String>, String> {
+/// What is wrong with a pattern.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    pub(crate) reason: String,
+    /// A range was meant, but its bounds are none. A list of hosts on the command line takes such a text for a name, as Ansible does.
+    pub(crate) is_bounds: bool,
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl Wrong {
+    fn text(reason: impl Into<String>) -> Wrong {
+        Wrong { reason: reason.into(), is_bounds: false }
+    }
+
+    fn bounds(reason: impl Into<String>) -> Wrong {
+        Wrong { reason: reason.into(), is_bounds: true }
+    }
+}
+
+/// The names a pattern stands for; the pattern itself when it has no range.
+pub(crate) fn expand(pattern: &str) -> Result<Vec<String>, Wrong> {
     let mut names = vec![String::new()];
     let mut rest = pattern;
     while let Some((head, tail)) = rest.split_once('[') {
-        let (range, tail) = tail.split_once(']').ok_or("has a `[` without its `]`")?;
+        let (range, tail) = tail.split_once(']').ok_or_else(|| Wrong::text("has a `[` without its `]`"))?;
         let members = members(range)?;
         if names.len().saturating_mul(members.len()) > MOST {
-            return Err(format!("stands for more than {MOST} hosts"));
+            return Err(Wrong::text(format!("stands for more than {MOST} hosts")));
         }
         names =
             names.iter().flat_map(|name| members.iter().map(move |member| format!("{name}{head}{member}"))).collect();
@@ -25,36 +49,38 @@ pub(crate) fn expand(pattern: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-fn members(range: &str) -> Result<Vec<String>, String> {
+fn members(range: &str) -> Result<Vec<String>, Wrong> {
     let bounds: Vec<&str> = range.split(':').collect();
     let (begin, end, step) = match bounds.as_slice() {
         [begin, end] => (*begin, *end, 1),
         [begin, end, step] => {
             let step = step.parse::<usize>().ok().filter(|step| *step > 0);
-            (*begin, *end, step.ok_or("has a range whose step is not a number from 1 up")?)
+            (*begin, *end, step.ok_or_else(|| Wrong::text("has a range whose step is not a number from 1 up"))?)
         }
-        _ => return Err("has a range that is not [begin:end] or [begin:end:step]".to_owned()),
+        _ => return Err(Wrong::bounds("has a range that is not [begin:end] or [begin:end:step]")),
     };
     let begin = if begin.is_empty() { "0" } else { begin };
     if end.is_empty() {
-        return Err("has a range without an end".to_owned());
+        return Err(Wrong::bounds("has a range without an end: host range must specify end value"));
     }
     let width = if begin.starts_with('0') && begin.len() > 1 { begin.len() } else { 0 };
     if width > 0 && end.len() != width {
-        return Err(format!("has a range whose begin {begin} and end {end} are not of equal length"));
+        let message = format!("has a range whose begin {begin} and end {end} are not of equal length");
+        return Err(Wrong::bounds(message));
     }
     let letter = |text: &str| if text.is_empty() { None } else { LETTERS.find(text) };
     if let (Some(first), Some(last)) = (letter(begin), letter(end)) {
         if first > last {
-            return Err("has a range whose begin is after its end".to_owned());
+            return Err(Wrong::bounds("has a range whose begin is after its end"));
         }
         return Ok(LETTERS.chars().take(last + 1).skip(first).step_by(step).map(String::from).collect());
     }
-    let number =
-        |text: &str| text.parse::<u64>().map_err(|_| format!("has a range whose bound `{text}` is not a number"));
+    let number = |text: &str| {
+        text.parse::<u64>().map_err(|_| Wrong::text(format!("has a range whose bound `{text}` is not a number")))
+    };
     let (first, last) = (number(begin)?, number(end)?);
     if last.saturating_sub(first) / step as u64 > MOST as u64 {
-        return Err(format!("stands for more than {MOST} hosts"));
+        return Err(Wrong::text(format!("stands for more than {MOST} hosts")));
     }
     Ok((first..=last).step_by(step).map(|number| format!("{number:0width$}")).collect())
 }

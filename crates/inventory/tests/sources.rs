@@ -338,6 +338,9 @@ fn only_enabled_plugins_read_sources() {
     let ranges = enabled(&["advanced_host_list"]);
     let (inventory, _) = Inventory::load(&["a[1:2],b:22".to_owned()], &ranges).unwrap();
     assert_eq!(inventory.matching("all").unwrap().hosts.join(" "), "a1 a2 b");
+    let (inventory, warnings) = Inventory::load(&["a[1:],b".to_owned()], &ranges).unwrap();
+    assert_eq!(inventory.matching("all").unwrap().hosts.join(" "), "a[1:] b");
+    assert!(only_warning(&warnings).contains("leaving unchanged"), "{warnings:?}");
     let strict = LoadOptions { nothing_is_error: true, ..ranges };
     assert!(matches!(Inventory::load(&["a[1:j],".to_owned()], &strict), Err(Error::NoInventory { .. })));
 }

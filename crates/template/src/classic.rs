@@ -36,9 +36,28 @@ pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
 
 /// Whether an expression ends with a filter whose text stays text, whatever it looks like.
 pub(crate) fn keeps_text(expression: &str) -> bool {
-    let Some((_, last)) = expression.rsplit_once('|') else { return false };
+    let Some(last) = last_filter(expression) else { return false };
     let name = last.split('(').next().unwrap_or_default().trim();
     matches!(name, "string" | "to_json" | "to_nice_json" | "to_yaml" | "to_nice_yaml" | "ppretty" | "json")
+}
+
+/// What follows the last `|` that stands neither in parentheses nor in quotes.
+fn last_filter(expression: &str) -> Option<&str> {
+    let (mut found, mut depth, mut quote, mut escaped) = (None, 0i32, None, false);
+    for (index, character) in expression.char_indices() {
+        match (quote, character) {
+            _ if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(open), _) if open == character => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') => depth -= 1,
+            (None, '|') if depth == 0 => found = expression.get(index + 1..),
+            (None, _) => {}
+        }
+    }
+    found
 }
 
 /// Text that stays text wherever it goes, through variables and loops. Templates escape nothing, so the mark is free for that.
@@ -212,5 +231,20 @@ impl Reader<'_> {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filter_that_keeps_text_is_the_last_one_outside_of_parentheses() {
+        assert!(keeps_text("d | to_nice_json(indent=(width | int))"));
+        assert!(keeps_text("d | to_json"));
+        assert!(keeps_text("'|' ~ d | string"));
+        assert!(!keeps_text("d | default('|to_json')"));
+        assert!(!keeps_text("(d | to_json)"));
+        assert!(!keeps_text("d | to_json | from_json"));
     }
 }

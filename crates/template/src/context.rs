@@ -447,6 +447,39 @@ impl Context {
         self.complete(result, Some(expression), span)
     }
 
+    /// The value of a variable as another host sees it in ansible-core 2.18: a text in it that needs something undefined stays as it is
+    /// written.
+    pub fn variable_as_far_as_defined(&self, name: &str) -> Result<Option<Value>, Error> {
+        let value = self.variable(name);
+        let is_defined = match &value {
+            Ok(Some(value)) => plain(value).is_ok(),
+            Ok(None) => true,
+            Err(error) => !error.is_undefined(),
+        };
+        match self.0.raw(name) {
+            Some(Variable::Text(node)) if !is_defined => self.as_far_as_defined(&node).map(Some),
+            _ => value,
+        }
+    }
+
+    fn as_far_as_defined(&self, node: &Node) -> Result<Value, Error> {
+        match &node.value {
+            Yaml::List(nodes) => nodes.iter().map(|node| self.as_far_as_defined(node)).collect(),
+            Yaml::Map(mapping) => {
+                let entry = |(key, node): (&windlass_yaml::Key, &Node)| {
+                    Ok((scalar(&key.value).unwrap_or_default(), self.as_far_as_defined(node)?))
+                };
+                let entries = mapping.iter().map(entry).collect::<Result<Vec<_>, Error>>()?;
+                Ok(Value::from_pairs(entries))
+            }
+            Yaml::String(text) => match self.render(node) {
+                Err(error) if error.is_undefined() => Ok(Value::from(&**text)),
+                rendered => rendered,
+            },
+            _ => self.render(node),
+        }
+    }
+
     /// The rendered value of a variable, if there is one of that name.
     pub fn variable(&self, name: &str) -> Result<Option<Value>, Error> {
         match self.0.value(name) {

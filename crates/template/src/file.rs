@@ -19,7 +19,8 @@ impl Context {
     pub fn template(&self, text: &str, name: &str, options: &TemplateOptions) -> Result<String, Error> {
         let (body, options) = header(text, options)?;
         let starts = [&options.block.0, &options.variable.0, &options.comment.0];
-        if !starts.iter().any(|start| body.contains(start.as_str())) {
+        // ansible-core 2.18 also makes the newlines of a text anew in which nothing is to be evaluated.
+        if self.inner().compat() == Compat::V2_19 && !starts.iter().any(|start| body.contains(start.as_str())) {
             return Ok(body.to_owned());
         }
         let options = Arc::new(options);
@@ -54,7 +55,7 @@ pub(crate) fn header<'a>(text: &'a str, options: &TemplateOptions) -> Result<(&'
     for pair in line.split(',') {
         let Some((key, value)) = pair.split_once(':') else {
             return Err(Error::syntax(format!(
-                "`{}` in the line `{HEADER}` is not of the form `option: value`.",
+                "failed to parse jinja2 override '{}': in the line `{HEADER}` it is not of the form `option: value`.",
                 pair.trim()
             )));
         };

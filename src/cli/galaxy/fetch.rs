@@ -91,6 +91,13 @@ fn unpack(archive: &Path, folder: &Path) -> Result<()> {
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
         let kind = entry.header().entry_type();
+        if let (true, Some(link)) = (kind.is_symlink(), entry.link_name().map_err(broken)?) {
+            let name = entry.path().map_err(broken)?.into_owned();
+            if !is_inside(Path::new(""), name.parent().unwrap_or(Path::new("")), &link) {
+                let message = format!("the link {} to {} is not a subpath of the role", name.display(), link.display());
+                return Err(Error::new(message).hint("a role's links may not lead out of it; nothing was installed"));
+            }
+        }
         if kind.is_file() || kind.is_dir() || kind.is_symlink() {
             entry.unpack_in(folder).map_err(fail)?;
         }

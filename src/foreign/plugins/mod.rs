@@ -195,7 +195,7 @@ fn no_questions(_: &Json) -> Result<Json, String> {
     Err("this plugin cannot ask for variables".to_owned())
 }
 
-fn on_path(program: &str) -> Option<PathBuf> {
+pub(super) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
 }

@@ -1,6 +1,6 @@
 //! TOML as `ansible-inventory --toml` writes it.
 
-use windlass_yaml::{Mapping, Node, Value, python_float, python_timestamp};
+use windlass_yaml::{Key, Mapping, Node, Span, Value, python_float, python_timestamp};
 
 use crate::Error;
 
@@ -8,13 +8,31 @@ use crate::Error;
 const LINE: usize = 100;
 const INDENT: &str = "    ";
 
-/// A mapping as a TOML document: what is no table first, then the tables.
-pub fn to_toml(node: &Node) -> Result<String, Error> {
+/// A mapping as a TOML document: what is no table first, then the tables. Keys that are no texts become some, unless only texts are taken.
+pub fn to_toml(node: &Node, only_text_keys: bool) -> Result<String, Error> {
+    if let Some(key) = if only_text_keys { other_key(node) } else { None } {
+        let message = format!(
+            "The source inventory contains a non-string key ({}, at {}) which cannot be represented in TOML.",
+            key.to_text(),
+            key.span
+        );
+        let hint = "Write it in quotes; what reads it must then expect a text.";
+        return Err(Error::at(&Span::none(), message).with_hint(hint));
+    }
     let mut toml = String::new();
     if let Some(mapping) = node.as_map() {
         table(mapping, "", false, &mut toml)?;
     }
     Ok(toml)
+}
+
+/// A key, at any depth, that is no text.
+fn other_key(node: &Node) -> Option<&Key> {
+    if let Some(items) = node.as_list() {
+        return items.iter().find_map(other_key);
+    }
+    let mapping = node.as_map()?;
+    mapping.iter().find_map(|(key, node)| if key.as_str().is_none() { Some(key) } else { other_key(node) })
 }
 
 fn table(entries: &Mapping, name: &str, is_item: bool, toml: &mut String) -> Result<(), Error> {

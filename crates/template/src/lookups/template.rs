@@ -22,13 +22,12 @@ fn options(call: &Call<'_>, path: &Path) -> TemplateOptions {
     };
     set(&mut options.variable.0, "variable_start_string");
     set(&mut options.variable.1, "variable_end_string");
-    set(&mut options.block.0, "block_start_string");
-    set(&mut options.block.1, "block_end_string");
     set(&mut options.comment.0, "comment_start_string");
     set(&mut options.comment.1, "comment_end_string");
-    set(&mut options.newline_sequence, "newline_sequence");
-    options.trim_blocks = call.flag("trim_blocks", options.trim_blocks);
-    options.lstrip_blocks = call.flag("lstrip_blocks", options.lstrip_blocks);
+    // These are all that the lookup takes; the action `template` takes more.
+    if call.context.engine().options().compat == Compat::V2_19 {
+        options.trim_blocks = call.flag("trim_blocks", options.trim_blocks);
+    }
     options.search_paths = path.parent().map(Path::to_path_buf).into_iter().collect();
     for directory in call.directories() {
         options.search_paths.extend([directory.join("templates"), directory]);
