@@ -7,7 +7,7 @@ use windlass_yaml::{Mapping, Node, Value};
 
 use super::keyword::{Keywords, On, is_keyword, unknown};
 use super::load::{Loader, TaskFile};
-use super::model::{Frame, FrameKind, Item, Task};
+use super::model::{Frame, Item, Task};
 use super::{arguments, checked, inclusion};
 use crate::error::{Error, Result, did_you_mean};
 use crate::foreign::Resolution;
