@@ -19,8 +19,9 @@ impl Context {
     pub fn template(&self, text: &str, name: &str, options: &TemplateOptions) -> Result<String, Error> {
         let (body, options) = header(text, options)?;
         let starts = [&options.block.0, &options.variable.0, &options.comment.0];
-        // ansible-core 2.18 also makes the newlines of a text anew in which nothing is to be evaluated.
-        if self.inner().compat() == Compat::V2_19 && !starts.iter().any(|start| body.contains(start.as_str())) {
+        // ansible-core 2.18, and any line where there is a header, also make the newlines of a text anew in which nothing is evaluated.
+        let as_it_is = self.inner().compat() == Compat::V2_19 && body.len() == text.len();
+        if as_it_is && !starts.iter().any(|start| body.contains(start.as_str())) {
             return Ok(body.to_owned());
         }
         let options = Arc::new(options);

@@ -45,7 +45,12 @@ fn one(call: &Call<'_>, term: &str) -> Result<Value, crate::Error> {
         }
     }
     let context = call.context.with(variables);
-    let rendered = context.template(&content, &path.to_string_lossy(), &options(call, &path))?;
+    let options = options(call, &path);
+    let starts = [&options.block.0, &options.variable.0, &options.comment.0];
+    // Unlike the action, the lookup leaves a text as it is in which nothing is to be evaluated.
+    let is_plain = !content.starts_with("#jinja2:") && !starts.iter().any(|start| content.contains(start.as_str()));
+    let rendered =
+        if is_plain { content.clone() } else { context.template(&content, &path.to_string_lossy(), &options)? };
     // Until ansible-core 2.18, what looks like a list or a dictionary became one.
     let converts = context.engine().options().compat == Compat::V2_18 && call.flag("convert_data", true);
     let data = rendered.trim_start();
