@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use indexmap::IndexMap;
@@ -88,6 +88,7 @@ fn inventory(criterion: &mut Criterion) {
         settings: Arc::new(Settings::from_config(&Config::default()).unwrap()),
         engine: Engine::new(Options { playbook_dir: PathBuf::from("."), ..Options::default() }),
         extra_vars: Arc::default(),
+        python: LazyLock::new(Box::new(String::new)),
     };
     let world = Arc::new(World::new(Arc::new(run), Arc::new(inventory)));
     let host: Arc<str> = Arc::from("h427");
