@@ -3,6 +3,7 @@
 mod base;
 mod config;
 mod lookup;
+mod places;
 mod plugins;
 mod rejected;
 
@@ -213,216 +214,9 @@ pub struct Settings {
     pub unsupported: Vec<String>,
 }
 
-/// One setting of ansible.cfg: section, key, environment variables.
-struct Entry(&'static str, &'static str, &'static [&'static str]);
-
-/// The settings that are read. Several entries for one setting are tried in order.
-const ENTRIES: &[(&str, &[Entry])] = &[
-    ("inventory", &[Entry("defaults", "inventory", &["ANSIBLE_INVENTORY"])]),
-    ("forks", &[Entry("defaults", "forks", &["ANSIBLE_FORKS"])]),
-    ("verbosity", &[Entry("defaults", "verbosity", &["ANSIBLE_VERBOSITY"])]),
-    ("roles_path", &[Entry("defaults", "roles_path", &["ANSIBLE_ROLES_PATH"])]),
-    (
-        "collections_path",
-        &[
-            Entry("defaults", "collections_path", &["ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_COLLECTIONS_PATHS"]),
-            Entry("defaults", "collections_paths", &[]),
-        ],
-    ),
-    ("library", &[Entry("defaults", "library", &["ANSIBLE_LIBRARY"])]),
-    ("module_utils", &[Entry("defaults", "module_utils", &["ANSIBLE_MODULE_UTILS"])]),
-    ("filter_plugins", &[Entry("defaults", "filter_plugins", &["ANSIBLE_FILTER_PLUGINS"])]),
-    ("test_plugins", &[Entry("defaults", "test_plugins", &["ANSIBLE_TEST_PLUGINS"])]),
-    ("lookup_plugins", &[Entry("defaults", "lookup_plugins", &["ANSIBLE_LOOKUP_PLUGINS"])]),
-    ("interpreter_python", &[Entry("defaults", "interpreter_python", &["ANSIBLE_PYTHON_INTERPRETER"])]),
-    (
-        "interpreter_python_fallback",
-        &[Entry("defaults", "interpreter_python_fallback", &["ANSIBLE_INTERPRETER_PYTHON_FALLBACK"])],
-    ),
-    (
-        "python_module_rlimit_nofile",
-        &[Entry("defaults", "python_module_rlimit_nofile", &["ANSIBLE_PYTHON_MODULE_RLIMIT_NOFILE"])],
-    ),
-    ("ansible_core", &[Entry("windlass", "ansible_core", &["WINDLASS_ANSIBLE_CORE"])]),
-    ("transport", &[Entry("defaults", "transport", &["ANSIBLE_TRANSPORT"])]),
-    ("remote_user", &[Entry("defaults", "remote_user", &["ANSIBLE_REMOTE_USER"])]),
-    ("remote_port", &[Entry("defaults", "remote_port", &["ANSIBLE_REMOTE_PORT"])]),
-    ("private_key_file", &[Entry("defaults", "private_key_file", &["ANSIBLE_PRIVATE_KEY_FILE"])]),
-    (
-        "timeout",
-        &[
-            Entry("ssh_connection", "timeout", &["ANSIBLE_SSH_TIMEOUT"]),
-            Entry("defaults", "timeout", &["ANSIBLE_TIMEOUT"]),
-        ],
-    ),
-    ("task_timeout", &[Entry("defaults", "task_timeout", &["ANSIBLE_TASK_TIMEOUT"])]),
-    ("poll_interval", &[Entry("defaults", "poll_interval", &["ANSIBLE_POLL_INTERVAL"])]),
-    ("async_dir", &[Entry("defaults", "async_dir", &["ANSIBLE_ASYNC_DIR"])]),
-    ("strategy", &[Entry("defaults", "strategy", &["ANSIBLE_STRATEGY"])]),
-    ("task_debugger", &[Entry("defaults", "enable_task_debugger", &["ANSIBLE_ENABLE_TASK_DEBUGGER"])]),
-    (
-        "task_debugger_ignore_errors",
-        &[Entry("defaults", "task_debugger_ignore_errors", &["ANSIBLE_TASK_DEBUGGER_IGNORE_ERRORS"])],
-    ),
-    ("retries", &[Entry("ssh_connection", "retries", &["ANSIBLE_SSH_RETRIES"]), Entry("connection", "retries", &[])]),
-    ("ssh_args", &[Entry("ssh_connection", "ssh_args", &["ANSIBLE_SSH_ARGS"])]),
-    ("ssh_common_args", &[Entry("ssh_connection", "ssh_common_args", &["ANSIBLE_SSH_COMMON_ARGS"])]),
-    ("ssh_extra_args", &[Entry("ssh_connection", "ssh_extra_args", &["ANSIBLE_SSH_EXTRA_ARGS"])]),
-    (
-        "host_key_checking",
-        &[
-            Entry("ssh_connection", "host_key_checking", &["ANSIBLE_SSH_HOST_KEY_CHECKING"]),
-            Entry("defaults", "host_key_checking", &["ANSIBLE_HOST_KEY_CHECKING"]),
-        ],
-    ),
-    ("remote_tmp", &[Entry("defaults", "remote_tmp", &["ANSIBLE_REMOTE_TEMP", "ANSIBLE_REMOTE_TMP"])]),
-    ("become", &[Entry("privilege_escalation", "become", &["ANSIBLE_BECOME"])]),
-    ("become_method", &[Entry("privilege_escalation", "become_method", &["ANSIBLE_BECOME_METHOD"])]),
-    ("become_user", &[Entry("privilege_escalation", "become_user", &["ANSIBLE_BECOME_USER"])]),
-    ("become_exe", &[Entry("privilege_escalation", "become_exe", &["ANSIBLE_BECOME_EXE"])]),
-    ("become_flags", &[Entry("privilege_escalation", "become_flags", &["ANSIBLE_BECOME_FLAGS"])]),
-    ("become_ask_pass", &[Entry("privilege_escalation", "become_ask_pass", &["ANSIBLE_BECOME_ASK_PASS"])]),
-    ("ask_pass", &[Entry("defaults", "ask_pass", &["ANSIBLE_ASK_PASS"])]),
-    ("gathering", &[Entry("defaults", "gathering", &["ANSIBLE_GATHERING"])]),
-    ("force_handlers", &[Entry("defaults", "force_handlers", &["ANSIBLE_FORCE_HANDLERS"])]),
-    ("any_errors_fatal", &[Entry("defaults", "any_errors_fatal", &["ANSIBLE_ANY_ERRORS_FATAL"])]),
-    ("jinja2_native", &[Entry("defaults", "jinja2_native", &["ANSIBLE_JINJA2_NATIVE"])]),
-    ("hash_behaviour", &[Entry("defaults", "hash_behaviour", &["ANSIBLE_HASH_BEHAVIOUR"])]),
-    ("fact_caching", &[Entry("defaults", "fact_caching", &["ANSIBLE_CACHE_PLUGIN"])]),
-    ("fact_caching_connection", &[Entry("defaults", "fact_caching_connection", &["ANSIBLE_CACHE_PLUGIN_CONNECTION"])]),
-    ("fact_caching_prefix", &[Entry("defaults", "fact_caching_prefix", &["ANSIBLE_CACHE_PLUGIN_PREFIX"])]),
-    ("fact_caching_timeout", &[Entry("defaults", "fact_caching_timeout", &["ANSIBLE_CACHE_PLUGIN_TIMEOUT"])]),
-    ("private_role_vars", &[Entry("defaults", "private_role_vars", &["ANSIBLE_PRIVATE_ROLE_VARS"])]),
-    ("plugin_filters_cfg", &[Entry("defaults", "plugin_filters_cfg", &[])]),
-    ("inject_facts", &[Entry("defaults", "inject_facts_as_vars", &["ANSIBLE_INJECT_FACT_VARS"])]),
-    (
-        "allow_broken_conditionals",
-        &[Entry("defaults", "allow_broken_conditionals", &["ANSIBLE_ALLOW_BROKEN_CONDITIONALS"])],
-    ),
-    (
-        "error_on_missing_handler",
-        &[Entry("defaults", "error_on_missing_handler", &["ANSIBLE_ERROR_ON_MISSING_HANDLER"])],
-    ),
-    ("ansible_managed", &[Entry("defaults", "ansible_managed", &["ANSIBLE_MANAGED"])]),
-    ("no_log", &[Entry("defaults", "no_log", &["ANSIBLE_NO_LOG"])]),
-    ("diff", &[Entry("diff", "always", &["ANSIBLE_DIFF_ALWAYS"])]),
-    ("diff_context", &[Entry("diff", "context", &["ANSIBLE_DIFF_CONTEXT"])]),
-    ("max_diff_size", &[Entry("defaults", "max_diff_size", &["ANSIBLE_MAX_DIFF_SIZE"])]),
-    ("duplicate_keys", &[Entry("defaults", "duplicate_dict_key", &["ANSIBLE_DUPLICATE_YAML_DICT_KEY"])]),
-    ("compat", &[Entry("windlass", "compat", &["WINDLASS_COMPAT"])]),
-    ("stream", &[Entry("windlass", "stream", &["WINDLASS_STREAM"])]),
-    ("stdout_callback", &[Entry("defaults", "stdout_callback", &["ANSIBLE_STDOUT_CALLBACK"])]),
-    ("callbacks_enabled", &[Entry("defaults", "callbacks_enabled", &["ANSIBLE_CALLBACKS_ENABLED"])]),
-    ("bin_ansible_callbacks", &[Entry("defaults", "bin_ansible_callbacks", &["ANSIBLE_LOAD_CALLBACK_PLUGINS"])]),
-    ("log_path", &[Entry("defaults", "log_path", &["ANSIBLE_LOG_PATH"])]),
-    ("retry_files_enabled", &[Entry("defaults", "retry_files_enabled", &["ANSIBLE_RETRY_FILES_ENABLED"])]),
-    ("retry_files_save_path", &[Entry("defaults", "retry_files_save_path", &["ANSIBLE_RETRY_FILES_SAVE_PATH"])]),
-    ("display_args_to_stdout", &[Entry("defaults", "display_args_to_stdout", &["ANSIBLE_DISPLAY_ARGS_TO_STDOUT"])]),
-    ("module_name", &[Entry("defaults", "module_name", &[])]),
-    ("module_args", &[Entry("defaults", "module_args", &["ANSIBLE_MODULE_ARGS"])]),
-    ("ask_vault_pass", &[Entry("defaults", "ask_vault_pass", &["ANSIBLE_ASK_VAULT_PASS"])]),
-    (
-        "connection_password_file",
-        &[Entry("defaults", "connection_password_file", &["ANSIBLE_CONNECTION_PASSWORD_FILE"])],
-    ),
-    ("become_password_file", &[Entry("defaults", "become_password_file", &["ANSIBLE_BECOME_PASSWORD_FILE"])]),
-    ("vault_identity", &[Entry("defaults", "vault_identity", &["ANSIBLE_VAULT_IDENTITY"])]),
-    ("vault_encrypt_identity", &[Entry("defaults", "vault_encrypt_identity", &["ANSIBLE_VAULT_ENCRYPT_IDENTITY"])]),
-    ("playbook_dir", &[Entry("defaults", "playbook_dir", &["ANSIBLE_PLAYBOOK_DIR"])]),
-    ("inventory_export", &[Entry("inventory", "export", &["ANSIBLE_INVENTORY_EXPORT"])]),
-    ("localhost_warning", &[Entry("defaults", "localhost_warning", &["ANSIBLE_LOCALHOST_WARNING"])]),
-    ("nocolor", &[Entry("defaults", "nocolor", &["ANSIBLE_NOCOLOR", "NO_COLOR"])]),
-    ("force_color", &[Entry("defaults", "force_color", &["ANSIBLE_FORCE_COLOR"])]),
-    ("vault_password_file", &[Entry("defaults", "vault_password_file", &["ANSIBLE_VAULT_PASSWORD_FILE"])]),
-    ("vault_identity_list", &[Entry("defaults", "vault_identity_list", &["ANSIBLE_VAULT_IDENTITY_LIST"])]),
-    ("vault_id_match", &[Entry("defaults", "vault_id_match", &["ANSIBLE_VAULT_ID_MATCH"])]),
-    ("vault_encrypt_salt", &[Entry("defaults", "vault_encrypt_salt", &["ANSIBLE_VAULT_ENCRYPT_SALT"])]),
-    ("host_pattern_mismatch", &[Entry("inventory", "host_pattern_mismatch", &["ANSIBLE_HOST_PATTERN_MISMATCH"])]),
-    (
-        "ignore_patterns",
-        &[
-            Entry("inventory", "ignore_patterns", &["ANSIBLE_INVENTORY_IGNORE_REGEX"]),
-            Entry("defaults", "inventory_ignore_patterns", &[]),
-        ],
-    ),
-    (
-        "ignore_extensions",
-        &[
-            Entry("inventory", "ignore_extensions", &["ANSIBLE_INVENTORY_IGNORE"]),
-            Entry("defaults", "inventory_ignore_extensions", &[]),
-        ],
-    ),
-    (
-        "any_unparsed_is_failed",
-        &[Entry("inventory", "any_unparsed_is_failed", &["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"])],
-    ),
-    ("unparsed_is_failed", &[Entry("inventory", "unparsed_is_failed", &["ANSIBLE_INVENTORY_UNPARSED_FAILED"])]),
-    ("enable_plugins", &[Entry("inventory", "enable_plugins", &["ANSIBLE_INVENTORY_ENABLED"])]),
-    (
-        "use_extra_vars",
-        &[
-            Entry("inventory_plugins", "use_extra_vars", &["ANSIBLE_INVENTORY_USE_EXTRA_VARS"]),
-            Entry("inventory", "use_extra_vars", &[]),
-        ],
-    ),
-    (
-        "force_valid_group_names",
-        &[Entry("defaults", "force_valid_group_names", &["ANSIBLE_TRANSFORM_INVALID_GROUP_CHARS"])],
-    ),
-    ("tags", &[Entry("tags", "run", &["ANSIBLE_RUN_TAGS"])]),
-    ("skip_tags", &[Entry("tags", "skip", &["ANSIBLE_SKIP_TAGS"])]),
-];
-
 /// The Pythons that are looked for on a host if none is named, in this order.
 const INTERPRETER_PYTHON_FALLBACK: &[&str] =
     &["python3.13", "python3.12", "python3.11", "python3.10", "python3.9", "python3.8", "/usr/bin/python3", "python3"];
-
-/// Settings of ansible.cfg that need nothing here: they concern Python, temporary files and processes that do not exist.
-const WITHOUT_MEANING: &[&str] = &[
-    "pipelining",
-    "local_tmp",
-    "control_path",
-    "control_path_dir",
-    "nocows",
-    "deprecation_warnings",
-    "system_warnings",
-    "devel_warning",
-    "action_warnings",
-    "transfer_method",
-    "scp_if_ssh",
-    "keep_remote_files",
-    "usetty",
-    "command_warnings",
-    "cow_selection",
-    "allow_world_readable_tmpfiles",
-    "become_allow_same_user",
-    "agnostic_become_prompt",
-    "cowpath",
-    "cowsay_enabled_stencils",
-    "display_traceback",
-    "editor",
-    "pager",
-    "home",
-    "internal_poll_interval",
-    "module_compression",
-    "no_target_syslog",
-    "python_module_rlimit_nofile",
-    "syslog_facility",
-    "inventory_unparsed_warning",
-    "use_persistent_connections",
-    "old_plugin_cache_clear",
-    "collections_scan_sys_path",
-    "collections_on_ansible_version_mismatch",
-    "module_ignore_exts",
-    "log_filter",
-    "log_verbosity",
-    "validate_action_group_metadata",
-    "win_async_startup_timeout",
-    "yaml_valid_extensions",
-    "docsite_root_url",
-    "show_custom_stats",
-    "allow_embedded_templates",
-];
 
 impl Settings {
     /// Whether somebody wants to know where the time goes.
@@ -469,9 +263,9 @@ impl Settings {
             forks: config.number("forks")?.unwrap_or(50),
             verbosity: config.number("verbosity")?.unwrap_or(0),
             check: false,
-            diff: config.bool("diff").unwrap_or(false),
-            tags: Some(list("tags")).filter(|tags| !tags.is_empty()).unwrap_or_else(|| vec!["all".to_owned()]),
-            skip_tags: list("skip_tags"),
+            diff: config.bool("diff.always").unwrap_or(false),
+            tags: Some(list("tags.run")).filter(|tags| !tags.is_empty()).unwrap_or_else(|| vec!["all".to_owned()]),
+            skip_tags: list("tags.skip"),
             roles_path: config.paths("roles_path").unwrap_or_else(|| below("roles")),
             collections_path: config
                 .paths("collections_path")
@@ -510,7 +304,7 @@ impl Settings {
             timings: false,
             trace: None,
             strategy: config.get("strategy").unwrap_or_else(|| "linear".to_owned()),
-            task_debugger: config.bool("task_debugger").unwrap_or(false),
+            task_debugger: config.bool("enable_task_debugger").unwrap_or(false),
             task_debugger_ignore_errors: config.bool("task_debugger_ignore_errors").unwrap_or(true),
             connection_retries: config.number("retries")?.unwrap_or(2),
             ssh_args: config.get("ssh_args"),
@@ -534,14 +328,14 @@ impl Settings {
             fact_cache_timeout: config.number("fact_caching_timeout")?.unwrap_or(86_400),
             private_role_vars: config.bool("private_role_vars"),
             rejected: Rejected::read(config, &mut warnings)?,
-            inject_facts: config.bool("inject_facts").unwrap_or(true),
+            inject_facts: config.bool("inject_facts_as_vars").unwrap_or(true),
             allow_broken_conditionals: config.bool("allow_broken_conditionals").unwrap_or(false),
             error_on_missing_handler: config.bool("error_on_missing_handler").unwrap_or(true),
             ansible_managed: config.get("ansible_managed").unwrap_or_else(|| "Ansible managed".to_owned()),
             no_log: config.bool("no_log").unwrap_or(false),
-            diff_context: config.number("diff_context")?.unwrap_or(3),
+            diff_context: config.number("diff.context")?.unwrap_or(3),
             max_diff_size: config.number("max_diff_size")?.unwrap_or(104_448),
-            duplicate_keys: match config.get("duplicate_keys").as_deref() {
+            duplicate_keys: match config.get("duplicate_dict_key").as_deref() {
                 Some("error") => windlass_yaml::DuplicateKeys::Error,
                 Some("ignore") => windlass_yaml::DuplicateKeys::Ignore,
                 _ => windlass_yaml::DuplicateKeys::Warn,
@@ -575,7 +369,7 @@ impl Settings {
             unparsed_is_failed: config.bool("unparsed_is_failed").unwrap_or(false),
             inventory_plugins: list("enable_plugins"),
             inventory_use_extra_vars: config.bool("use_extra_vars").unwrap_or(false),
-            inventory_export: config.bool("inventory_export").unwrap_or(false),
+            inventory_export: config.bool("inventory.export").unwrap_or(false),
             group_names: match config.get("force_valid_group_names").as_deref() {
                 Some("always") => windlass_inventory::GroupNames::Always,
                 Some("silently") => windlass_inventory::GroupNames::Silently,

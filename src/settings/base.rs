@@ -1,4 +1,4 @@
-//! All base settings of ansible-core: names, types, defaults, and what sets them. What of it has an effect here is in `ENTRIES`.
+//! All base settings of ansible-core: names, types, defaults, and what sets them. What of it has an effect here is in `places`.
 
 use std::path::Path;
 use std::sync::OnceLock;

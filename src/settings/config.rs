@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::base::{Setting, base, value_of};
-use super::{ENTRIES, WITHOUT_MEANING, expand_home, is_true};
+use super::places::{WITHOUT_MEANING, has_effect, places};
+use super::{expand_home, is_true};
 use crate::error::{Error, Result};
 
 /// The settings of the environment and of one ansible.cfg, before the command line.
@@ -58,11 +59,8 @@ impl Config {
 
     /// A setting's text: the environment's, or else the file's.
     pub fn get(&self, name: &str) -> Option<String> {
-        let (_, entries) = ENTRIES.iter().find(|(setting, _)| *setting == name)?;
-        let environment = entries.iter().flat_map(|entry| entry.2).find_map(|variable| std::env::var(variable).ok());
-        let from_file =
-            || entries.iter().find_map(|entry| self.values.get(&(entry.0.to_owned(), entry.1.to_owned())).cloned());
-        environment.or_else(from_file)
+        let (env, ini) = places(name)?;
+        self.lookup(env, ini)
     }
 
     /// A setting's boolean.
@@ -97,9 +95,7 @@ impl Config {
     }
 
     fn is_from_environment(&self, name: &str) -> bool {
-        let entries = ENTRIES.iter().find(|(setting, _)| *setting == name).map(|(_, entries)| *entries);
-        let mut variables = entries.unwrap_or_default().iter().flat_map(|entry| entry.2);
-        variables.any(|variable| std::env::var_os(variable).is_some())
+        places(name).is_some_and(|(env, _)| env.iter().any(|variable| std::env::var_os(variable).is_some()))
     }
 
     /// A path relative to ansible.cfg.
@@ -144,10 +140,9 @@ impl Config {
     /// What is set, differs from the default, has no effect here and would have a meaning.
     pub fn unsupported(&self) -> Vec<String> {
         let is_supported = |section: &str, key: &str| {
-            let entries = ENTRIES.iter().flat_map(|(_, entries)| *entries);
             let options = crate::output::CALLBACKS.iter().flat_map(|callback| callback.all_options());
             WITHOUT_MEANING.contains(&key)
-                || entries.into_iter().any(|entry| entry.0 == section && entry.1 == key)
+                || has_effect(section, key)
                 || options.flat_map(|option| option.ini).any(|ini| *ini == (section, key))
         };
         let is_default = |setting: &Setting| value_of(setting, self).is_ok_and(|(value, _)| value == setting.default());

@@ -1,0 +1,213 @@
+//! Which settings have an effect here, and what sets them.
+
+use super::base::base;
+
+/// The environment variables that set something, and sections and keys of ansible.cfg; of several that are set the last counts.
+type Places = (&'static [&'static str], &'static [(&'static str, &'static str)]);
+
+/// Base settings that have an effect, by their key in ansible.cfg, with the section where the key alone says too little.
+const EFFECTIVE: &[&str] = &[
+    "allow_broken_conditionals",
+    "ansible_core",
+    "any_errors_fatal",
+    "any_unparsed_is_failed",
+    "ask_pass",
+    "ask_vault_pass",
+    "become",
+    "become_ask_pass",
+    "become_exe",
+    "become_flags",
+    "become_method",
+    "become_password_file",
+    "become_user",
+    "bin_ansible_callbacks",
+    "callbacks_enabled",
+    "compat",
+    "connection_password_file",
+    "diff.always",
+    "diff.context",
+    "display_args_to_stdout",
+    "duplicate_dict_key",
+    "enable_plugins",
+    "enable_task_debugger",
+    "error_on_missing_handler",
+    "fact_caching",
+    "fact_caching_connection",
+    "fact_caching_prefix",
+    "fact_caching_timeout",
+    "filter_plugins",
+    "force_color",
+    "force_handlers",
+    "force_valid_group_names",
+    "forks",
+    "gathering",
+    "hash_behaviour",
+    "host_pattern_mismatch",
+    "ignore_extensions",
+    "ignore_patterns",
+    "inject_facts_as_vars",
+    "interpreter_python",
+    "inventory",
+    "inventory.export",
+    "jinja2_native",
+    "library",
+    "localhost_warning",
+    "log_path",
+    "lookup_plugins",
+    "max_diff_size",
+    "module_args",
+    "module_name",
+    "module_utils",
+    "no_log",
+    "nocolor",
+    "playbook_dir",
+    "plugin_filters_cfg",
+    "poll_interval",
+    "private_key_file",
+    "private_role_vars",
+    "python_module_rlimit_nofile",
+    "remote_port",
+    "remote_user",
+    "retry_files_enabled",
+    "retry_files_save_path",
+    "roles_path",
+    "stdout_callback",
+    "strategy",
+    "tags.run",
+    "tags.skip",
+    "task_debugger_ignore_errors",
+    "task_timeout",
+    "test_plugins",
+    "transport",
+    "unparsed_is_failed",
+    "vault_encrypt_identity",
+    "vault_encrypt_salt",
+    "vault_id_match",
+    "vault_identity",
+    "vault_identity_list",
+    "vault_password_file",
+    "verbosity",
+];
+
+/// Settings of plugins, our own, and those of ansible-core that are set here in more ways than there.
+const OTHERS: &[(&str, Places)] = &[
+    ("ansible_managed", (&["ANSIBLE_MANAGED"], &[("defaults", "ansible_managed")])),
+    ("async_dir", (&["ANSIBLE_ASYNC_DIR"], &[("defaults", "async_dir")])),
+    (
+        "collections_path",
+        (
+            &["ANSIBLE_COLLECTIONS_PATHS", "ANSIBLE_COLLECTIONS_PATH"],
+            &[("defaults", "collections_paths"), ("defaults", "collections_path")],
+        ),
+    ),
+    (
+        "host_key_checking",
+        (
+            &["ANSIBLE_HOST_KEY_CHECKING", "ANSIBLE_SSH_HOST_KEY_CHECKING"],
+            &[("defaults", "host_key_checking"), ("ssh_connection", "host_key_checking")],
+        ),
+    ),
+    (
+        "interpreter_python_fallback",
+        (&["ANSIBLE_INTERPRETER_PYTHON_FALLBACK"], &[("defaults", "interpreter_python_fallback")]),
+    ),
+    ("remote_tmp", (&["ANSIBLE_REMOTE_TMP", "ANSIBLE_REMOTE_TEMP"], &[("defaults", "remote_tmp")])),
+    ("retries", (&["ANSIBLE_SSH_RETRIES"], &[("connection", "retries"), ("ssh_connection", "retries")])),
+    ("ssh_args", (&["ANSIBLE_SSH_ARGS"], &[("ssh_connection", "ssh_args")])),
+    ("ssh_common_args", (&["ANSIBLE_SSH_COMMON_ARGS"], &[("ssh_connection", "ssh_common_args")])),
+    ("ssh_extra_args", (&["ANSIBLE_SSH_EXTRA_ARGS"], &[("ssh_connection", "ssh_extra_args")])),
+    ("stream", (&["WINDLASS_STREAM"], &[("windlass", "stream")])),
+    (
+        "timeout",
+        (&["ANSIBLE_TIMEOUT", "ANSIBLE_SSH_TIMEOUT"], &[("defaults", "timeout"), ("ssh_connection", "timeout")]),
+    ),
+    (
+        "use_extra_vars",
+        (
+            &["ANSIBLE_INVENTORY_USE_EXTRA_VARS"],
+            &[("inventory", "use_extra_vars"), ("inventory_plugins", "use_extra_vars")],
+        ),
+    ),
+];
+
+/// Settings of ansible.cfg that need nothing here: they concern Python, temporary files and processes that do not exist.
+pub(super) const WITHOUT_MEANING: &[&str] = &[
+    "pipelining",
+    "local_tmp",
+    "control_path",
+    "control_path_dir",
+    "nocows",
+    "deprecation_warnings",
+    "system_warnings",
+    "devel_warning",
+    "action_warnings",
+    "transfer_method",
+    "scp_if_ssh",
+    "keep_remote_files",
+    "usetty",
+    "command_warnings",
+    "cow_selection",
+    "allow_world_readable_tmpfiles",
+    "become_allow_same_user",
+    "agnostic_become_prompt",
+    "cowpath",
+    "cowsay_enabled_stencils",
+    "display_traceback",
+    "editor",
+    "pager",
+    "home",
+    "internal_poll_interval",
+    "module_compression",
+    "no_target_syslog",
+    "python_module_rlimit_nofile",
+    "syslog_facility",
+    "inventory_unparsed_warning",
+    "use_persistent_connections",
+    "old_plugin_cache_clear",
+    "collections_scan_sys_path",
+    "collections_on_ansible_version_mismatch",
+    "module_ignore_exts",
+    "log_filter",
+    "log_verbosity",
+    "validate_action_group_metadata",
+    "win_async_startup_timeout",
+    "yaml_valid_extensions",
+    "docsite_root_url",
+    "show_custom_stats",
+    "allow_embedded_templates",
+];
+
+/// What sets the setting of that name.
+pub(super) fn places(name: &str) -> Option<Places> {
+    if let Some((_, places)) = OTHERS.iter().find(|(other, _)| *other == name) {
+        return Some(*places);
+    }
+    let is_meant = |(section, key): &(&str, &str)| match name.split_once('.') {
+        Some(both) => both == (*section, *key),
+        None => name == *key,
+    };
+    let setting = base().iter().find(|setting| EFFECTIVE.contains(&name) && setting.ini.iter().any(is_meant))?;
+    Some((&setting.env, &setting.ini))
+}
+
+/// Whether a key of ansible.cfg has an effect.
+pub(super) fn has_effect(section: &str, key: &str) -> bool {
+    let names = EFFECTIVE.iter().chain(OTHERS.iter().map(|(name, _)| name));
+    names.copied().filter_map(places).any(|(_, ini)| ini.contains(&(section, key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_means_one_setting() {
+        for name in EFFECTIVE {
+            assert!(!OTHERS.iter().any(|(other, _)| other == name), "{name} is in both lists");
+            let is_meant = |(section, key): &(&str, &str)| *name == *key || **name == format!("{section}.{key}");
+            let meant = base().iter().filter(|setting| setting.ini.iter().any(is_meant));
+            assert_eq!(meant.count(), 1, "{name}");
+        }
+        assert!(has_effect("defaults", "forks") && !has_effect("defaults", "nocows"));
+    }
+}
