@@ -54,7 +54,7 @@ lab-test: build artifacts
 	tests/lab/run
 
 compat:
-	@tools/setup python3-venv
+	@tools/setup python3-venv python3-apt python3-debian
 	tools/compat
 
 fuzz:
