@@ -620,6 +620,8 @@ fn a_role_is_not_included_from_a_list_of_files() {
 
     6 |         vars_from: [a.yml]
       |                    ^
+
+    hint: it is the name of one file of the role
     [exit 4]
     "##);
 }
