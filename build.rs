@@ -67,8 +67,6 @@ fn build(target: &str, extent: &str, out: &Path) -> Result<PathBuf, Box<dyn Erro
         let script = folder.join("no-unwind-tables.ld");
         fs::write(&script, NO_UNWIND_TABLES)?;
         flags.push("-Cforce-unwind-tables=no".to_owned());
-        // Nor does it need to run at another address each time: every pointer in it would cost an entry in a table.
-        flags.push("-Crelocation-model=static".to_owned());
         flags.push("-Clink-arg=-Wl,--no-eh-frame-hdr".to_owned());
         flags.push("-Clink-arg=-T".to_owned());
         flags.push(format!("-Clink-arg={}", script.display()));

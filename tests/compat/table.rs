@@ -95,7 +95,8 @@ impl Table {
             eprintln!("{} [{}] wrote no answers:\n{}", self.name, engine.line, last.collect::<String>());
             return self.cases.iter().map(|case| (case.clone(), json!("no answer"))).collect();
         };
-        let written = text::without_infinity(&text::without_paths(&written, &case, &scratch));
+        let written = text::without_paths(&written, &case, &scratch);
+        let written = text::without_placeholders(&text::without_infinity(&written));
         let results: Json =
             serde_json::from_str(&written).unwrap_or_else(|error| panic!("{}: {error}\n{written}", self.name));
         self.cases

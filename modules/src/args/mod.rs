@@ -5,7 +5,9 @@ mod paths;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use convert::{bytes, is_true};
+#[cfg(feature = "all")]
+pub(crate) use convert::bytes;
+pub(crate) use convert::is_true;
 use level::Level;
 pub(crate) use paths::{expand_path, home_of};
 
