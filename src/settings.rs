@@ -306,7 +306,7 @@ impl Settings {
             strategy: config.get("strategy").unwrap_or_else(|| "linear".to_owned()),
             task_debugger: config.bool("enable_task_debugger").unwrap_or(false),
             task_debugger_ignore_errors: config.bool("task_debugger_ignore_errors").unwrap_or(true),
-            connection_retries: config.number("retries")?.unwrap_or(2),
+            connection_retries: config.number("reconnection_retries")?.unwrap_or(2),
             ssh_args: config.get("ssh_args"),
             ssh_common_args: config.get("ssh_common_args"),
             ssh_extra_args: config.get("ssh_extra_args"),

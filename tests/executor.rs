@@ -19,7 +19,7 @@ use support::{Sshd, User, available, run};
 use tokio::sync::mpsc;
 use windlass::connection::{HostKeyChecking, Kind, Secret, Target};
 use windlass::executor::{Call, Error, Extent, Image, Limits, Listener, Pool, RawCommand, Source, TaskEvent};
-use windlass_protocol::{Become, Content, Delivery, Request, Stream};
+use windlass_protocol::{Become, BecomeMethod, Content, Delivery, Request, Stream};
 
 fn pool() -> Pool<Value> {
     Pool::new(Limits::default())
@@ -513,7 +513,7 @@ async fn tasks_and_bare_commands_as_another_user() {
     let pool = pool();
     let who = |user: &str| {
         let user = user.to_owned();
-        Some(Become { method: "sudo".into(), user, exe: None, flags: None, password: None, timeout: 20 })
+        Some(Become { method: BecomeMethod::Sudo, user, exe: None, flags: None, password: None, timeout: 20 })
     };
     let mut task = call("command", json!({"_raw_params": "id -un"}));
     task.request.become_user = who("nobody");
@@ -550,8 +550,15 @@ async fn the_password_of_sudo_and_su_is_given_once() {
     });
     let pool = pool();
     let who = |method: &str, user: &str, password: &str| {
-        let (method, user) = (method.to_owned(), user.to_owned());
-        Some(Become { method, user, exe: None, flags: None, password: Some(password.into()), timeout: 30 })
+        let method = BecomeMethod::named(method).unwrap();
+        Some(Become {
+            method,
+            user: user.to_owned(),
+            exe: None,
+            flags: None,
+            password: Some(password.into()),
+            timeout: 30,
+        })
     };
     let command = |who| RawCommand {
         command: "id -u; cat".into(),

@@ -22,6 +22,8 @@ pub mod docker;
 pub mod files;
 pub mod foreign;
 mod host;
+#[cfg(feature = "all")]
+pub mod http;
 mod invocation;
 mod module;
 pub mod net;

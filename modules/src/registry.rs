@@ -92,8 +92,8 @@ pub const OTHERS: &[&dyn Module] = &[
     &crate::archive::pack::Archive,
     &crate::archive::unarchive::Unarchive,
     // Network.
-    &crate::net::get_url::GetUrl,
-    &crate::net::uri::Uri,
+    &crate::http::get_url::GetUrl,
+    &crate::http::uri::Uri,
     // Texts.
     &crate::text::xml::Xml,
     // Keys and certificates.

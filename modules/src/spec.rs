@@ -108,6 +108,11 @@ impl Spec {
         ours && (short == self.name || self.aliases.contains(&short))
     }
 
+    /// Whether other options are needed with some values of this one.
+    pub fn decides(&self, name: &str) -> bool {
+        self.required_if.iter().chain(self.required_if_any).any(|(option, _, _)| *option == name)
+    }
+
     /// The option that answers to this name, by its own name or an alias.
     pub fn option(&self, name: &str) -> Option<&'static Opt> {
         self.options.iter().find(|option| option.name == name || option.aliases.contains(&name))
@@ -208,6 +213,24 @@ pub enum Kind {
     Json,
     /// Anything, as it is.
     Raw,
+}
+
+impl Kind {
+    /// What Ansible calls the type.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Str => "str",
+            Kind::Int => "int",
+            Kind::Float => "float",
+            Kind::Bool => "bool",
+            Kind::Path => "path",
+            Kind::List(_) => "list",
+            Kind::Dict => "dict",
+            Kind::Bytes => "bytes",
+            Kind::Json => "json",
+            Kind::Raw => "raw",
+        }
+    }
 }
 
 /// One key of a result.

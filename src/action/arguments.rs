@@ -1,5 +1,4 @@
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::json;
@@ -7,6 +6,7 @@ use windlass_modules::{Args, Host, Kind, Opt, Spec};
 use windlass_template::Value;
 
 use super::Failure;
+use crate::memory::Memory;
 
 /// The arguments of an action, checked against its spec, under the names the spec gives them. Those of modules are checked on the host.
 pub fn checked(action: &str, args: IndexMap<Arc<str>, Value>) -> Result<IndexMap<Arc<str>, Value>, Failure> {
@@ -17,9 +17,9 @@ pub fn checked(action: &str, args: IndexMap<Arc<str>, Value>) -> Result<IndexMap
         return Err(Failure::Failed(format!("Invalid options for {action}: {names}")));
     }
     let shape = shape_of(spec, &args);
-    if !is_known(&shape) {
+    if CHECKED.get(&shape).is_none() {
         check(spec, &args)?;
-        CHECKED.lock().unwrap_or_else(PoisonError::into_inner).insert(shape);
+        CHECKED.keep(shape, ());
     }
     let mut named: IndexMap<Arc<str>, Value> = IndexMap::with_capacity(args.len());
     for (name, value) in args {
@@ -31,18 +31,8 @@ pub fn checked(action: &str, args: IndexMap<Arc<str>, Value>) -> Result<IndexMap
     Ok(named)
 }
 
-/// Arguments that were found to be right, without the texts that may be any.
-static CHECKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// More are not remembered: then they differ in something with every host.
-const MOST: usize = 1000;
-
-fn is_known(shape: &str) -> bool {
-    let mut checked = CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
-    if checked.len() >= MOST {
-        checked.clear();
-    }
-    checked.contains(shape)
-}
+/// Arguments that were found to be right, without the texts that may be any. Arguments that differ with every host are soon forgotten.
+static CHECKED: Memory<String, ()> = Memory::new();
 
 /// All that decides whether arguments are right. A task has the same on every host, mostly.
 fn shape_of(spec: &Spec, args: &IndexMap<Arc<str>, Value>) -> String {
@@ -54,7 +44,7 @@ fn shape_of(spec: &Spec, args: &IndexMap<Arc<str>, Value>) -> String {
             value.as_str().is_some()
                 && matches!(option.kind, Kind::Str | Kind::Path | Kind::Raw)
                 && option.choices.is_empty()
-                && !spec.required_if.iter().any(|(conditional, _, _)| *conditional == option.name)
+                && !spec.decides(option.name)
         };
         if !spec.option(name).is_some_and(is_free) {
             shape.push('\0');

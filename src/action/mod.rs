@@ -29,7 +29,7 @@ use std::pin::Pin;
 use std::sync::LazyLock;
 
 use windlass_modules::kubernetes::core as cluster;
-use windlass_modules::{Spec, archive, commands, files as file_modules, net, registry, system};
+use windlass_modules::{Spec, archive, commands, files as file_modules, http, registry, system};
 
 use crate::foreign::{Origin, Resolution};
 use crate::strategy::TaskResult;
@@ -86,7 +86,7 @@ const ACTIONS: &[Action] = &[
     Action { spec: &file_modules::synchronize::SPEC, run: |context| Box::pin(synchronize::run(context)) },
     Action { spec: &template::SPEC, run: |context| Box::pin(template::run(context)) },
     Action { spec: &archive::unarchive::SPEC, run: |context| Box::pin(files::unarchive(context)) },
-    Action { spec: &net::uri::SPEC, run: |context| Box::pin(uri::run(context)) },
+    Action { spec: &http::uri::SPEC, run: |context| Box::pin(uri::run(context)) },
     Action { spec: &validate::SPEC, run: |context| Box::pin(validate::run(context)) },
     Action { spec: &reboot::WAIT_FOR_CONNECTION, run: |context| Box::pin(reboot::wait_for_connection(context)) },
 ];

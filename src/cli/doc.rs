@@ -280,7 +280,7 @@ fn options(list: impl Iterator<Item = (&'static str, &'static Opt)>, depth: usiz
             if option.required { '=' } else { '-' },
             wrapped(option.doc, depth * 8 + 8)
         ));
-        let mut details = vec![format!("type: {}", kind(&option.kind))];
+        let mut details = vec![format!("type: {}", option.kind.name())];
         if !option.aliases.is_empty() {
             details.push(format!("aliases: {}", option.aliases.join(", ")));
         }
@@ -351,7 +351,7 @@ fn options_json(list: impl Iterator<Item = (&'static str, &'static Opt)>) -> Val
     for (name, option) in list {
         let mut entry = Map::new();
         entry.insert("description".into(), json!([option.doc]));
-        entry.insert("type".into(), kind(&option.kind).into());
+        entry.insert("type".into(), option.kind.name().into());
         if option.required {
             entry.insert("required".into(), true.into());
         }
@@ -365,7 +365,7 @@ fn options_json(list: impl Iterator<Item = (&'static str, &'static Opt)>) -> Val
             entry.insert("default".into(), default);
         }
         if let Kind::List(inner) = &option.kind {
-            entry.insert("elements".into(), kind(inner).into());
+            entry.insert("elements".into(), inner.name().into());
         }
         if !option.options.is_empty() {
             let inner: Vec<_> = option.options.iter().map(|option| (option.name, option)).collect();
@@ -374,21 +374,6 @@ fn options_json(list: impl Iterator<Item = (&'static str, &'static Opt)>) -> Val
         map.insert(name.to_owned(), entry.into());
     }
     map.into()
-}
-
-fn kind(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::Str => "str",
-        Kind::Int => "int",
-        Kind::Float => "float",
-        Kind::Bool => "bool",
-        Kind::Path => "path",
-        Kind::List(_) => "list",
-        Kind::Dict => "dict",
-        Kind::Bytes => "bytes",
-        Kind::Json => "json",
-        Kind::Raw => "raw",
-    }
 }
 
 /// A paragraph, indented and wrapped at 79 columns.

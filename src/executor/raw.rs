@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use windlass_modules::process::KEEP;
-use windlass_protocol::{BEGIN_MARKER, Become, Stream};
+use windlass_protocol::{BEGIN_MARKER, Become, BecomeMethod, Stream};
 
 use super::start::random_word;
 use super::{Error, TaskEvent};
@@ -273,18 +273,18 @@ impl Running<'_> {
 
 fn become_command(other: &Become, command: &str, word: &str) -> String {
     let begin = format!("echo {BEGIN_MARKER}{word}; {command}");
-    let exe = other.exe.as_deref().unwrap_or(&other.method);
+    let exe = other.exe.as_deref().unwrap_or(other.method.name());
     let user = quote(&other.user);
-    match other.method.as_str() {
-        "su" => {
+    match other.method {
+        BecomeMethod::Su => {
             let flags = other.flags.as_deref().unwrap_or_default();
             format!("{exe} {flags} {user} -c {}", quote(&format!("/bin/sh -c {}", quote(&begin))))
         }
-        "doas" => {
+        BecomeMethod::Doas => {
             let flags = other.flags.as_deref().unwrap_or(if other.password.is_some() { "" } else { "-n" });
             format!("{exe} {flags} -u {user} /bin/sh -c {}", quote(&begin))
         }
-        _ => {
+        BecomeMethod::Sudo => {
             let flags = other.flags.as_deref().unwrap_or("-H -S -n");
             let (flags, prompt) = match other.password {
                 Some(_) => {
@@ -304,15 +304,15 @@ fn sudo_prompt(word: &str) -> String {
 
 /// `su` and `doas` read the password from a terminal only.
 fn needs_terminal(other: &Become) -> bool {
-    other.method != "sudo" && other.password.is_some()
+    other.method != BecomeMethod::Sudo && other.password.is_some()
 }
 
 fn asks_for_password(output: &[u8], other: &Become, word: &str) -> bool {
     let text = String::from_utf8_lossy(output);
-    match other.method.as_str() {
+    match other.method {
         // The prompt of the others is in the host's language; all of them end in a colon (some full-width).
-        "su" | "doas" => text.trim_end().ends_with([':', '：']),
-        _ => text.contains(&sudo_prompt(word)),
+        BecomeMethod::Su | BecomeMethod::Doas => text.trim_end().ends_with([':', '：']),
+        BecomeMethod::Sudo => text.contains(&sudo_prompt(word)),
     }
 }
 

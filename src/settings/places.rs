@@ -1,6 +1,7 @@
 //! Which settings have an effect here, and what sets them.
 
 use super::base::base;
+use super::plugins::of_plugins;
 
 /// The environment variables that set something, and sections and keys of ansible.cfg; of several that are set the last counts.
 type Places = (&'static [&'static str], &'static [(&'static str, &'static str)]);
@@ -88,10 +89,15 @@ const EFFECTIVE: &[&str] = &[
     "verbosity",
 ];
 
-/// Settings of plugins, our own, and those of ansible-core that are set here in more ways than there.
+/// Settings of plugins that have an effect: of the plugin `ssh` for connections, and of the shell.
+const OF_PLUGINS: &[(&str, &[&str])] = &[
+    ("ssh", &["host_key_checking", "reconnection_retries", "ssh_args", "ssh_common_args", "ssh_extra_args", "timeout"]),
+    ("sh", &["async_dir", "remote_tmp"]),
+];
+
+/// Settings of our own, and those of ansible-core that are set here in more ways than there.
 const OTHERS: &[(&str, Places)] = &[
     ("ansible_managed", (&["ANSIBLE_MANAGED"], &[("defaults", "ansible_managed")])),
-    ("async_dir", (&["ANSIBLE_ASYNC_DIR"], &[("defaults", "async_dir")])),
     (
         "collections_path",
         (
@@ -100,26 +106,10 @@ const OTHERS: &[(&str, Places)] = &[
         ),
     ),
     (
-        "host_key_checking",
-        (
-            &["ANSIBLE_HOST_KEY_CHECKING", "ANSIBLE_SSH_HOST_KEY_CHECKING"],
-            &[("defaults", "host_key_checking"), ("ssh_connection", "host_key_checking")],
-        ),
-    ),
-    (
         "interpreter_python_fallback",
         (&["ANSIBLE_INTERPRETER_PYTHON_FALLBACK"], &[("defaults", "interpreter_python_fallback")]),
     ),
-    ("remote_tmp", (&["ANSIBLE_REMOTE_TMP", "ANSIBLE_REMOTE_TEMP"], &[("defaults", "remote_tmp")])),
-    ("retries", (&["ANSIBLE_SSH_RETRIES"], &[("connection", "retries"), ("ssh_connection", "retries")])),
-    ("ssh_args", (&["ANSIBLE_SSH_ARGS"], &[("ssh_connection", "ssh_args")])),
-    ("ssh_common_args", (&["ANSIBLE_SSH_COMMON_ARGS"], &[("ssh_connection", "ssh_common_args")])),
-    ("ssh_extra_args", (&["ANSIBLE_SSH_EXTRA_ARGS"], &[("ssh_connection", "ssh_extra_args")])),
     ("stream", (&["WINDLASS_STREAM"], &[("windlass", "stream")])),
-    (
-        "timeout",
-        (&["ANSIBLE_TIMEOUT", "ANSIBLE_SSH_TIMEOUT"], &[("defaults", "timeout"), ("ssh_connection", "timeout")]),
-    ),
     (
         "use_extra_vars",
         (
@@ -184,13 +174,20 @@ pub(super) fn places(name: &str) -> Option<Places> {
         Some(both) => both == (*section, *key),
         None => name == *key,
     };
-    let setting = base().iter().find(|setting| EFFECTIVE.contains(&name) && setting.ini.iter().any(is_meant))?;
-    Some((&setting.env, &setting.ini))
+    let setting = match OF_PLUGINS.iter().find(|(_, names)| names.contains(&name)) {
+        Some((plugin, _)) => of_plugins()
+            .iter()
+            .find(|entry| entry.plugin == *plugin && entry.setting.name == name)
+            .map(|entry| &entry.setting),
+        None => base().iter().find(|setting| EFFECTIVE.contains(&name) && setting.ini.iter().any(is_meant)),
+    };
+    setting.map(|setting| (&setting.env[..], &setting.ini[..]))
 }
 
 /// Whether a key of ansible.cfg has an effect.
 pub(super) fn has_effect(section: &str, key: &str) -> bool {
-    let names = EFFECTIVE.iter().chain(OTHERS.iter().map(|(name, _)| name));
+    let of_plugins = OF_PLUGINS.iter().flat_map(|(_, names)| *names);
+    let names = EFFECTIVE.iter().chain(of_plugins).chain(OTHERS.iter().map(|(name, _)| name));
     names.copied().filter_map(places).any(|(_, ini)| ini.contains(&(section, key)))
 }
 
@@ -205,6 +202,9 @@ mod tests {
             let is_meant = |(section, key): &(&str, &str)| *name == *key || **name == format!("{section}.{key}");
             let meant = base().iter().filter(|setting| setting.ini.iter().any(is_meant));
             assert_eq!(meant.count(), 1, "{name}");
+        }
+        for name in OF_PLUGINS.iter().flat_map(|(_, names)| *names) {
+            assert!(places(name).is_some_and(|(_, ini)| !ini.is_empty()), "{name}");
         }
         assert!(has_effect("defaults", "forks") && !has_effect("defaults", "nocows"));
     }

@@ -1,15 +1,15 @@
 //! How a host is reached and as whom: connection and become variables, then keywords, then settings.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_protocol::Become;
+use windlass_protocol::{Become, BecomeMethod};
 use windlass_template::{Context, Value};
 use windlass_yaml::Node;
 
 use crate::connection::{HostKeyChecking, Kind, Secret, Target};
 use crate::error::{Error, Result};
+use crate::memory::Memory;
 use crate::settings::Settings;
 
 /// How a task reaches its host.
@@ -112,33 +112,26 @@ pub fn connection_variables(
 
 /// The words of a text as a shell takes them. Every task of every host asks for the same few.
 fn words_of(text: &str) -> Result<Arc<[String]>, shell_words::ParseError> {
-    static KNOWN: Mutex<BTreeMap<String, Arc<[String]>>> = Mutex::new(BTreeMap::new());
-    const MOST: usize = 1000;
-    let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(words) = lock().get(text) {
-        return Ok(Arc::clone(words));
+    static SPLIT: Memory<String, Arc<[String]>> = Memory::new();
+    if let Some(words) = SPLIT.get(text) {
+        return Ok(words);
     }
     let words: Arc<[String]> = shell_words::split(text)?.into();
-    let mut known = lock();
-    if known.len() >= MOST {
-        known.clear();
-    }
-    known.insert(text.to_owned(), Arc::clone(&words));
+    SPLIT.keep(text.to_owned(), Arc::clone(&words));
     Ok(words)
 }
-
-/// How one becomes another user.
-const METHODS: &[&str] = &["sudo", "su", "doas"];
 
 fn become_of(resolver: &Resolver<'_>, settings: &Settings, timeout: u64) -> Result<Become> {
     let method = resolver
         .text(&["ansible_become_method"], Some("become_method"))?
         .unwrap_or_else(|| settings.become_method.clone());
-    let method = method.rsplit('.').next().unwrap_or(&method).to_owned();
-    if !METHODS.contains(&method.as_str()) {
+    let method = method.rsplit('.').next().unwrap_or(&method);
+    let Some(method) = BecomeMethod::named(method) else {
         let message = format!("Invalid become method specified, could not find matching plugin: '{method}'");
-        return Err(Error::new(message).hint(format!("there are {}", METHODS.join(", "))));
-    }
+        return Err(
+            Error::new(message).hint(format!("there are {}", BecomeMethod::ALL.map(BecomeMethod::name).join(", ")))
+        );
+    };
     let own = |suffix: &str| format!("ansible_{method}_{suffix}");
     let (user, exe, flags, pass) = (own("user"), own("exe"), own("flags"), own("pass"));
     Ok(Become {

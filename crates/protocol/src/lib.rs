@@ -10,7 +10,9 @@ mod frame;
 mod message;
 
 pub use frame::{Error, FrameDecoder, MAX_BLOB, MAX_MESSAGE, encode, read_frame, write_frame};
-pub use message::{Become, Content, Delivery, Detached, Event, Hello, Reply, Request, Spent, Stream, ToExecutor, Turn};
+pub use message::{
+    Become, BecomeMethod, Content, Delivery, Detached, Event, Hello, Reply, Request, Spent, Stream, ToExecutor, Turn,
+};
 
 /// Printed by the executor, followed by the controller's random word and a newline, before the first frame.
 pub const BEGIN_MARKER: &str = "windlass-begin-";

@@ -86,11 +86,48 @@ pub struct Turn {
     pub step: u32,
 }
 
+/// The programs by which one becomes another user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BecomeMethod {
+    /// `sudo`.
+    Sudo,
+    /// `su`.
+    Su,
+    /// `doas`.
+    Doas,
+}
+
+impl BecomeMethod {
+    /// Every method.
+    pub const ALL: [BecomeMethod; 3] = [BecomeMethod::Sudo, BecomeMethod::Su, BecomeMethod::Doas];
+
+    /// What the method and its program are called.
+    pub fn name(self) -> &'static str {
+        match self {
+            BecomeMethod::Sudo => "sudo",
+            BecomeMethod::Su => "su",
+            BecomeMethod::Doas => "doas",
+        }
+    }
+
+    /// The method of this name.
+    pub fn named(name: &str) -> Option<BecomeMethod> {
+        BecomeMethod::ALL.into_iter().find(|method| method.name() == name)
+    }
+}
+
+impl std::fmt::Display for BecomeMethod {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
 /// How another user's executor is started. The password is only ever written to the prompt, never into argv or the environment.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Become {
-    /// `sudo`, `su` or `doas`.
-    pub method: String,
+    /// The program that does it.
+    pub method: BecomeMethod,
     /// The user to become.
     pub user: String,
     /// Another program than the method's own.

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
     files::{attributes::Attributes, info::describe, mode::masked, scratch::Scratch},
-    net::download,
+    http::download,
     process::reason,
 };
 

@@ -101,22 +101,6 @@ pub(super) fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// What the type of an option is called.
-pub(super) fn kind_name(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::Str => "str",
-        Kind::Int => "int",
-        Kind::Float => "float",
-        Kind::Bool => "bool",
-        Kind::Path => "path",
-        Kind::List(_) => "list",
-        Kind::Dict => "dict",
-        Kind::Bytes => "bytes",
-        Kind::Json => "json",
-        Kind::Raw => "raw",
-    }
-}
-
 /// Whether a value means yes, as options that are switches understand it.
 pub(crate) fn is_true(value: &Value) -> bool {
     truth(value) == Some(true)

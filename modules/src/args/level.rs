@@ -99,7 +99,7 @@ impl Level<'_> {
                 "{subject} '{}' is of type {}{place} and we were unable to convert to {}: {reason}",
                 option.name,
                 convert::kind_of(value),
-                convert::kind_name(kind)
+                kind.name()
             ))
         };
         let whole = convert::convert(&option.kind, value, self.host).map_err(|reason| {

@@ -1,4 +1,4 @@
-use windlass_protocol::Become;
+use windlass_protocol::{Become, BecomeMethod};
 
 use super::Refusal;
 
@@ -23,15 +23,15 @@ pub(super) fn invocation(who: &Become, executor: &[String], mark: &str) -> Resul
         shell_words::split(who.flags.as_deref().unwrap_or(usual))
             .map_err(|error| Refusal::new(format!("become_flags cannot be split into words: {error}.")))
     };
-    let program = |usual: &str| {
-        let exe = who.exe.as_deref().filter(|exe| !exe.is_empty()).unwrap_or(usual);
+    let program = || {
+        let exe = who.exe.as_deref().filter(|exe| !exe.is_empty()).unwrap_or(who.method.name());
         shell_words::split(exe)
             .map_err(|error| Refusal::new(format!("become_exe cannot be split into words: {error}.")))
     };
     let root = rustix::process::geteuid().is_root();
-    match who.method.as_str() {
-        "sudo" => {
-            let mut words = program("sudo")?;
+    match who.method {
+        BecomeMethod::Sudo => {
+            let mut words = program()?;
             let given = flags("-H -S -n")?;
             let answers = who.password.is_some();
             words.extend(
@@ -42,14 +42,14 @@ pub(super) fn invocation(who: &Become, executor: &[String], mark: &str) -> Resul
             words.extend_from_slice(executor);
             Ok(Invocation { words, prompt: Some(mark.to_owned()), terminal: false })
         }
-        "su" => {
-            let mut words = program("su")?;
+        BecomeMethod::Su => {
+            let mut words = program()?;
             words.extend(flags("")?);
             words.extend([user, "-c".into(), format!("exec {}", shell_words::join(executor))]);
             Ok(Invocation { words, prompt: None, terminal: !root })
         }
-        "doas" => {
-            let mut words = program("doas")?;
+        BecomeMethod::Doas => {
+            let mut words = program()?;
             words.extend(flags("")?);
             if who.password.is_none() {
                 words.push("-n".into());
@@ -58,7 +58,6 @@ pub(super) fn invocation(who: &Become, executor: &[String], mark: &str) -> Resul
             words.extend_from_slice(executor);
             Ok(Invocation { words, prompt: None, terminal: who.password.is_some() })
         }
-        other => Err(Refusal::new(format!("The become method '{other}' is not supported; use sudo, su or doas."))),
     }
 }
 
@@ -68,7 +67,7 @@ mod tests {
 
     fn who(method: &str, password: Option<&str>, flags: Option<&str>) -> Become {
         Become {
-            method: method.into(),
+            method: BecomeMethod::named(method).unwrap(),
             user: "anna".into(),
             exe: None,
             flags: flags.map(str::to_owned),

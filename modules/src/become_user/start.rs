@@ -14,7 +14,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
-use windlass_protocol::{BEGIN_MARKER, Become, FrameDecoder, Hello, PROTOCOL_VERSION, Reply};
+use windlass_protocol::{BEGIN_MARKER, Become, BecomeMethod, FrameDecoder, Hello, PROTOCOL_VERSION, Reply};
 
 use super::{
     Refusal,
@@ -298,7 +298,7 @@ impl<'a> Dialogue<'a> {
         if !self.terminal && !self.answered && said.to_lowercase().contains("tty") {
             return Stop::NeedsTerminal;
         }
-        if self.answered && self.who.method != "sudo" {
+        if self.answered && self.who.method != BecomeMethod::Sudo {
             return self.wrong();
         }
         let (method, user) = (&self.who.method, &self.who.user);

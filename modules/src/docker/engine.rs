@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Args, Failure, Host,
-    net::{certificates, host_names::HostNames},
+    http::{certificates, host_names::HostNames},
     process::reason,
 };
 

@@ -208,7 +208,7 @@ impl Archive {
 
     fn look_up_key(&mut self, args: &Args, host: &Host) -> Result<(), Failure> {
         let url = format!("{LAUNCHPAD}/~{}/+archive/{}", self.owner, self.name);
-        let bytes = crate::net::read(&url, args, host)
+        let bytes = crate::http::read(&url, args, host)
             .map_err(|reason| Failure::new(format!("failed to fetch PPA information, error was: {reason}")))?;
         let told: Value = serde_json::from_slice(&bytes)
             .map_err(|error| Failure::new(format!("Launchpad's answer about the archive cannot be read: {error}.")))?;

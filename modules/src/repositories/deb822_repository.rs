@@ -164,7 +164,7 @@ fn signed_by(text: &str, slug: &str, args: &Args, host: &Host) -> Result<SignedB
     if !text.split_once("://").is_some_and(|(scheme, _)| scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
         return Ok((Some(text.to_owned()), None, Plan::unchanged()));
     }
-    let bytes = crate::net::read(text, args, host)
+    let bytes = crate::http::read(text, args, host)
         .map_err(|reason| Failure::new(format!("Could not fetch signed_by key: {reason}")))?;
     let path = key_path(slug, if key::is_armored(&bytes) { "asc" } else { "gpg" });
     let folder = Path::new(KEYRINGS);

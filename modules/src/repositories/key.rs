@@ -22,7 +22,7 @@ pub(super) struct Download<'a> {
 impl Download<'_> {
     /// Its bytes.
     pub(super) fn read(&self, args: &Args, host: &Host) -> Result<Vec<u8>, Failure> {
-        crate::net::read(self.url, args, host)
+        crate::http::read(self.url, args, host)
             .map_err(|reason| Failure::new(format!("Failed to download {} at {}: {reason}", self.what, self.url)))
     }
 }

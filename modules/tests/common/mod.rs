@@ -7,7 +7,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use windlass_protocol::{Become, Content, Event, Hello, Reply, Request, ToExecutor, read_frame, write_frame};
+use windlass_protocol::{
+    Become, BecomeMethod, Content, Event, Hello, Reply, Request, ToExecutor, read_frame, write_frame,
+};
 
 pub(crate) struct Session {
     pub(crate) child: Child,
@@ -93,5 +95,12 @@ pub(crate) fn shell(id: u64, text: &str) -> Request<Value> {
 }
 
 pub(crate) fn become_user(method: &str, user: &str) -> Become {
-    Become { method: method.into(), user: user.into(), exe: None, flags: None, password: None, timeout: 30 }
+    Become {
+        method: BecomeMethod::named(method).unwrap(),
+        user: user.into(),
+        exe: None,
+        flags: None,
+        password: None,
+        timeout: 30,
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::kubeconfig;
 use crate::{
     Args, Failure, Host, Kind, Opt,
-    net::{
+    http::{
         address::Address,
         certificates::Trusted,
         client::{Client as Http, Service},

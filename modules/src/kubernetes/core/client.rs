@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::{access::Access, discovery::Resource, objects};
 use crate::{
     Args, Failure, Host,
-    net::{
-        client::{Client as Http, Follow, Payload, Request},
+    http::{
+        client::Client as Http,
+        exchange::{Follow, Payload, Request},
         quoted,
     },
     process::reason,

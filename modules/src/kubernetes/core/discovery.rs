@@ -27,13 +27,13 @@ impl Resource {
         let prefix = if self.group_version.contains('/') { "apis" } else { "api" };
         let mut path = format!("/{prefix}/{}", self.group_version);
         if let Some(namespace) = namespace.filter(|_| self.namespaced) {
-            path.push_str(&format!("/namespaces/{}", crate::net::quoted(namespace)));
+            path.push_str(&format!("/namespaces/{}", crate::http::quoted(namespace)));
         }
         path.push('/');
         path.push_str(&self.name);
         if let Some(name) = name {
             path.push('/');
-            path.push_str(&crate::net::quoted(name));
+            path.push_str(&crate::http::quoted(name));
         }
         path
     }

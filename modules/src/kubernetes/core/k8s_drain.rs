@@ -92,7 +92,7 @@ struct Node {
 
 impl Node {
     fn path(&self) -> String {
-        format!("/api/v1/nodes/{}", crate::net::quoted(&self.name))
+        format!("/api/v1/nodes/{}", crate::http::quoted(&self.name))
     }
 
     fn is_cordoned(&self, host: &Host) -> Result<bool, Failure> {
@@ -206,7 +206,7 @@ impl Drain {
     /// Evicts or deletes a pod; false if it has gone already.
     fn evict(&self, (namespace, name): &Pod, host: &Host) -> Result<bool, Failure> {
         let client = &self.node.client;
-        let path = format!("/api/v1/namespaces/{}/pods/{}", crate::net::quoted(namespace), crate::net::quoted(name));
+        let path = format!("/api/v1/namespaces/{}/pods/{}", crate::http::quoted(namespace), crate::http::quoted(name));
         let grace = self.grace_period.map(|seconds| json!({ "gracePeriodSeconds": seconds }));
         let answer = if self.disable_eviction {
             let options = grace.map(|mut options| {
@@ -240,7 +240,7 @@ impl Drain {
                 return Ok(false);
             }
             let path =
-                format!("/api/v1/namespaces/{}/pods/{}", crate::net::quoted(namespace), crate::net::quoted(name));
+                format!("/api/v1/namespaces/{}/pods/{}", crate::http::quoted(namespace), crate::http::quoted(name));
             match self.node.client.get(&path, &[], host) {
                 Ok(pod) if pod["spec"]["nodeName"] == self.node.name.as_str() => {
                     pause(Duration::from_secs(sleep), host)?

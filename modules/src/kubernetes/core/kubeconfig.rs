@@ -9,7 +9,7 @@ use super::{
     access::{Access, file, unusable},
     documents,
 };
-use crate::{Failure, Host, args::expand_path, net::certificates::Trusted};
+use crate::{Failure, Host, args::expand_path, http::certificates::Trusted};
 
 /// The parts of a kubeconfig that are lists of things with names.
 const LISTS: [&str; 3] = ["clusters", "users", "contexts"];

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use super::super::documents;
 use crate::{
     Args, Failure, Host,
-    net::client::{Client as Http, Follow, Request, Service},
+    http::{
+        client::{Client as Http, Service},
+        exchange::{Follow, Request},
+    },
     process::reason,
 };
 

@@ -3,13 +3,10 @@
 use std::{
     cell::RefCell,
     fs::File,
-    io::{self, Read},
-    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
 
-use flate2::read::MultiGzDecoder;
 use ureq::{
     Agent, Body, Error, Proxy,
     config::Config,
@@ -22,6 +19,8 @@ use super::{
     address::{Address, masked},
     certificates::{self, Trusted},
     credentials,
+    exchange::{Payload, Request, Response},
+    failure::{explain, is_refused},
     forward::Forwarding,
     host_names::HostNames,
     proxy::{self, Way},
@@ -81,56 +80,6 @@ pub(crate) struct Service {
     pub(crate) authorities: Trusted,
     /// The client's certificate and key, in PEM form.
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-/// One request; its redirects belong to it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Request {
-    pub(crate) method: String,
-    pub(crate) url: String,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Option<Payload>,
-    pub(crate) follow: Follow,
-}
-
-/// What is sent.
-#[derive(Debug, Clone)]
-pub(crate) enum Payload {
-    /// Bytes at hand.
-    Bytes(Vec<u8>),
-    /// A file of the host.
-    File(PathBuf),
-}
-
-/// Which redirects are followed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Follow {
-    None,
-    /// Those of requests that change nothing.
-    Safe,
-    All,
-    /// Those that Python's urllib follows.
-    #[default]
-    Python,
-}
-
-/// An answer, of whatever status.
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    /// The answer in words: `OK (12 bytes)`, `HTTP Error 404: Not Found`.
-    pub(crate) message: String,
-    /// Names are in lower case; what is there several times is joined.
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) cookies: Vec<(String, String)>,
-    /// The URL that answered in the end.
-    pub(crate) url: String,
-    pub(crate) body: Box<dyn Read>,
-}
-
-impl Response {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
 }
 
 impl Client {
@@ -203,7 +152,7 @@ impl Client {
         let mut address =
             Address::parse(&request.url).ok_or_else(|| format!("unknown url type: '{}'", masked(&request.url)))?;
         match address.scheme.as_str() {
-            "file" => return local_file(&address),
+            "file" => return Response::of_file(&address),
             "http" | "https" => {}
             scheme => return Err(format!("URLs of the kind {scheme} are not supported, only http, https and file")),
         }
@@ -225,7 +174,7 @@ impl Client {
                 authorization = Some(credentials::basic(user, password));
                 response = self.once(&request, &address, authorization.as_deref(), host)?;
             }
-            let Some(next) = redirect(&request, &response) else { return Ok(response) };
+            let Some(next) = request.redirected(&response) else { return Ok(response) };
             let location = response.header("location").unwrap_or_default();
             let target = address.join(location).filter(|target| matches!(target.scheme.as_str(), "http" | "https"));
             let target = target.ok_or_else(|| format!("the redirect to '{location}' leads nowhere a client can go"))?;
@@ -308,13 +257,13 @@ impl Client {
         // A service of this host that was started a moment ago may not listen yet. Ansible takes long enough for a task that
         // nobody notices; here a playbook may ask before the service can answer.
         let patience = Instant::now() + UNTIL_IT_LISTENS.min(self.timeout);
-        while through.is_none() && address.is_loopback() && refused(&answer) && Instant::now() < patience {
+        while through.is_none() && address.is_loopback() && is_refused(&answer) && Instant::now() < patience {
             host.check_cancelled().map_err(|failure| failure.message)?;
             thread::sleep(Duration::from_millis(50));
             answer = send()?;
         }
         let answer = answer.map_err(|error| explain(error, address, through.as_deref(), self.timeout))?;
-        Ok(response(answer, url, self.decompress, self.timeout))
+        Ok(Response::of(answer, url, self.decompress, self.timeout))
     }
 
     /// The way to a server; requests to the one of the last time use the connections that are open.
@@ -370,183 +319,5 @@ impl Client {
             .timeout_per_read(Some(self.timeout))
             .timeout_per_write(Some(self.timeout))
             .build()
-    }
-}
-
-fn response(answer: http::Response<Body>, url: String, decompress: bool, timeout: Duration) -> Response {
-    let mut headers: Vec<(String, String)> = Vec::new();
-    let mut cookies = Vec::new();
-    for (name, value) in answer.headers() {
-        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-        if name == http::header::SET_COOKIE
-            && let Some((name, value)) = value.split(';').next().and_then(|pair| pair.split_once('='))
-        {
-            cookies.push((name.trim().to_owned(), value.trim().to_owned()));
-        }
-        match headers.iter_mut().find(|(known, _)| known == name.as_str()) {
-            Some((_, joined)) => {
-                joined.push_str(", ");
-                joined.push_str(&value);
-            }
-            None => headers.push((name.as_str().to_owned(), value)),
-        }
-    }
-    let status = answer.status();
-    let find = |wanted: &str| headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
-    let message = if status.is_success() {
-        format!("OK ({} bytes)", find("content-length").unwrap_or("unknown"))
-    } else {
-        format!("HTTP Error {}: {}", status.as_u16(), status.canonical_reason().unwrap_or("Unknown"))
-    };
-    let packed = decompress && find("content-encoding").is_some_and(|encoding| encoding.eq_ignore_ascii_case("gzip"));
-    let body = Patient { body: answer.into_body().into_reader(), timeout };
-    let body: Box<dyn Read> = if packed { Box::new(MultiGzDecoder::new(body)) } else { Box::new(body) };
-    Response { status: status.as_u16(), message, headers, cookies, url, body }
-}
-
-/// A body whose errors say what happened.
-struct Patient<R> {
-    body: R,
-    timeout: Duration,
-}
-
-impl<R: Read> Read for Patient<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.body.read(buffer).map_err(|error| {
-            let silent = error.kind() == io::ErrorKind::TimedOut
-                || error.get_ref().is_some_and(|inner| matches!(inner.downcast_ref(), Some(Error::Timeout(_))));
-            if silent {
-                let text = format!("the server was silent for {} seconds", self.timeout.as_secs());
-                return io::Error::new(io::ErrorKind::TimedOut, text);
-            }
-            if error.kind() == io::ErrorKind::UnexpectedEof {
-                return io::Error::new(error.kind(), "the server broke the connection off before it had sent all");
-            }
-            error
-        })
-    }
-}
-
-/// The method of the request that follows a redirect, if it is followed.
-fn redirect(request: &Request, response: &Response) -> Option<String> {
-    let method = request.method.as_str();
-    response.header("location")?;
-    let reading = matches!(method, "GET" | "HEAD");
-    let followed = match (request.follow, response.status) {
-        (Follow::None, _) => false,
-        (Follow::Safe, 301 | 302 | 303 | 307 | 308) => reading,
-        (Follow::Python, 301..=303) => reading || method == "POST",
-        (Follow::Python, 307 | 308) => reading,
-        (Follow::All, 301 | 302 | 303 | 307 | 308) => true,
-        _ => false,
-    };
-    let becomes_get = match (request.follow, response.status) {
-        (Follow::Python, _) => method != "HEAD",
-        (_, 302 | 303) => method != "HEAD",
-        (_, 301) => method == "POST",
-        _ => false,
-    };
-    followed.then(|| if becomes_get { "GET".to_owned() } else { method.to_owned() })
-}
-
-fn local_file(address: &Address) -> Result<Response, String> {
-    let path = address.file_path();
-    let unreadable = |error: io::Error| format!("{path} could not be read: {}", reason(&error));
-    let file = File::open(&path).map_err(unreadable)?;
-    let found = file.metadata().map_err(unreadable)?;
-    if found.is_dir() {
-        return Err(format!("{path} is a directory"));
-    }
-    let size = found.len().to_string();
-    Ok(Response {
-        status: 200,
-        message: format!("OK ({size} bytes)"),
-        headers: vec![("content-length".into(), size)],
-        cookies: Vec::new(),
-        url: address.url(),
-        body: Box::new(file),
-    })
-}
-
-/// Whether nobody listened.
-fn refused<T>(answer: &Result<T, Error>) -> bool {
-    matches!(answer, Err(Error::Io(error)) if error.kind() == io::ErrorKind::ConnectionRefused)
-}
-
-/// What went wrong, and with whom.
-fn explain(error: Error, address: &Address, proxy: Option<&str>, timeout: Duration) -> String {
-    let server = &match proxy {
-        Some(proxy) => format!("{} (by the proxy {proxy})", address.authority),
-        None => address.authority.clone(),
-    };
-    match error {
-        Error::HostNotFound => {
-            format!("Request failed: the name of the server {server} is not known: no address was found for it")
-        }
-        Error::Timeout(what) => {
-            format!(
-                "Connection failure: {server} did not answer within {} seconds (timed out at: {what})",
-                timeout.as_secs()
-            )
-        }
-        Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
-            format!("Connection failure: {server} did not answer within {} seconds (timed out)", timeout.as_secs())
-        }
-        Error::Io(error) => match error.to_string() {
-            // The handshake's errors come this way too.
-            text if text.contains("certificate") => untrusted(server, &text),
-            _ => format!("Request failed: the connection to {server} failed: {}", reason(&error)),
-        },
-        Error::Rustls(error) => untrusted(server, &error.to_string()),
-        Error::ConnectProxyFailed(said) => format!("Request failed: the proxy refused to connect to {server}: {said}"),
-        error => format!("Request failed: {server}: {error}"),
-    }
-}
-
-/// Why a server's certificate is not good enough, and what to do.
-fn untrusted(server: &str, error: &str) -> String {
-    let known = [
-        ("UnknownIssuer", "nobody whom the host trusts has issued it; install the authority that did on the host"),
-        (
-            "CaUsedAsEndEntity",
-            "it is the certificate of an authority itself; let the server use one that is issued by it, without CA:TRUE",
-        ),
-        ("NotValidForName", "it is for another name than that of the URL"),
-        ("Expired", "it has expired, or the host's clock is wrong"),
-        ("NotValidYet", "it is not valid yet, or the host's clock is wrong"),
-    ];
-    let why = known.iter().find(|(name, _)| error.contains(name)).map_or(error, |(_, why)| why);
-    format!(
-        "Request failed: the certificate of {server} is not trusted: {why}. With validate_certs: false anybody is trusted"
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn followed(follow: Follow, method: &str, status: u16) -> Option<String> {
-        let request = Request { method: method.into(), follow, ..Request::default() };
-        let headers = vec![("location".into(), "/".into())];
-        let body = Box::new(io::empty());
-        redirect(
-            &request,
-            &Response { status, message: String::new(), headers, cookies: Vec::new(), url: String::new(), body },
-        )
-    }
-
-    #[test]
-    fn redirects_that_are_followed() {
-        assert_eq!(followed(Follow::Python, "GET", 302).as_deref(), Some("GET"));
-        assert_eq!(followed(Follow::Python, "POST", 302).as_deref(), Some("GET"));
-        assert_eq!(followed(Follow::Python, "PUT", 302), None);
-        assert_eq!(followed(Follow::Python, "POST", 307), None);
-        assert_eq!(followed(Follow::Safe, "POST", 302), None);
-        assert_eq!(followed(Follow::Safe, "HEAD", 302).as_deref(), Some("HEAD"));
-        assert_eq!(followed(Follow::All, "PUT", 307).as_deref(), Some("PUT"));
-        assert_eq!(followed(Follow::All, "PUT", 301).as_deref(), Some("PUT"));
-        assert_eq!(followed(Follow::All, "POST", 301).as_deref(), Some("GET"));
-        assert_eq!(followed(Follow::None, "GET", 301), None);
-        assert_eq!(followed(Follow::All, "GET", 404), None);
     }
 }

@@ -11,7 +11,7 @@ use ureq::{
     },
 };
 
-use super::resolve::addresses;
+use crate::net::resolve::addresses;
 
 /// The lookup as the HTTP client wants it.
 #[derive(Debug)]

@@ -11,8 +11,9 @@ use jiff::Timestamp;
 
 use super::{
     address::{Address, masked},
-    client::{Client, Request, Response},
+    client::Client,
     digest_file,
+    exchange::{Request, Response},
     options::*,
 };
 use crate::{

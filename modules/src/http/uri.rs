@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::{
     address::{Address, masked},
-    client::{Client, Follow, Payload, Request, Response},
+    client::Client,
+    exchange::{Follow, Payload, Request, Response},
     form,
     get_url::{file_name_of, headers_of, modified_since},
     options::*,

@@ -1,0 +1,40 @@
+//! Modules that speak HTTP, and the client they share.
+
+pub(crate) mod address;
+pub(crate) mod certificates;
+pub(crate) mod client;
+mod credentials;
+mod digest_file;
+pub(crate) mod exchange;
+mod failure;
+mod form;
+mod forward;
+pub mod get_url;
+pub(crate) mod host_names;
+mod options;
+mod proxy;
+pub mod uri;
+
+use std::io::Read as _;
+
+pub(crate) use form::quoted;
+pub(crate) use get_url::download;
+
+use self::{client::Client, exchange::Request};
+use crate::{Args, Host};
+
+/// Larger answers are no keys and no descriptions.
+const SMALL: u64 = 16 << 20;
+
+/// The small file at this address, with the options of the task (`validate_certs` and the like). The error is a sentence without its end.
+pub(crate) fn read(url: &str, args: &Args, host: &Host) -> Result<Vec<u8>, String> {
+    let client = Client::of(args, host).map_err(|failure| failure.message)?;
+    let request = Request { method: "GET".to_owned(), url: url.to_owned(), ..Request::default() };
+    let response = client.send(&request, host)?;
+    if response.status != 200 {
+        return Err(response.message);
+    }
+    let mut bytes = Vec::new();
+    response.body.take(SMALL).read_to_end(&mut bytes).map_err(|error| crate::process::reason(&error))?;
+    Ok(bytes)
+}
