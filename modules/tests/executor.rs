@@ -172,7 +172,7 @@ fn a_content_that_ends_early_leaves_the_old_file() {
 #[test]
 fn an_unusable_become_is_an_event_and_a_failure() {
     let mut request = request(1, "ping", json!({}));
-    request.become_user = Some(common::become_user("magic", "root"));
+    request.become_user = Some(common::become_user("sudo", "-magic"));
     let answer = Session::start().run(request);
     assert!(matches!(&answer.events[..], [(Event::BecomeFailed { .. }, _)]), "{:?}", answer.events);
     assert!(answer.result["msg"].as_str().unwrap().contains("magic"));

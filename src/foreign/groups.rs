@@ -2,7 +2,8 @@
 
 use windlass_yaml::Node;
 
-use super::finder::{Modules, Origin, Resolution};
+use super::finder::Modules;
+use super::module::{Origin, Resolution};
 use crate::error::{Error, Result, did_you_mean};
 
 /// The groups without a collection's name, and the groups of collections they stand for.
@@ -80,7 +81,7 @@ impl Modules {
             Some(folder) => folder.join("meta/runtime.yml"),
             None => return false,
         };
-        let Ok(meta) = self.files().variables(&file) else { return false };
+        let Ok(meta) = self.files.variables(&file) else { return false };
         let groups = meta.get("action_groups");
         let Some(list) = groups.and_then(|groups| groups.get(name).or_else(|| groups.get(group))) else { return false };
         let full = |word: &str| match word.matches('.').count() {

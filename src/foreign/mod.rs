@@ -8,14 +8,17 @@ mod finder;
 mod groups;
 mod imports;
 mod listing;
+mod module;
 mod module_utils;
 mod package;
 mod plugins;
+mod resolve;
 mod routing;
 mod style;
 
 pub use ansible_core::AnsibleCore;
-pub use finder::{ForeignModule, Modules, ModulesOptions, Origin, Resolution};
+pub use finder::{Modules, ModulesOptions};
+pub use module::{ForeignModule, Origin, Resolution};
 pub use package::Package;
 pub use plugins::{PythonPlugins, unusable};
 pub use style::Style;

@@ -5,7 +5,8 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::finder::{ForeignModule, Modules, Origin};
+use super::finder::Modules;
+use super::module::{ForeignModule, Origin};
 use super::module_utils::{Collector, Sources};
 use super::style::{COMMON, Style, shebang};
 

@@ -1,0 +1,216 @@
+//! A process that runs, and what it says.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{ErrorKind, Read, Write},
+    os::fd::{AsFd, OwnedFd},
+    process::{Child, ExitStatus},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
+};
+use windlass_protocol::Stream;
+
+use super::GRACE;
+use crate::{Failure, Host};
+
+/// How much of each end of a stream is kept that is too long.
+pub(super) const END: usize = 8 << 10;
+/// How long a background process may keep talking after the process it came from has ended.
+const BACKGROUND: Duration = Duration::from_secs(5);
+/// How often a waiting run looks whether it was cancelled.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// A child that is stopped with its whole group unless it was reaped.
+pub(super) struct Running {
+    child: Child,
+    group: Pid,
+    reaped: bool,
+}
+
+impl Running {
+    pub(super) fn of(child: Child) -> Running {
+        Running { group: Pid::from_child(&child), child, reaped: false }
+    }
+
+    /// How the process has ended.
+    pub(super) fn status(mut self) -> Result<ExitStatus, Failure> {
+        let status = self.child.wait();
+        let status = status.map_err(|error| Failure::new(format!("The process could not be awaited: {error}.")))?;
+        self.reaped = true;
+        Ok(status)
+    }
+
+    fn ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(self.group), options), Ok(None))
+    }
+
+    /// TERM, a time of grace, KILL. The leader is reaped last: as long as it is not, its number belongs to this group only.
+    fn stop(&mut self) {
+        if self.reaped {
+            return;
+        }
+        let _ = kill_process_group(self.group, Signal::TERM);
+        let deadline = Instant::now() + GRACE;
+        while !self.ended() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = kill_process_group(self.group, Signal::KILL);
+        let _ = self.child.wait();
+        self.reaped = true;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The ends of a process's pipes.
+pub(super) struct Pipes {
+    input: Option<(File, Vec<u8>, usize)>,
+    stdout: Option<File>,
+    stderr: Option<File>,
+}
+
+impl Pipes {
+    pub(super) fn of(child: &mut Child, input: Option<Vec<u8>>) -> Result<Pipes, Failure> {
+        let stdin = child.stdin.take().map(|pipe| non_blocking(pipe.into())).transpose()?;
+        Ok(Pipes {
+            input: stdin.zip(input).map(|(pipe, bytes)| (pipe, bytes, 0)),
+            stdout: child.stdout.take().map(|pipe| non_blocking(pipe.into())).transpose()?,
+            stderr: child.stderr.take().map(|pipe| non_blocking(pipe.into())).transpose()?,
+        })
+    }
+
+    /// Feeds and reads until the process has ended. A process that it leaves in the background may hold the pipes open: once the process
+    /// itself has ended and nothing more comes, they are given up.
+    pub(super) fn pump(
+        mut self,
+        host: &Host,
+        running: &mut Running,
+        live: bool,
+        keep: usize,
+    ) -> Result<(Kept, Kept), Failure> {
+        let (mut out, mut err) = (Kept::new(keep), Kept::new(keep));
+        let mut buffer = vec![0; 64 << 10];
+        let mut given_up: Option<Instant> = None;
+        loop {
+            host.check_cancelled()?;
+            let quiet = self.wait()?;
+            let ended = running.ended();
+            self.feed();
+            let mut read = |pipe: &mut Option<File>, kept: &mut Kept, stream| {
+                let Some(file) = pipe else { return };
+                match file.read(&mut buffer) {
+                    Ok(0) => *pipe = None,
+                    Ok(count) => {
+                        let bytes = buffer.get(..count).unwrap_or_default();
+                        kept.push(bytes);
+                        if live {
+                            host.output(stream, bytes);
+                        }
+                    }
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                    Err(_) => *pipe = None,
+                }
+            };
+            read(&mut self.stdout, &mut out, Stream::Stdout);
+            read(&mut self.stderr, &mut err, Stream::Stderr);
+            let closed = self.stdout.is_none() && self.stderr.is_none();
+            let deadline = ended.then(|| *given_up.get_or_insert_with(|| Instant::now() + BACKGROUND));
+            if ended && (closed || quiet || deadline.is_some_and(|deadline| Instant::now() > deadline)) {
+                return Ok((out, err));
+            }
+        }
+    }
+
+    /// Waits until a pipe is ready; true if none became so in one tick.
+    fn wait(&self) -> Result<bool, Failure> {
+        let pipes = [&self.stdout, &self.stderr];
+        let mut polled: Vec<_> =
+            pipes.into_iter().flatten().map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)).collect();
+        if let Some((pipe, ..)) = &self.input {
+            polled.push(PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::OUT));
+        }
+        if polled.is_empty() {
+            // Both streams are closed but the process runs on: it usually ends right now.
+            std::thread::sleep(Duration::from_millis(2));
+            return Ok(true);
+        }
+        match poll(&mut polled, Some(&TICK)) {
+            Ok(count) => Ok(count == 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(Failure::new(format!("The output of the process could not be read: {error}."))),
+        }
+    }
+
+    fn feed(&mut self) {
+        let Some((pipe, bytes, written)) = &mut self.input else { return };
+        match pipe.write(bytes.get(*written..).unwrap_or_default()) {
+            Ok(count) => *written += count,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
+            // The process does not read its input to the end; that is its own affair.
+            Err(_) => *written = bytes.len(),
+        }
+        if *written >= bytes.len() {
+            self.input = None;
+        }
+    }
+}
+
+fn non_blocking(descriptor: OwnedFd) -> Result<File, Failure> {
+    let flags = rustix::fs::fcntl_getfl(&descriptor)
+        .and_then(|flags| rustix::fs::fcntl_setfl(&descriptor, flags | rustix::fs::OFlags::NONBLOCK));
+    flags.map_err(|error| Failure::new(format!("A pipe to the process could not be set up: {error}.")))?;
+    Ok(File::from(descriptor))
+}
+
+/// A stream, or the beginning and the end of one that is too long.
+pub(super) struct Kept {
+    keep: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    pub(super) total: u64,
+    pub(super) overlong: bool,
+}
+
+impl Kept {
+    fn new(keep: usize) -> Kept {
+        Kept { keep, head: Vec::new(), tail: VecDeque::new(), total: 0, overlong: false }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        if !self.overlong {
+            self.head.extend_from_slice(bytes);
+            if self.head.len() <= self.keep {
+                return;
+            }
+            self.overlong = true;
+            let end = END.min(self.keep / 2);
+            self.tail = self.head.split_off(self.head.len() - end).into();
+            self.head.truncate(end);
+            self.head.shrink_to_fit();
+            return;
+        }
+        self.tail.extend(bytes);
+        let excess = self.tail.len().saturating_sub(self.head.len());
+        self.tail.drain(..excess);
+    }
+
+    pub(super) fn bytes(mut self) -> Vec<u8> {
+        if self.overlong {
+            let missing = self.total - (self.head.len() + self.tail.len()) as u64;
+            self.head.extend_from_slice(format!("\n[... {missing} bytes are left out here ...]\n").as_bytes());
+        }
+        self.head.extend(self.tail);
+        self.head
+    }
+}
