@@ -329,7 +329,7 @@ async fn output_that_is_too_long_fails_its_task_alone() {
     assert!(kept.starts_with("begin\nxx") && kept.ends_with("xx\nend") && kept.len() < 100_000, "{}", kept.len());
 
     // Short enough to be kept, but every byte becomes several in JSON.
-    let answer = pool.run(&target, shell("head -c 15000000 /dev/zero")).await;
+    let answer = pool.run(&target, shell("head -c 30000000 /dev/zero")).await;
     let message = answer.unwrap().result["msg"].as_str().unwrap().to_owned();
     assert!(message.contains("too large to be sent"), "{message}");
 

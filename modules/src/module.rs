@@ -187,8 +187,12 @@ impl Diff {
             return self.notices.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
         }
         let mut map = Map::new();
-        map.insert("before".into(), self.before.clone());
-        map.insert("after".into(), self.after.clone());
+        // Of what cannot differ there may be a head alone.
+        for (key, side) in [("before", &self.before), ("after", &self.after)] {
+            if !side.is_null() {
+                map.insert(key.into(), side.clone());
+            }
+        }
         if let Some(header) = &self.before_header {
             map.insert("before_header".into(), header.as_str().into());
         }

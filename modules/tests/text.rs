@@ -198,10 +198,10 @@ fn differences_are_shown() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, "a\n").unwrap();
-    let predicted = predict("lineinfile", with_path(json!({ "line": "b" }), &path));
-    assert_eq!(predicted["diff"]["before"], "a\n");
-    assert_eq!(predicted["diff"]["after"], "a\nb\n");
-    assert_eq!(predicted["diff"]["after_header"], format!("{} (content)", path.display()));
+    let predicted = predict("lineinfile", with_path(json!({ "line": "b" }), &path))["diff"][0].clone();
+    assert_eq!(predicted["before"], "a\n");
+    assert_eq!(predicted["after"], "a\nb\n");
+    assert_eq!(predicted["after_header"], format!("{} (content)", path.display()));
     let both = predict("lineinfile", with_path(json!({ "line": "b", "mode": "0600" }), &path));
     assert_eq!(both["diff"][1]["after"]["mode"], "0600");
 }

@@ -14,10 +14,9 @@ pub(super) fn shaped(answer: TaskResult, compat: Compat) -> TaskResult {
     let mut answer = super::foreign::completed(answer);
     for stream in ["stdout", "stderr"] {
         let text = answer.text(stream).unwrap_or_default().to_owned();
-        let lines: Vec<Value> = text.lines().map(Value::from).collect();
         answer.set(stream, text);
-        answer.set(&format!("{stream}_lines"), lines);
     }
+    let mut answer = answer.with_lines();
     started_and_finished(&mut answer, compat);
     answer
 }

@@ -328,7 +328,7 @@ impl ActionContext {
                 on: Spending::Request(completed.cost),
             });
         }
-        let mut result = TaskResult::from_value(&completed.result);
+        let mut result = TaskResult::from_value(&completed.result).with_lines();
         if let Some(invocation) = invocation.filter(|_| result.get("invocation").is_none()) {
             result.set("invocation", from_json(&invocation));
         }

@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use minijinja::value::ValueKind;
 use windlass_modules::files::checksum::{Hasher, of_bytes};
 use windlass_template::Value;
 
@@ -32,11 +33,11 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
         }
         // A mapping or a list is written as JSON.
         let text = match content.kind() {
-            minijinja::value::ValueKind::Map | minijinja::value::ValueKind::Seq => {
+            ValueKind::Map | ValueKind::Seq => {
                 let json = windlass_template::to_json(&content);
                 if is_classic { crate::output::python_json(&json) } else { crate::output::python_json_as_is(&json) }
             }
-            minijinja::value::ValueKind::None => String::new(),
+            ValueKind::None => String::new(),
             _ => windlass_template::text(&content),
         };
         let dest = context.text("dest").unwrap_or_default();
@@ -68,9 +69,10 @@ pub(super) async fn copy_content(
 ) -> Result<TaskResult, Failure> {
     args.shift_remove("decrypt");
     let mut result = written(context, args, content).await?;
-    // The difference of a file of the project is a list, of one.
-    if let Some(diff) = result.get("diff").filter(|diff| diff.kind() == minijinja::value::ValueKind::Map).cloned() {
-        result.set("diff", vec![diff]);
+    // The difference of a content is a list, of one; that of attributes is none.
+    let is_of_attributes = |diff: &Value| diff.get_attr("before").is_ok_and(|before| before.kind() == ValueKind::Map);
+    if let Some(diff) = result.get("diff").filter(|diff| diff.kind() == ValueKind::Map && !is_of_attributes(diff)) {
+        result.set("diff", vec![diff.clone()]);
     }
     Ok(result)
 }

@@ -168,7 +168,7 @@ fn variable(context: &Context, name: &str) -> Option<String> {
     Some(windlass_template::text(&value).trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// The result as Ansible hands it on: without internal keys, with the lines of its output.
+/// The result as Ansible hands it on: without internal keys.
 pub(super) fn completed(mut result: TaskResult) -> TaskResult {
     let internal: Vec<Arc<str>> =
         result.iter().map(|(key, _)| Arc::clone(key)).filter(|key| key.starts_with("_ansible_")).collect();
@@ -196,13 +196,6 @@ pub(super) fn completed(mut result: TaskResult) -> TaskResult {
     }
     if result.get("changed").is_none() {
         result.set("changed", false);
-    }
-    for stream in ["stdout", "stderr"] {
-        let lines = format!("{stream}_lines");
-        if let (Some(text), None) = (result.get(stream), result.get(&lines)) {
-            let text = text.as_str().unwrap_or_default().to_owned();
-            result.set(&lines, text.lines().map(Value::from).collect::<Value>());
-        }
     }
     result
 }

@@ -51,21 +51,18 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let target = std::sync::Arc::new(context.connection.target.clone());
     let output = context.pool.raw(&target, &command, None).await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let lines = |text: &str| text.lines().map(windlass_template::Value::from).collect::<windlass_template::Value>();
     let mut result = TaskResult::ok(true).with("rc", output.status);
     if output.left_out > 0 {
-        return Ok(overlong(result, &output));
+        return Ok(overlong(result, &output).with_lines());
     }
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    result.set("stdout_lines", lines(&stdout));
-    result.set("stderr_lines", lines(&stderr));
     result.set("stdout", stdout);
     result.set("stderr", stderr);
     if output.status != 0 {
         result.set("failed", true);
         result.set("msg", "non-zero return code");
     }
-    Ok(result)
+    Ok(result.with_lines())
 }
 
 /// The result of a command that printed too much: half an output is worse than none, so the task fails.

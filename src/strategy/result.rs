@@ -134,6 +134,17 @@ impl TaskResult {
         self.values.insert(key.into(), value.into());
     }
 
+    /// With the lines of its output, which every result has besides its output.
+    pub fn with_lines(mut self) -> TaskResult {
+        for (stream, lines) in [("stdout", "stdout_lines"), ("stderr", "stderr_lines")] {
+            if let (Some(text), None) = (self.get(stream), self.get(lines)) {
+                let split = windlass_modules::text::lines(text.as_str().unwrap_or_default());
+                self.set(lines, split.into_iter().map(Value::from).collect::<Value>());
+            }
+        }
+        self
+    }
+
     /// Takes a key out.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.values.shift_remove(key)

@@ -148,6 +148,7 @@ impl Table {
             (r"\.\d+\.\d{4}-\d\d-\d\d@\d\d:\d\d:\d\d~", ".BACKUP~"),
             (r"ansible\.[a-z0-9_]{8}", "ansible.RANDOM"),
             (r#"SCRATCH/\.home/\.ansible/tmp/ansible-local-[^"]*/"#, "CONTROLLER/"),
+            (r"/usr/(local/)?bin/git config", "/usr/bin/git config"),
             (r"\(Reading database \.\.\.[^)]*\)", "(Reading database ...)"),
             (r"and \d+ not upgraded", "and 0 not upgraded"),
             (r"-----BEGIN ([A-Z ]+)-----[^-]+-----END", "-----BEGIN $1-----...-----END"),

@@ -11,7 +11,6 @@ use serde_json::Value;
 use crate::{
     Args, Failure, Host, Kind, Map, Opt, Outcome, Plan, Return,
     process::{Command, KEEP, Output},
-    text::lines,
 };
 
 pub(super) const CHDIR: Opt = Opt::new("chdir", Kind::Path, "Run in this directory.");
@@ -57,7 +56,6 @@ pub(super) fn not_needed(args: &Args, host: &Host, shown: &Value) -> Result<Opti
     let answer = |msg: String, stdout: String| {
         let mut data = skeleton(shown);
         data.insert("rc".into(), 0.into());
-        data.insert("stdout_lines".into(), vec![stdout.clone()].into());
         data.insert("stdout".into(), stdout.into());
         data.insert("msg".into(), msg.into());
         Plan::unchanged().with_all(data)
@@ -109,8 +107,6 @@ pub(super) fn run(execution: Execution, host: &Host, outcome: &mut Outcome) -> R
         let words = execution.shown.as_array().map(|words| words.iter().filter_map(Value::as_str));
         let shown = words.map(|words| Value::from(shell_words::join(words)));
         failure.data.insert("cmd".into(), shown.unwrap_or_else(|| execution.shown.clone()));
-        failure.data.insert("stdout_lines".into(), Vec::<String>::new().into());
-        failure.data.insert("stderr_lines".into(), Vec::<String>::new().into());
         failure
     })?;
     let mut data = skeleton(&execution.shown);
@@ -157,7 +153,6 @@ impl Started {
 fn insert_output(data: &mut Map, output: &Output, strip: bool) {
     for (key, text) in [("stdout", output.stdout_text()), ("stderr", output.stderr_text())] {
         let text = if strip { text.trim_end_matches(['\r', '\n']).to_owned() } else { text };
-        data.insert(format!("{key}_lines"), lines(&text).into());
         data.insert(key.to_owned(), text.into());
     }
 }
@@ -172,7 +167,6 @@ fn skeleton(shown: &Value) -> Map {
     data.insert("cmd".into(), shown.clone());
     for key in ["stdout", "stderr"] {
         data.insert(key.into(), "".into());
-        data.insert(format!("{key}_lines"), Value::Array(Vec::new()));
     }
     for key in ["rc", "start", "end", "delta"] {
         data.insert(key.into(), Value::Null);

@@ -19,7 +19,7 @@ use windlass_protocol::Stream;
 use windlass_python_regex::{Flags, Pattern, compile};
 
 use super::execution::{self, CHDIR, CREATES, REMOVES, check_directory};
-use crate::{Args, Check, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Spec, process, terminal, text::lines};
+use crate::{Args, Check, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Spec, process, terminal};
 
 /// The `expect` module.
 pub struct Expect;
@@ -81,7 +81,6 @@ impl Module for Expect {
             let said = String::from_utf8_lossy(&dialogue.output).trim_end_matches(['\r', '\n']).to_owned();
             let mut data = started.ended();
             data.insert("cmd".into(), text.as_str().into());
-            data.insert("stdout_lines".into(), lines(&said).into());
             data.insert("stdout".into(), said.into());
             data.insert("rc".into(), rc.map_or(Value::Null, Value::from));
             finish(rc, data, outcome)
@@ -291,7 +290,7 @@ mod tests {
     #[test]
     fn what_is_typed_is_shown_if_asked_for() {
         let arguments = |echo: bool| json!({"command": "sh -c 'printf Q; read x; echo done'", "responses": {"Q": "typed"}, "echo": echo});
-        assert_eq!(run(arguments(true))["stdout_lines"], json!(["Qtyped", "done"]));
+        assert_eq!(run(arguments(true))["stdout"], "Qtyped\r\ndone");
         assert_eq!(run(arguments(false))["stdout"], "Qdone");
         for bad in [
             json!({"command": " ", "responses": {}}),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::fs::{IFlags, XattrFlags, ioctl_getflags, ioctl_setflags, lgetxattr, lsetxattr};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     info::octal,
@@ -150,6 +150,20 @@ impl Attributes {
         Ok(changes)
     }
 
+    /// What a new file gets that it would not have by itself.
+    pub fn changes_of_fresh(&self, fresh: u32) -> Result<Vec<Change>, Failure> {
+        let ids = [
+            ("owner", &self.owner, rustix::process::geteuid().as_raw()),
+            ("group", &self.group, rustix::process::getegid().as_raw()),
+        ];
+        let mut changes = vec![("mode", octal(masked(fresh)), octal(self.bits(None, fresh, false)?))];
+        for (name, asked, own) in ids {
+            changes.extend(asked.as_ref().map(|asked| (name, own.to_string(), asked.to_string())));
+        }
+        let differ = changes.into_iter().filter(|(_, before, after)| before != after);
+        Ok(differ.map(|(name, before, after)| Change { name, before, after }).collect())
+    }
+
     /// Makes a file as it is asked for, and tells what was changed.
     pub fn apply(&self, path: &Path, follow: bool) -> Result<Vec<Change>, Failure> {
         let changes = self.changes(path, follow)?;
@@ -249,17 +263,27 @@ impl Attributes {
 
 /// The difference of attributes as `--diff` shows it.
 pub fn diff_of(path: &Path, changes: &[Change]) -> Diff {
-    let side = |value: fn(&Change) -> &String| {
-        let mut map = Map::new();
-        for change in changes {
-            let text = value(change).as_str();
-            let number = text.parse::<u32>().ok().filter(|_| matches!(change.name, "owner" | "group"));
-            map.insert(change.name.to_owned(), number.map_or_else(|| text.into(), Value::from));
-        }
-        map.insert("path".to_owned(), path.display().to_string().into());
-        Value::Object(map)
+    let side = || json!({ "path": path.display().to_string() });
+    with_changes(Diff { before: side(), after: side(), ..Diff::default() }, changes)
+}
+
+/// A difference of something with that of its attributes.
+pub fn with_changes(mut diff: Diff, changes: &[Change]) -> Diff {
+    let shown = |change: &Change, text: &str| -> Value {
+        let number = text.parse::<u32>().ok().filter(|_| matches!(change.name, "owner" | "group"));
+        number.map_or_else(|| text.into(), Value::from)
     };
-    Diff { before: side(|change| &change.before), after: side(|change| &change.after), ..Diff::default() }
+    for change in changes {
+        for (side, text) in [(&mut diff.before, &change.before), (&mut diff.after, &change.after)] {
+            if side.is_null() {
+                *side = Value::Object(Map::new());
+            }
+            if let Some(side) = side.as_object_mut() {
+                side.insert(change.name.to_owned(), shown(change, text));
+            }
+        }
+    }
+    diff
 }
 
 impl Id {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{
-    attributes::Attributes,
+    attributes::{Attributes, diff_of},
     checksum::Hasher,
     directory,
     info::describe,
@@ -201,7 +201,10 @@ impl Task {
         };
         let plan = if let Some(src) = src { plan.with("src", src) } else { plan };
         let plan = if kept { plan.with("msg", "file already exists") } else { plan };
-        let plan = if plan.is_change() || self.remote { plan } else { plan.with("path", shown.clone()) };
+        let plan = if is_written || self.remote { plan } else { plan.with("path", shown.clone()) };
+        // What is left alone is looked at as by `file`.
+        let is_told = host.diff() && !plan.is_change() && !self.remote && !kept;
+        let plan = if is_told { plan.with_diff(diff_of(Path::new(&shown), &[])) } else { plan };
         let plan = if let Some(md5) = md5 { plan.with("md5sum", md5) } else { plan };
         Ok(plan.with("dest", shown))
     }

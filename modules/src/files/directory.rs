@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    attributes::{Attributes, Change, diff_of},
+    attributes::{Attributes, Change, diff_of, with_changes},
     info::describe,
 };
 use crate::{Diff, Failure, Plan, process::reason};
@@ -28,13 +28,8 @@ pub fn plan(path: &Path, attributes: &Attributes) -> Result<Plan, Failure> {
     let plan = Plan::change(move |_host, outcome| {
         let changes = make(&path, &attributes)?;
         // What the new directory was given belongs to the difference, too; before that nobody knows what it would have had.
-        let given = diff_of(&path, &changes);
         for diff in &mut outcome.diff {
-            for (side, given) in [(&mut diff.before, &given.before), (&mut diff.after, &given.after)] {
-                if let (Some(side), Some(given)) = (side.as_object_mut(), given.as_object()) {
-                    side.extend(given.clone());
-                }
-            }
+            *diff = with_changes(std::mem::take(diff), &changes);
         }
         outcome.data.extend(describe(&path));
         Ok(())

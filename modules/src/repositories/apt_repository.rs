@@ -101,7 +101,9 @@ impl Module for AptRepository {
         let shown = |paths: Vec<&PathBuf>| -> Value { paths.iter().map(|path| path.display().to_string()).collect() };
         let added = shown(after.files.keys().filter(|path| !before.files.contains_key(*path)).collect());
         let removed = shown(before.files.keys().filter(|path| !after.files.contains_key(*path)).collect());
-        let diffs = if host.diff() { differences(&before, &after) } else { Vec::new() };
+        // A list, whatever is in it.
+        let diffs: Option<Value> =
+            host.diff().then(|| differences(&before, &after).iter().map(Diff::to_json).collect());
         let mut plan = if before == after {
             Plan::unchanged()
         } else {
@@ -127,8 +129,8 @@ impl Module for AptRepository {
                 })
             })
         };
-        for diff in diffs {
-            plan = plan.with_diff(diff);
+        if let Some(diffs) = diffs {
+            plan = plan.with("diff", diffs);
         }
         let plan = plan.with("repo", repo).with("state", state);
         Ok(plan.with("sources_added", added).with("sources_removed", removed))

@@ -126,12 +126,14 @@ impl Module for YumRepository {
         let (before, after) = (old.shown(), new.shown());
         let attributes = Attributes::of(args, host)?;
         let plan = if before == after {
+            let shown = path.display().to_string();
             let changes = if path.is_file() { attributes.changes(&path, true)? } else { Vec::new() };
-            if changes.is_empty() {
+            let plan = if changes.is_empty() {
                 Plan::unchanged()
             } else {
                 Plan::change(move |_, _| attributes.apply(&path, true).map(|_| ()))
-            }
+            };
+            with_diff(plan, &shown, before, after, host)
         } else if new.0.iter().all(|section| section.name.is_none()) {
             let shown = path.display().to_string();
             let plan = Plan::change(move |_, _| {

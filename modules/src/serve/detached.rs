@@ -103,8 +103,6 @@ pub(super) fn run() -> io::Result<()> {
             let told = map.entry("warnings").or_insert_with(|| json!([]));
             told.as_array_mut().into_iter().for_each(|told| told.extend(warnings.iter().map(|text| json!(text))));
         }
-        // Whoever asks for the result splits its texts.
-        map.retain(|key, _| !matches!(key.as_str(), "stdout_lines" | "stderr_lines"));
         // What a module printed instead of a result has other names in a job's file.
         for (name, name_in_job) in [("module_stdout", "outdata"), ("module_stderr", "stderr")] {
             if let Some(text) = map.remove(name) {

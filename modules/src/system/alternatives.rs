@@ -118,17 +118,18 @@ impl Module for Alternatives {
         let known = if output.success() { Known::parse(&output.stdout_text()) } else { Known::default() };
         let decision = decide(args, &known)?;
         let msg = decision.messages.join(" ");
-        if decision.commands.is_empty() {
-            return Ok(Plan::unchanged().with("msg", msg));
-        }
         let commands = decision.commands;
-        let plan = Plan::change(move |host, _| {
-            for words in commands {
-                Command::new("update-alternatives").plain_locale().args(words).check_run(host)?;
-            }
-            Ok(())
-        })
-        .with("msg", msg);
+        let plan = if commands.is_empty() {
+            Plan::unchanged()
+        } else {
+            Plan::change(move |host, _| {
+                for words in commands {
+                    Command::new("update-alternatives").plain_locale().args(words).check_run(host)?;
+                }
+                Ok(())
+            })
+        };
+        let plan = plan.with("msg", msg);
         let diff = Diff { before: decision.before.into(), after: decision.after.into(), ..Diff::default() };
         Ok(if host.diff() { plan.with_diff(diff) } else { plan })
     }
@@ -157,6 +158,8 @@ fn decide(args: &Args, known: &Known) -> Result<Decision, Failure> {
     let current = path.and_then(|path| known.alternative(path));
     decision.before = match current {
         Some(current) => described(current, known.link.as_deref(), "present"),
+        // Of a name that nobody knows nothing is told.
+        None if *known == Known::default() => Map::new(),
         None => Map::from_iter([("state".to_owned(), "absent".into())]),
     };
     if state == "absent" {
@@ -204,6 +207,7 @@ fn decide(args: &Args, known: &Known) -> Result<Decision, Failure> {
             }
             decision.run(&words, format!("Install alternative '{path}' for '{name}'."));
             decision.after = described(&wanted, Some(link), "present");
+            decision.after.insert("family".into(), json!(family));
         }
     }
     let selected = known.path.as_deref().and_then(|path| known.alternative(path));

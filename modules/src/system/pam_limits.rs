@@ -127,18 +127,20 @@ impl Module for PamLimits {
             msg = line_of(&key, value, comment);
             after.push_str(&msg);
         }
-        if before == after || before.trim_end_matches('\n') == after.trim_end_matches('\n') {
-            return Ok(Plan::unchanged().with("msg", msg));
-        }
+        let is_same = before.trim_end_matches('\n') == after.trim_end_matches('\n');
         let diff = host.diff().then(|| Diff { before: before.into(), after: after.as_str().into(), ..Diff::default() });
         let backup = args.bool("backup");
-        let plan = Plan::change(move |_, outcome| {
-            if let Some(copy) = config_file::replace(&dest, &after, backup)? {
-                outcome.set("backup_file", copy);
-            }
-            Ok(())
-        })
-        .with("msg", msg);
+        let plan = if is_same {
+            Plan::unchanged()
+        } else {
+            Plan::change(move |_, outcome| {
+                if let Some(copy) = config_file::replace(&dest, &after, backup)? {
+                    outcome.set("backup_file", copy);
+                }
+                Ok(())
+            })
+        };
+        let plan = plan.with("msg", msg);
         Ok(match diff {
             Some(diff) => plan.with_diff(diff),
             None => plan,

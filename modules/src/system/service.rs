@@ -1,6 +1,9 @@
 //! `service`: services, whatever init system the host has.
 
-use super::systemd::{self, DAEMON_RELOAD, ENABLED, Request, STATE};
+use super::{
+    systemd::{self, DAEMON_RELOAD, ENABLED, Request, STATE},
+    sysvinit,
+};
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
     facts::{Root, service_manager_of},
@@ -65,6 +68,9 @@ impl Module for Service {
         if manager == "systemd" {
             return systemd::plan(Request::of(args), host);
         }
+        if wanted == "sysvinit" {
+            return sysvinit::plan(args, host);
+        }
         scripted(args, manager == "openrc", host)
     }
 }
@@ -98,8 +104,12 @@ fn scripted(args: &Args, openrc: bool, host: &Host) -> Result<Plan, Failure> {
         Some("reloaded") => Some(if running { "reload" } else { "start" }),
         _ => None,
     };
+    if host.check() && verb.is_some() {
+        // No more is told of a state that would change.
+        return Ok(Plan::change(|_, _| Ok(())).with("msg", "service state changed"));
+    }
     let enable = args.maybe_bool("enabled").filter(|wanted| *wanted != starts);
-    let state = args.str("state").map(str::to_owned);
+    let state = args.str("state").map(|state| if state == "stopped" { state } else { "started" }.to_owned());
     let shown = name.clone();
     let plan = if verb.is_none() && enable.is_none() {
         Plan::unchanged()

@@ -57,58 +57,66 @@ impl Module for SysVInit {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let name = args.required("name")?.to_owned();
-        let script = if name.starts_with('/') { name.clone() } else { format!("/etc/init.d/{name}") };
-        if !std::path::Path::new(&script).exists() {
-            return Err(Failure::new(format!("Could not find the requested service {name}: host")).with("name", name));
-        }
-        let arguments = shell_words::split(args.str("arguments").unwrap_or_default())
-            .map_err(|error| Failure::new(format!("arguments cannot be split into words: {error}.")))?;
-        let mut steps = Vec::new();
-        let runlevels: Vec<String> = args.list("runlevels").into_iter().map(str::to_owned).collect();
-        if let Some(enabled) = args.maybe_bool("enabled") {
-            let differs = if runlevels.is_empty() {
-                starts_with_rc(&name) != enabled
-            } else {
-                runlevels.iter().any(|level| starts_in(&name, level) != enabled)
-            };
-            let commands = if differs { switch(&name, enabled, &runlevels, host)? } else { Vec::new() };
-            steps.push(Step {
-                key: "enabled".into(),
-                runlevels,
-                commands,
-                what: format!("enable or disable service: {name}"),
-            });
-        }
-        if let Some(state) = args.str("state") {
-            let verbs = verbs(state, runs(&script, args, host)?);
-            let command = |verb: &str| {
-                let words = [script.clone(), verb.to_owned()];
-                words.into_iter().chain(arguments.clone()).collect::<Vec<_>>()
-            };
-            let commands = verbs.iter().map(|verb| command(verb)).collect();
-            let what = format!("{} service: {name}", verbs.first().copied().unwrap_or_default());
-            steps.push(Step { key: state.to_owned(), runlevels: Vec::new(), commands, what });
-        }
-        let pause = args.int("sleep").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(1);
-        let session = args.bool("daemonize");
-        let changes = steps.iter().any(|step| !step.commands.is_empty());
-        let status: Map = steps.iter().map(|step| (step.key.clone(), step.status(None))).collect();
-        let plan = if !changes {
-            Plan::unchanged()
-        } else {
-            Plan::change(move |host, outcome| {
-                let mut status = Map::new();
-                for step in steps {
-                    let output = step.run(pause, session, host)?;
-                    status.insert(step.key.clone(), step.status(output.as_ref()));
-                }
-                outcome.set("status", status);
-                Ok(())
-            })
-        };
-        Ok(plan.with("name", name).with("status", status))
+        plan(args, host)
     }
+}
+
+/// The plan of `sysvinit`, and of `service` where it is to use it.
+pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
+    let name = args.required("name")?.to_owned();
+    let script = if name.starts_with('/') { name.clone() } else { format!("/etc/init.d/{name}") };
+    if !std::path::Path::new(&script).exists() {
+        return Err(Failure::new(format!("Could not find the requested service {name}: host")).with("name", name));
+    }
+    let arguments = shell_words::split(args.str("arguments").unwrap_or_default())
+        .map_err(|error| Failure::new(format!("arguments cannot be split into words: {error}.")))?;
+    let mut steps = Vec::new();
+    let runlevels: Vec<String> = args.list("runlevels").into_iter().map(str::to_owned).collect();
+    if let Some(enabled) = args.maybe_bool("enabled") {
+        let differs = if runlevels.is_empty() {
+            starts_with_rc(&name) != enabled
+        } else {
+            runlevels.iter().any(|level| starts_in(&name, level) != enabled)
+        };
+        let commands = if differs { switch(&name, enabled, &runlevels, host)? } else { Vec::new() };
+        steps.push(Step {
+            key: "enabled".into(),
+            runlevels,
+            commands,
+            what: format!("enable or disable service: {name}"),
+        });
+    }
+    let key = args.str("state").unwrap_or("null").to_owned();
+    if let Some(state) = args.str("state") {
+        let verbs = verbs(state, runs(&script, args, host)?);
+        let command = |verb: &str| {
+            let words = [script.clone(), verb.to_owned()];
+            words.into_iter().chain(arguments.clone()).collect::<Vec<_>>()
+        };
+        let commands = verbs.iter().map(|verb| command(verb)).collect();
+        let what = format!("{} service: {name}", verbs.first().copied().unwrap_or_default());
+        steps.push(Step { key: state.to_owned(), runlevels: Vec::new(), commands, what });
+    }
+    let pause = args.int("sleep").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(1);
+    let session = args.bool("daemonize");
+    let changes = steps.iter().any(|step| !step.commands.is_empty());
+    // Both halves are told, also the one that was not asked for.
+    let mut status: Map = ["enabled".to_owned(), key].into_iter().map(|key| (key, status_of(false, None))).collect();
+    status.extend(steps.iter().map(|step| (step.key.clone(), step.status(None))));
+    let shown = status.clone();
+    let plan = if !changes {
+        Plan::unchanged()
+    } else {
+        Plan::change(move |host, outcome| {
+            for step in steps {
+                let output = step.run(pause, session, host)?;
+                status.insert(step.key.clone(), step.status(output.as_ref()));
+            }
+            outcome.set("status", status);
+            Ok(())
+        })
+    };
+    Ok(plan.with("name", name).with("status", shown))
 }
 
 impl Step {
@@ -137,17 +145,22 @@ impl Step {
     }
 
     fn status(&self, output: Option<&Output>) -> Value {
-        let mut status = json!({
-            "changed": !self.commands.is_empty(),
-            "rc": output.map(|output| output.rc),
-            "stdout": output.map(Output::stdout_text),
-            "stderr": output.map(Output::stderr_text),
-        });
+        let mut status = status_of(!self.commands.is_empty(), output);
         if let (Some(map), false) = (status.as_object_mut(), self.runlevels.is_empty()) {
             map.insert("runlevels".into(), json!(self.runlevels));
         }
         status
     }
+}
+
+/// What became of one half of the task.
+fn status_of(changed: bool, output: Option<&Output>) -> Value {
+    json!({
+        "changed": changed,
+        "rc": output.map(|output| output.rc),
+        "stdout": output.map(Output::stdout_text),
+        "stderr": output.map(Output::stderr_text),
+    })
 }
 
 fn runs(script: &str, args: &Args, host: &Host) -> Result<bool, Failure> {

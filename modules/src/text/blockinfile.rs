@@ -61,7 +61,7 @@ impl Module for BlockInFile {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let edit = Edit::of(args, host)?;
+        let edit = Edit::of(args, host)?.with_second_difference();
         let present = args.str("state") != Some("absent");
         edit.need(args.bool("create"), "Path")?;
         if !edit.exists && !present {

@@ -9,10 +9,9 @@ use std::{
 use crate::{
     Args, Diff, Failure, Host, Map, Plan,
     files::{
-        attributes::{Attributes, diff_of},
+        attributes::{Attributes, with_changes},
         backup,
         info::describe,
-        mode::masked,
         staged::{FRESH_FILE, Staged},
         write::validate,
     },
@@ -69,6 +68,8 @@ pub(super) struct Edit {
     follow: bool,
     /// What stands behind the path in the head of the difference.
     difference: &'static str,
+    /// The attributes have a difference of their own.
+    second_difference: bool,
     /// The result tells owner, permissions and so on.
     described: bool,
     pub(super) exists: bool,
@@ -102,6 +103,7 @@ impl Edit {
             always_backup_key: false,
             follow: true,
             difference: " (content)",
+            second_difference: false,
             described: false,
             before: Text::of(bytes),
             exists,
@@ -119,7 +121,12 @@ impl Edit {
         Edit { follow, ..self }
     }
 
-    /// The difference's head is the path alone.
+    /// The attributes have a difference of their own, even if they do not differ.
+    pub(super) fn with_second_difference(self) -> Edit {
+        Edit { second_difference: true, ..self }
+    }
+
+    /// The difference's head is the path alone, and it is shown only if there is one.
     pub(super) fn with_bare_difference(self) -> Edit {
         Edit { difference: "", ..self }
     }
@@ -148,17 +155,24 @@ impl Edit {
 
     /// The plan that gives the file this text, and the message of what is done to it.
     pub(super) fn plan(self, after: &str, msg: &str, host: &Host) -> Result<Plan, Failure> {
-        let changes = if self.exists { self.attributes.changes(&self.path, true)? } else { Vec::new() };
         let rewrite = !self.exists && !msg.is_empty() || self.exists && after != self.before.text;
-        let fresh = !self.exists && rewrite && self.attributes.bits(None, FRESH_FILE, false)? != masked(FRESH_FILE);
+        let changes = match self.exists {
+            true => self.attributes.changes(&self.path, true)?,
+            // What a new file gets is told of one that was made.
+            false if rewrite && !host.check() => self.attributes.changes_of_fresh(FRESH_FILE)?,
+            false => Vec::new(),
+        };
         let mut message = msg.to_owned();
-        if !changes.is_empty() || fresh && !host.check() {
+        if !changes.is_empty() {
             message = if rewrite { format!("{msg} and {ATTRIBUTES_CHANGED}") } else { ATTRIBUTES_CHANGED.to_owned() };
         }
-        let diff = host.diff().then(|| self.diff(after));
-        let attribute_diff = (host.diff() && !changes.is_empty()).then(|| {
+        let is_shown = rewrite || !self.difference.is_empty();
+        let diff = (host.diff() && is_shown).then(|| self.diff(after));
+        let has_second = self.second_difference && (self.exists || !host.check());
+        let attribute_diff = (host.diff() && (has_second || !changes.is_empty())).then(|| {
             let name = format!("{} (file attributes)", self.path.display());
-            Diff { before_header: Some(name.clone()), after_header: Some(name), ..diff_of(&self.path, &changes) }
+            let head = Diff { before_header: Some(name.clone()), after_header: Some(name), ..Diff::default() };
+            with_changes(head, &changes)
         });
         let warnings = self.attributes.warnings();
         let (key, always) = (self.backup_key, self.always_backup_key);

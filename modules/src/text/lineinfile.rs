@@ -114,7 +114,7 @@ impl Module for LineInFile {
 }
 
 fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
-    let edit = Edit::of(args, host)?.with_backup_key("backup");
+    let edit = Edit::of(args, host)?.with_backup_key("backup").with_second_difference();
     let line = args.str("line");
     if args.str("state") == Some("absent") {
         if line.is_none() && args.str("regexp").is_none() && args.str("search_string").is_none() {

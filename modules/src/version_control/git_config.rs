@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::Command};
+use crate::{
+    Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    process::{self, Command},
+};
 
 /// The `git_config` module.
 pub struct GitConfig;
@@ -51,14 +54,15 @@ impl Module for GitConfig {
         }
         // From the root, so that no repository is found by accident.
         let directory = args.str("repo").filter(|_| scope == "local").unwrap_or("/").to_owned();
-        let command = |words: Vec<String>| Command::new("git").plain_locale().args(words).directory(&directory);
+        let git = process::find(host, "git").map_or_else(|| "git".to_owned(), |path| path.display().to_string());
+        let command = |words: Vec<String>| Command::new(&git).plain_locale().args(words).directory(&directory);
         let ask = [words.clone(), vec!["--get-all".to_owned(), name.clone()]].concat();
         let output = command(ask.clone()).run(host)?;
         // 1 only says that the setting is not there.
         if output.rc >= 2 || output.rc < 0 {
             return Err(Failure::new(output.stderr_text().trim())
                 .with("rc", output.rc)
-                .with("cmd", format!("git {}", ask.join(" "))));
+                .with("cmd", format!("{git} {}", ask.join(" "))));
         }
         let old: Vec<String> = output.stdout_text().lines().map(str::to_owned).collect();
         let add = args.str("add_mode") == Some("add");
@@ -79,7 +83,7 @@ impl Module for GitConfig {
             vec![format!("--{}", if add { "add" } else { "replace-all" }), name, value]
         };
         let set = [words, set].concat();
-        let shown = format!("git {}", set.join(" "));
+        let shown = format!("{git} {}", set.join(" "));
         let run = command(set);
         let plan = Plan::change(move |host, _| run.check_run(host).map(|_| ())).with("msg", "setting changed");
         Ok(if host.diff() { plan.with_diff(Diff::of(&shown, side(old), side(after))) } else { plan })

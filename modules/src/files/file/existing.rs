@@ -5,8 +5,12 @@ use std::{
 
 use super::{Task, directory, show, state_diff, state_of};
 use crate::{
-    Failure, Host, Plan,
-    files::{attributes::diff_of, info::describe},
+    Diff, Failure, Host, Plan,
+    files::{
+        attributes::{diff_of, with_changes},
+        info::describe,
+        staged::FRESH_FILE,
+    },
     process::reason,
 };
 
@@ -20,17 +24,18 @@ pub(super) fn plan_file(task: Task) -> Result<Plan, Failure> {
             .with("path", shown)
             .with("state", now));
     }
-    plan_attributes(&task, path.clone(), "path", true)
+    Ok(plan_attributes(&task, &path, true, state_diff(&path, now, now))?.with("path", show(&path)))
 }
 
 /// Makes an empty file, or sets the times of one that is there.
 pub(super) fn plan_touch(task: Task) -> Result<Plan, Failure> {
-    if state_of(&task.path) != "absent" {
-        let path = followed(&task);
-        return Ok(plan_attributes(&task, path, "dest", task.follow)?.with("dest", show(&task.path)));
-    }
     let shown = show(&task.path);
-    let diff = state_diff(&task.path, "absent", "touch");
+    let now = state_of(&task.path);
+    let diff = state_diff(&task.path, now, "touch");
+    if now != "absent" {
+        return Ok(plan_attributes(&task, &followed(&task), task.follow, diff)?.with("dest", shown));
+    }
+    let diff = with_changes(diff, &task.attributes.changes_of_fresh(FRESH_FILE)?);
     let plan = Plan::change(move |_host, outcome| {
         let path = &task.path;
         let refuse = |reason: String| {
@@ -64,7 +69,10 @@ pub(super) fn plan_directory(task: Task, host: &Host) -> Result<Plan, Failure> {
             }))
         }
         "directory" if task.recurse => plan_tree(task, path, host),
-        "directory" => plan_attributes(&task, path.clone(), "path", true),
+        "directory" => {
+            let plan = plan_attributes(&task, &path, true, state_diff(&path, "directory", "directory"))?;
+            Ok(plan.with("path", show(&path)))
+        }
         now => {
             let shown = show(&path);
             Err(Failure::new(format!("{shown} already exists as a {now}")).with("path", shown))
@@ -72,24 +80,24 @@ pub(super) fn plan_directory(task: Task, host: &Host) -> Result<Plan, Failure> {
     }
 }
 
-/// Attributes and times of one thing that is there.
-pub(super) fn plan_attributes(task: &Task, path: PathBuf, key: &str, follow: bool) -> Result<Plan, Failure> {
-    let mut changes = task.attributes.changes(&path, follow)?;
+/// Attributes and times of one thing that is there, which are told in its difference.
+pub(super) fn plan_attributes(task: &Task, path: &Path, follow: bool, diff: Diff) -> Result<Plan, Failure> {
+    let mut changes = task.attributes.changes(path, follow)?;
     let found = if follow { path.metadata() } else { path.symlink_metadata() };
     changes.extend(found.map(|found| task.times.changes(&found)).unwrap_or_default());
-    let (shown, data) = (show(&path), describe(&path));
-    let diff = diff_of(&path, &changes);
+    let data = describe(path);
+    let diff = with_changes(diff, &changes);
     if changes.is_empty() {
-        return Ok(Plan::unchanged().with(key, shown).with_all(data).with_diff(diff));
+        return Ok(Plan::unchanged().with_all(data).with_diff(diff));
     }
-    let (attributes, times) = (task.attributes.clone(), task.times);
+    let (attributes, times, path) = (task.attributes.clone(), task.times, path.to_owned());
     let plan = Plan::change(move |_host, outcome| {
         attributes.apply(&path, follow)?;
         times.apply(&path, follow)?;
         outcome.data.extend(describe(&path));
         Ok(())
     });
-    Ok(plan.with(key, shown).with_all(data).with_diff(diff))
+    Ok(plan.with_all(data).with_diff(diff))
 }
 
 /// Attributes and times of a directory and all it holds.

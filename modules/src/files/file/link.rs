@@ -6,7 +6,7 @@ use std::{
 
 use super::{Task, existing::plan_attributes, show, state_diff, state_of};
 use crate::{
-    Failure, Host, Plan,
+    Diff, Failure, Host, Map, Plan,
     files::{info::describe, scratch::random_name, staged::directory_of},
     process::reason,
 };
@@ -59,23 +59,18 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
         let plan = if let Some(src) = &src { plan.with("src", src.as_str()) } else { plan };
         if let Some(warning) = warning { plan.with_warning(warning) } else { plan }
     };
+    let mut diff = state_diff(&task.path, now, "link");
     if same {
         return match attribute_target(&task) {
             Some((path, follow)) => {
-                Ok(with_keys(plan_attributes(&task, path, "dest", follow)?.with_all(describe(&task.path))))
+                Ok(with_keys(plan_attributes(&task, &path, follow, diff)?.with_all(describe(&task.path))))
             }
             None => Ok(with_keys(Plan::unchanged().with_all(describe(&task.path)))),
         };
     }
-    let mut diff = state_diff(&task.path, now, "link");
-    for (side, target) in [(&mut diff.before, old.as_deref().map(show)), (&mut diff.after, src.clone())] {
-        if let (Some(map), Some(target)) = (side.as_object_mut(), target) {
-            map.insert("src".into(), target.into());
-        }
-    }
+    tell_targets(&mut diff, old.as_deref(), src.as_deref());
     let target = src.clone().unwrap_or_default();
-    // A prediction describes what would be replaced.
-    let replaced = if host.check() && now != "absent" { describe(&task.path) } else { crate::Map::new() };
+    let replaced = replaced(&task.path, host);
     let plan = Plan::change(move |host, outcome| {
         if now == "directory" {
             std::fs::remove_dir(&task.path).map_err(|error| replacing(&task.path, &error))?;
@@ -95,7 +90,7 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
 }
 
 /// Makes a further name of a file.
-pub(super) fn plan_hard(task: Task) -> Result<Plan, Failure> {
+pub(super) fn plan_hard(task: Task, host: &Host) -> Result<Plan, Failure> {
     let now = state_of(&task.path);
     let shown = show(&task.path);
     let refuse = |text: &str| {
@@ -106,13 +101,15 @@ pub(super) fn plan_hard(task: Task) -> Result<Plan, Failure> {
         if now != "hard" {
             return Err(refuse("src is required for creating new hardlinks"));
         }
-        return Ok(plan_attributes(&task, task.path.clone(), "dest", true)?.with("src", serde_json::Value::Null));
+        let plan = plan_attributes(&task, &task.path, true, state_diff(&task.path, now, now))?;
+        return Ok(plan.with("dest", shown).with("src", serde_json::Value::Null));
     };
     let Ok(source) = Path::new(&src).metadata() else { return Err(refuse("src does not exist")) };
     let same =
         task.path.symlink_metadata().is_ok_and(|found| (found.dev(), found.ino()) == (source.dev(), source.ino()));
     if same {
-        return Ok(plan_attributes(&task, task.path.clone(), "dest", true)?.with("src", src));
+        let plan = plan_attributes(&task, &task.path, true, state_diff(&task.path, now, "hard"))?;
+        return Ok(plan.with("dest", shown).with("src", src));
     }
     match now {
         "hard" if !task.force => return Err(refuse("Cannot link, different hard link exists at destination")),
@@ -120,8 +117,9 @@ pub(super) fn plan_hard(task: Task) -> Result<Plan, Failure> {
         "directory" => return Err(refuse("Cannot link, directory exists at destination")),
         _ => {}
     }
-    let diff = state_diff(&task.path, now, "hard");
-    let source = src.clone();
+    let mut diff = state_diff(&task.path, now, "hard");
+    tell_targets(&mut diff, std::fs::read_link(&task.path).ok().as_deref(), Some(&src));
+    let (source, replaced) = (src.clone(), replaced(&task.path, host));
     let plan = Plan::change(move |_host, outcome| {
         let real = Path::new(&source).canonicalize().unwrap_or_else(|_| PathBuf::from(&source));
         replace(&task.path, |temporary| std::fs::hard_link(&real, temporary))?;
@@ -130,7 +128,22 @@ pub(super) fn plan_hard(task: Task) -> Result<Plan, Failure> {
         outcome.data.extend(describe(&task.path));
         Ok(())
     });
-    Ok(plan.with("dest", shown.clone()).with("src", src).with_diff(diff))
+    Ok(plan.with_all(replaced).with("dest", shown.clone()).with("src", src).with_diff(diff))
+}
+
+/// What a link that is there points to, and what it is to point to.
+fn tell_targets(diff: &mut Diff, old: Option<&Path>, new: Option<&str>) {
+    let Some(old) = old else { return };
+    for (side, target) in [(&mut diff.before, Some(show(old))), (&mut diff.after, new.map(str::to_owned))] {
+        if let (Some(side), Some(target)) = (side.as_object_mut(), target) {
+            side.insert("src".into(), target.into());
+        }
+    }
+}
+
+/// A prediction describes what would be replaced, unless that is a link to nothing.
+fn replaced(path: &Path, host: &Host) -> Map {
+    if host.check() && path.exists() { describe(path) } else { Map::new() }
 }
 
 /// Makes a symbolic link, in the place of whatever other file is there.

@@ -122,7 +122,7 @@ impl Module for File {
             "directory" => existing::plan_directory(task, host),
             "touch" => existing::plan_touch(task),
             "link" => link::plan_symbolic(task, host),
-            "hard" => link::plan_hard(task),
+            "hard" => link::plan_hard(task, host),
             _ => existing::plan_file(task),
         };
         let plan = match warnings.is_empty() {
@@ -164,8 +164,11 @@ fn show(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The difference that one thing becomes another.
+/// The difference if one thing becomes another.
 fn state_diff(path: &Path, before: &str, after: &str) -> Diff {
-    let side = |state: &str| json!({ "path": show(path), "state": state });
+    let side = |state: &str| match before == after {
+        true => json!({ "path": show(path) }),
+        false => json!({ "path": show(path), "state": state }),
+    };
     Diff { before: side(before), after: side(after), ..Diff::default() }
 }

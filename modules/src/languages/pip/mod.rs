@@ -103,7 +103,7 @@ impl Module for Pip {
                 }
             }
             let pip = task.pip(host)?;
-            let before = if compares { Some(task.installed(&pip, host)?) } else { None };
+            let before = if compares { Some(task.installed(&pip, host)?.1) } else { None };
             let command: Vec<String> = pip.iter().chain(&words).cloned().collect();
             let output = task.run(command.clone(), host)?;
             let (said, errors) = (output.stdout_text(), output.stderr_text());
@@ -117,13 +117,11 @@ impl Module for Pip {
             }
             let changed = match before {
                 _ if task.state == "absent" => said.contains("Successfully uninstalled"),
-                Some(before) => before.stdout != task.installed(&pip, host)?.stdout,
+                Some(before) => before.stdout != task.installed(&pip, host)?.1.stdout,
                 None => said.contains("Successfully installed"),
             };
             outcome.changed = changed || fresh;
             outcome.set("cmd", command);
-            outcome.set("stdout_lines", crate::text::lines(&stdout));
-            outcome.set("stderr_lines", crate::text::lines(&stderr));
             outcome.set("stdout", stdout);
             outcome.set("stderr", stderr);
             Ok(())
@@ -269,14 +267,14 @@ impl Task {
         command.run(host)
     }
 
-    /// What is installed, as pip lists it.
-    fn installed(&self, pip: &[String], host: &Host) -> Result<Output, Failure> {
+    /// What is installed, as pip lists it, and the command that tells it.
+    fn installed(&self, pip: &[String], host: &Host) -> Result<(String, Output), Failure> {
         let mut last = None;
         for verb in [&["list", "--format=freeze"][..], &["freeze"]] {
             let words: Vec<String> = pip.iter().cloned().chain(verb.iter().map(|word| (*word).to_owned())).collect();
             let output = self.run(words.clone(), host)?;
             if output.success() {
-                return Ok(output);
+                return Ok((words.join(" "), output));
             }
             last = Some(failure(&words, &output.stdout_text(), &output.stderr_text()));
         }
@@ -350,7 +348,7 @@ impl Task {
         if open || self.state == "latest" || self.state == "forcereinstall" {
             return Ok(Plan::change(|_, _| Ok(())));
         }
-        let output = self.installed(&self.pip(host)?, host)?;
+        let (command, output) = self.installed(&self.pip(host)?, host)?;
         let text = output.stdout_text();
         let known: Vec<(String, &str)> = text
             .lines()
@@ -369,7 +367,7 @@ impl Task {
         } else {
             Plan::unchanged()
         };
-        Ok(plan.with("stdout", text).with("stderr", output.stderr_text()))
+        Ok(plan.with("cmd", command).with("stdout", text).with("stderr", output.stderr_text()))
     }
 }
 

@@ -150,8 +150,15 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
         Duration::from_secs(args.int("lock_timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(60));
     let commands = decide(&work, &settings, host)?;
     let only_lists = matches!(work, Work::Nothing);
+    // Removals, files and upgrades tell nothing of the lists.
+    let tells_lists =
+        matches!(work, Work::Packages { .. } | Work::BuildDependencies { .. } | Work::Repair | Work::Nothing);
     if commands.is_empty() && refresh.is_none() {
-        return Ok(Plan::unchanged().with("cache_updated", false).with("cache_update_time", updated));
+        return Ok(match work {
+            _ if tells_lists => Plan::unchanged().with("cache_updated", false).with("cache_update_time", updated),
+            Work::File { .. } => Plan::unchanged().with("stdout", "").with("stderr", ""),
+            _ => Plan::unchanged(),
+        });
     }
     let mut prediction = None;
     if host.check() && !commands.is_empty() {
@@ -168,8 +175,10 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
             // Lists that the mirror has no newer ones of stay as they were, with their time.
             let now = cache::updated_at();
             renewed = now != updated;
-            outcome.set("cache_updated", renewed);
-            outcome.set("cache_update_time", now);
+            if tells_lists {
+                outcome.set("cache_updated", renewed);
+                outcome.set("cache_update_time", now);
+            }
             // Newer lists can offer newer versions.
             commands = decide(&work, &settings, host)?;
         }
@@ -195,7 +204,10 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
         outcome.set("stderr", stderr);
         Ok(())
     };
-    let mut plan = Plan::change(apply).with("cache_updated", refreshes).with("cache_update_time", updated);
+    let mut plan = Plan::change(apply);
+    if tells_lists {
+        plan = plan.with("cache_updated", refreshes).with("cache_update_time", updated);
+    }
     plan.outcome.changed = changed;
     if let Some(prediction) = prediction {
         plan.outcome.changed = changed && prediction.changes;
@@ -205,7 +217,7 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
         if let Some(warning) = prediction.warning {
             plan = plan.with_warning(warning);
         }
-        plan = plan.with("stdout", prediction.stdout);
+        plan = plan.with("stdout", prediction.stdout).with("stderr", prediction.stderr);
     }
     Ok(plan)
 }

@@ -99,17 +99,27 @@ pub(super) fn apt_get(words: &[String], settings: &Settings, lock: Duration, hos
 fn failure(shown: &str, output: &Output) -> Failure {
     let error = output.stderr_text();
     let unknown = error.lines().find_map(|line| line.strip_prefix("E: Unable to locate package "));
-    let message = match unknown {
-        Some(name) => format!("No package matching '{}' is available", name.trim()),
-        None => format!("'{shown}' failed: {}", error.trim()),
-    };
+    if let Some(name) = unknown {
+        return Failure::new(format!("No package matching '{}' is available", name.trim()));
+    }
+    if let Some((name, version)) = error.lines().find_map(missing_version) {
+        return Failure::new(format!("no available installation candidate for {name}={version}"));
+    }
+    let message = format!("'{shown}' failed: {}", error.trim());
     Failure::new(message).with("rc", output.rc).with("stdout", output.stdout_text()).with("stderr", error)
+}
+
+/// The package and the version of `E: Version '1.0' for 'name' was not found`.
+fn missing_version(line: &str) -> Option<(&str, &str)> {
+    let (version, rest) = line.strip_prefix("E: Version '")?.split_once("' for '")?;
+    Some((rest.strip_suffix("' was not found")?, version))
 }
 
 /// What apt-get says it would do.
 pub(super) struct Prediction {
     pub(super) changes: bool,
     pub(super) stdout: String,
+    pub(super) stderr: String,
     pub(super) warning: Option<String>,
 }
 
@@ -120,7 +130,7 @@ pub(super) fn simulate(
     lists_to_come: bool,
     host: &Host,
 ) -> Result<Prediction, Failure> {
-    let mut prediction = Prediction { changes: false, stdout: String::new(), warning: None };
+    let mut prediction = Prediction { changes: false, stdout: String::new(), stderr: String::new(), warning: None };
     for words in commands {
         if words.first().is_some_and(|verb| verb == "clean") {
             prediction.changes = true;
@@ -141,6 +151,7 @@ pub(super) fn simulate(
         let text = output.stdout_text();
         prediction.changes |= simulated_something(&text);
         prediction.stdout.push_str(&text);
+        prediction.stderr.push_str(&output.stderr_text());
     }
     Ok(prediction)
 }

@@ -131,13 +131,14 @@ impl Module for Iptables {
                 table: args.str("table").unwrap_or("filter").to_owned(),
                 chain: args.str("chain").map(str::to_owned),
                 numeric: args.bool("numeric"),
+                wait: args.str("wait").filter(|seconds| !seconds.is_empty()).map(str::to_owned),
             };
             table.plan(args, rule::words(args, jump, family), shown.is_empty(), host)
         });
         let plan = Plan::sequence(plans.collect::<Result<_, _>>()?);
         let mut data = Map::new();
         data.insert("ip_version".into(), version.into());
-        for name in ["table", "chain", "flush", "state", "chain_management"] {
+        for name in ["table", "chain", "flush", "state", "chain_management", "wait"] {
             data.insert(name.into(), args.value(name).cloned().unwrap_or_default());
         }
         data.insert("rule".into(), shown.into());
@@ -151,12 +152,14 @@ struct Table {
     table: String,
     chain: Option<String>,
     numeric: bool,
+    wait: Option<String>,
 }
 
 impl Table {
     fn command(&self, verb: &str) -> Command {
-        let command = Command::new(self.family.program()).plain_locale().args(["-t", self.table.as_str(), verb]);
-        command.args(self.chain.clone())
+        let command = Command::new(self.family.program()).plain_locale().args(["-t", self.table.as_str()]);
+        let wait = self.wait.iter().flat_map(|seconds| ["-w", seconds]);
+        command.args(wait).arg(verb).args(self.chain.clone())
     }
 
     fn list(&self, host: &Host) -> Result<Output, Failure> {

@@ -106,11 +106,6 @@ impl Rule<'_> {
 /// The words of a rule, in the order Ansible gives them.
 pub(super) fn words(args: &Args, jump: Option<&str>, family: Family) -> Vec<String> {
     let mut rule = Rule { args, words: Vec::new() };
-    match args.str("wait") {
-        Some("") => rule.push(&["-w"]),
-        Some(seconds) => rule.push(&["-w", seconds]),
-        None => {}
-    }
     for (name, flag) in [("protocol", "-p"), ("source", "-s"), ("destination", "-d")] {
         rule.option(name, flag);
     }
@@ -221,8 +216,8 @@ mod tests {
                 "--tcp-flags ALL ACK,RST ! --syn",
             ),
             (
-                json!({"chain": "INPUT", "reject_with": "tcp-reset", "comment": "no way", "wait": ""}),
-                "-w -j REJECT --reject-with tcp-reset -m comment --comment no way",
+                json!({"chain": "INPUT", "reject_with": "tcp-reset", "comment": "no way", "wait": "5"}),
+                "-j REJECT --reject-with tcp-reset -m comment --comment no way",
             ),
             (
                 json!({"chain": "INPUT", "match_set": "admins", "match_set_flags": "src", "limit": "3/min", "uid_owner": "! bob"}),

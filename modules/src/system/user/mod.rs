@@ -211,7 +211,6 @@ fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> 
 fn tell(outcome: &mut Outcome, stdout: String, stderr: String) {
     for (key, text) in [("stdout", stdout), ("stderr", stderr)] {
         if !text.is_empty() {
-            outcome.set(&format!("{key}_lines"), crate::text::lines(&text));
             outcome.set(key, text);
         }
     }

@@ -183,7 +183,6 @@ fn said(stdout: &str, stderr: &str) -> Map {
     let mut keys = Map::new();
     for (name, text) in [("stdout", stdout), ("stderr", stderr)] {
         keys.insert(name.to_owned(), text.into());
-        keys.insert(format!("{name}_lines"), crate::text::lines(text).into());
     }
     keys
 }
