@@ -48,6 +48,7 @@ check:
 	cargo clippy --package windlass-modules --no-default-features --bin windlass-executor -- -D warnings
 
 unit:
+	@tools/programs
 	cargo test --workspace
 
 lab-test: build artifacts
@@ -55,6 +56,7 @@ lab-test: build artifacts
 
 compat:
 	@tools/setup python3-venv python3-apt python3-debian
+	@tools/programs
 	tools/compat
 
 fuzz:

@@ -4,6 +4,10 @@
 //! prepare. Each case has a folder of its own, `{{ here }}`. All run on this machine as root, with copies of `/etc`, of what dpkg and debconf know, and
 //! an empty `/var/spool` mounted over the real ones, so that accounts and jobs are made in no system, and without the sockets of systemd, so that its
 //! services are out of reach; without root nothing is compared.
+//!
+//! A table whose first line is `## needs: PROGRAM...` has what `tools/programs` unpacked laid over the system, and a network of its own; what is
+//! written to `/usr`, `/etc` and `/var` is kept in memory. Where a program is missing, or file systems cannot be laid over others, it is skipped, which is said.
+//!
 //! `{{ server }}` is a web server; the project's folder `.programs` has stand-ins for programs of the system.
 //!
 //! With `diff: true` in a case the difference that is shown is compared too. In a table whose name starts with `refusals` each line is a case. It runs once, and the sentence of its failure is compared too.
@@ -28,7 +32,24 @@ pub(crate) struct Table {
     path: PathBuf,
     cases: Vec<String>,
     is_refusals: bool,
+    /// Programs that few machines have.
+    needs: String,
 }
+
+/// What a table sees instead of the system's own folders.
+const COPIES: &str = "for folder in /etc /var/lib/dpkg /var/cache/debconf /var/spool; do copy=$SCRATCH/system$folder; \
+    mkdir -p $copy; [ $folder = /var/spool ] || cp -a $folder/. $copy; mount --bind $copy $folder; done";
+
+/// The same for tables that need programs.
+const LAYERS: &str = "layers=$SCRATCH/system unpacked=${WINDLASS_CACHE:-/var/cache/windlass}/programs; \
+    mkdir -p $layers $unpacked/usr; mount -t tmpfs tmpfs $layers; \
+    for folder in usr etc var; do mkdir $layers/{$folder,work-$folder}; below=/$folder; [ $folder != usr ] || below=$unpacked/usr:/usr; \
+    mount -t overlay overlay -o lowerdir=$below,upperdir=$layers/$folder,workdir=$layers/work-$folder /$folder || exit 77; done; \
+    cp -a $unpacked/etc $unpacked/var / 2>/dev/null; ip link set lo up; \
+    for program in $NEEDS; do command -v $program >/dev/null || { echo $program is missing >&2; exit 77; }; done";
+
+/// The status of a run that lacks what it needs.
+const SKIPPED: &str = "77";
 
 /// All tables that are wanted.
 pub(crate) fn all() -> Vec<Table> {
@@ -39,11 +60,13 @@ pub(crate) fn all() -> Vec<Table> {
         if path.extension().is_none_or(|extension| extension != "txt") || !crate::is_wanted(&name) {
             continue;
         }
-        let text: String =
-            fs::read_to_string(&path).unwrap().split_inclusive('\n').filter(|line| !line.starts_with("##")).collect();
+        let text = fs::read_to_string(&path).unwrap();
+        let needs = text.lines().next().and_then(|line| line.strip_prefix("## needs: ")).unwrap_or_default().to_owned();
+        let text: String = text.split_inclusive('\n').filter(|line| !line.starts_with("##")).collect();
         let is_refusals = name.starts_with("modules/refusals");
         let cases = text.split(if is_refusals { "\n" } else { "\n\n" }).map(|case| case.trim_matches('\n').to_owned());
-        tables.push(Table { name, path, cases: cases.filter(|case| !case.is_empty()).collect(), is_refusals });
+        let cases = cases.filter(|case| !case.is_empty()).collect();
+        tables.push(Table { name, path, cases, is_refusals, needs });
     }
     tables.sort_by(|a, b| a.name.cmp(&b.name));
     tables
@@ -59,11 +82,14 @@ impl Table {
     /// Asks the current line of each engine, and compares. What modules do does not depend on the line.
     pub(crate) fn run(&self, engines: &[Engine], report: &Report) {
         let current = engines.iter().filter(|engine| engine.line == LINES[1]);
-        let answers: Vec<(&Engine, Answers)> = current.map(|engine| (engine, self.ask(engine))).collect();
-        report.settle(&self.name, &self.path.with_extension("jsonl"), &answers);
+        let answers: Vec<_> = current.filter_map(|engine| Some((engine, self.ask(engine)?))).collect();
+        if !answers.is_empty() {
+            report.settle(&self.name, &self.path.with_extension("jsonl"), &answers);
+        }
     }
 
-    fn ask(&self, engine: &Engine) -> Answers {
+    /// What an engine answers; nothing if what the table needs is not here.
+    fn ask(&self, engine: &Engine) -> Option<Answers> {
         // A short path that is the same in every run: lengths and hashes of paths are compared.
         let folder = tempfile::Builder::new().prefix("wl").rand_bytes(8).tempdir_in("/tmp").unwrap();
         let (case, scratch) = (folder.path().join("case"), folder.path().join("scratch"));
@@ -74,14 +100,19 @@ impl Table {
         }
         let server = serve();
         fs::write(case.join("playbook.yml"), self.playbook(engine, &scratch, &server)).unwrap();
-        let run = engine.run(
-            "exec unshare --mount --uts bash -c 'for folder in /etc /var/lib/dpkg /var/cache/debconf /var/spool; do copy=$SCRATCH/system$folder; \
-             mkdir -p $copy; [ $folder = /var/spool ] || cp -a $folder/. $copy; mount --bind $copy $folder; done; \
+        let (network, system) = if self.needs.is_empty() { ("", COPIES) } else { ("--net", LAYERS) };
+        let script = format!(
+            "NEEDS='{}' exec unshare --mount --uts {network} bash -c '{system}; \
              for folder in /run/systemd /run/dbus; do [ ! -d $folder ] || mount -t tmpfs tmpfs $folder; done; \
              exec ansible-playbook -i inventory playbook.yml'",
-            &case,
-            &scratch,
+            self.needs
         );
+        let run = engine.run(&script, &case, &scratch);
+        if run.code == SKIPPED {
+            // Said past the harness, which shows what a test prints only if it fails.
+            let _ = writeln!(std::io::stderr(), "{} is skipped: {}", self.name, run.stderr.trim());
+            return None;
+        }
         let steady = |text: &str| self.steady(text, &case, &scratch, &server);
         let written = fs::read_to_string(scratch.join("answers.json")).unwrap_or_else(|_| {
             panic!("{} [{}] wrote no answers:\n{}{}", self.name, engine.line, run.stdout, run.stderr)
@@ -93,20 +124,28 @@ impl Table {
             }
             let mut answer = serde_json::Map::new();
             let is_shown = self.cases.get(index).is_some_and(|case| case.ends_with("\n  diff: true"));
-            let of_run = if is_shown { text::steady_with_diff } else { text::steady };
+            // What real programs say is the same whoever calls them.
+            let messages: &[&str] = if self.needs.is_empty() { &[] } else { &["msg", "failures"] };
+            let kept = [if is_shown { &["diff"][..] } else { &[] }, messages].concat();
             for run in ["check", "first", "again"] {
-                answer.insert(run.to_owned(), of_run(results[format!("r{index}_{run}")].clone()));
+                let mut result = text::steady_with(results[format!("r{index}_{run}")].clone(), &kept);
+                // dnf tells in no order what it did.
+                if let Some(Json::Array(done)) = result.get_mut("results") {
+                    done.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
+                }
+                answer.insert(run.to_owned(), result);
             }
             let files = files(&scratch.join(folder_of(index)));
             let files = files.into_iter().map(|(path, what)| (steady(&path), json!(steady(&what)))).collect();
             answer.insert("files".to_owned(), Json::Object(files));
             Json::Object(answer)
         };
-        self.cases.iter().enumerate().map(|(index, case)| (case.clone(), answer(index))).collect()
+        Some(self.cases.iter().enumerate().map(|(index, case)| (case.clone(), answer(index))).collect())
     }
 
     fn playbook(&self, engine: &Engine, scratch: &Path, server: &str) -> String {
-        let python = if engine.is_ours { "/usr/bin/python3" } else { "{{ ansible_playbook_python }}" };
+        let python =
+            if engine.is_ours || !self.needs.is_empty() { "/usr/bin/python3" } else { "{{ ansible_playbook_python }}" };
         let mut text = format!(
             "- hosts: localhost\n  gather_facts: false\n  vars:\n    ansible_python_interpreter: \"{python}\"\n    server: {server}\n  tasks:\n"
         );
@@ -151,6 +190,7 @@ impl Table {
             (r"/usr/(local/)?bin/git config", "/usr/bin/git config"),
             (r"\(Reading database \.\.\.[^)]*\)", "(Reading database ...)"),
             (r"and \d+ not upgraded", "and 0 not upgraded"),
+            (r#"/[^ "]*/ansible-tmp-[^/ ]*/([^/ ]*?)[a-z0-9_]{8}\.rpm"#, "FETCHED/$1.rpm"),
             (r"-----BEGIN ([A-Z ]+)-----[^-]+-----END", "-----BEGIN $1-----...-----END"),
             (r#""serial_number": ?"?[0-9.e+]+"?"#, r#""serial_number":"RANDOM""#),
         ] {

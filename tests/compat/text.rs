@@ -61,12 +61,13 @@ pub(crate) fn steady_with_diff(value: Json) -> Json {
     steady_with(value, &["diff"])
 }
 
-fn steady_with(value: Json, kept: &[&str]) -> Json {
+/// The same with keys that are kept for once.
+pub(crate) fn steady_with(value: Json, kept: &[&str]) -> Json {
     match value {
         Json::Object(map) => {
             let has_failed = map.get("failed").is_some_and(|failed| failed == true);
             let is_kept = |key: &str| {
-                (!VOLATILE.contains(&key) || kept.contains(&key)) && (!has_failed || OF_FAILURES.contains(&key))
+                kept.contains(&key) || !VOLATILE.contains(&key) && (!has_failed || OF_FAILURES.contains(&key))
             };
             let entries = map.into_iter().filter(|(key, _)| is_kept(key));
             Json::Object(entries.map(|(key, value)| (key, steady_with(value, kept))).collect())

@@ -20,12 +20,22 @@ pub(super) struct Entry {
 
 /// All that is to be done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Transaction(Vec<Entry>);
+pub(super) struct Transaction {
+    entries: Vec<Entry>,
+    pub(super) has_groups: bool,
+    pub(super) has_environments: bool,
+}
+
+/// What dnf would do, and the names it does not know.
+pub(super) struct Preview {
+    pub(super) transaction: Transaction,
+    pub(super) unknown: Vec<String>,
+}
 
 impl Transaction {
     /// Reads what `dnf --assumeno` prints.
     pub(super) fn read(text: &str) -> Transaction {
-        let mut entries = Vec::new();
+        let mut transaction = Transaction::default();
         let mut action = None;
         let mut pending: Vec<&str> = Vec::new();
         for line in text.lines() {
@@ -33,7 +43,10 @@ impl Transaction {
                 break;
             }
             if !line.starts_with(' ') {
-                action = heading(line.trim());
+                let line = line.trim();
+                transaction.has_groups |= line.ends_with(" Groups:");
+                transaction.has_environments |= line.ends_with(" Environment Groups:");
+                action = heading(line);
                 pending.clear();
                 continue;
             }
@@ -46,34 +59,47 @@ impl Transaction {
             pending.extend(words);
             if let [name, arch, version, _repository, ..] = pending.as_slice() {
                 let (name, arch, version) = ((*name).to_owned(), (*arch).to_owned(), (*version).to_owned());
-                entries.push(Entry { action, name, arch, version });
+                transaction.entries.push(Entry { action, name, arch, version });
                 pending.clear();
             }
         }
-        Transaction(entries)
+        transaction
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.0.iter()
+        self.entries.iter()
+    }
+
+    /// The package whose file a sentence of dnf's names.
+    pub(super) fn package_of(&self, sentence: &str) -> Option<String> {
+        self.entries.iter().find(|entry| sentence.contains(&format!("{}-", entry.name))).map(Entry::package)
     }
 }
 
 impl Entry {
     /// As Ansible's result has it.
-    pub(super) fn result(&self) -> String {
-        let Entry { action, name, arch, version } = self;
-        let what = if *action == Action::Remove { "Removed" } else { "Installed" };
-        format!("{what}: {name}-{version}.{arch}")
+    pub(super) fn result(&self, is_download: bool) -> String {
+        let what = match self.action {
+            Action::Remove => "Removed",
+            _ if is_download => "Downloaded",
+            _ => "Installed",
+        };
+        format!("{what}: {}", self.package())
+    }
+
+    fn package(&self) -> String {
+        format!("{}-{}.{}", self.name, self.version, self.arch)
     }
 }
 
 fn heading(line: &str) -> Option<Action> {
     let line = line.strip_suffix(':')?;
     Some(match line {
+        _ if line.ends_with(" Groups") => return None,
         _ if line.starts_with("Installing") || line.starts_with("Reinstalling") => Action::Install,
         _ if line.starts_with("Upgrading") => Action::Upgrade,
         _ if line.starts_with("Downgrading") => Action::Downgrade,
@@ -115,7 +141,7 @@ Install  2 Packages
             "Installed: lab-service-1.0-1.noarch",
             "Removed: lab-extra-1.0-1.noarch",
         ];
-        let mut results: Vec<String> = transaction.entries().map(Entry::result).collect();
+        let mut results: Vec<String> = transaction.entries().map(|entry| entry.result(false)).collect();
         results.sort();
         assert_eq!(results, expected);
         assert_eq!(transaction.entries().filter(|entry| entry.action == Action::Upgrade).count(), 1);

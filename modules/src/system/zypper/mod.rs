@@ -9,7 +9,7 @@ use serde_json::json;
 use self::xml::{Answer, Solvable};
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Spec,
-    process::{Command, Output},
+    process::{self, Command, Output},
 };
 
 /// The `zypper` module.
@@ -273,11 +273,15 @@ impl Task<'_> {
         let refreshes = verb == "refresh";
         let mut words: Vec<String> = Vec::new();
         let mut switch = |on: bool, option: &str| words.extend(on.then(|| option.to_owned()));
-        let program = if is_transactional() { "transactional-update" } else { "zypper" };
-        if program == "transactional-update" {
-            for word in ["--continue", "--drop-if-no-change", "--quiet", "run", "zypper"] {
+        // The command is part of the result, where Ansible shows where the program is.
+        let found =
+            |name: &str| process::find(self.host, name).map_or_else(|| name.into(), |path| path.display().to_string());
+        let mut program = found("zypper");
+        if is_transactional() {
+            for word in ["--continue", "--drop-if-no-change", "--quiet", "run", &program] {
                 switch(true, word);
             }
+            program = found("transactional-update");
         }
         switch(true, "--non-interactive");
         switch(true, "--xmlout");
