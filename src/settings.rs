@@ -226,6 +226,7 @@ impl Settings {
 
     /// The settings of the environment and ansible.cfg; the command line is laid over them.
     pub fn from_config(config: &Config) -> Result<Settings> {
+        config.check()?;
         let mut warnings = Vec::new();
         let home = std::env::var("ANSIBLE_HOME").unwrap_or_else(|_| "~/.ansible".to_owned());
         let below = |name: &str| {

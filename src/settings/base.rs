@@ -93,10 +93,17 @@ pub fn value_of(setting: &Setting, config: &Config) -> Result<(Value, Origin)> {
         Origin::File(file) => file.parent(),
         Origin::Default | Origin::Environment(_) => None,
     };
-    let value = typed(setting.kind, &text, folder).ok_or_else(|| {
-        Error::new(format!(
-            "Invalid type for configuration option {} (from {origin}): '{text}' is no {}.",
-            setting.name, setting.kind
+    // A number's variable that is empty sets nothing.
+    if text.is_empty()
+        && matches!(origin, Origin::Environment(_))
+        && matches!(setting.kind, "integer" | "int" | "float")
+    {
+        return Ok((setting.default(), Origin::Default));
+    }
+    let Setting { name, kind, .. } = setting;
+    let value = typed(kind, &text, folder).ok_or_else(|| {
+        Error::usage(format!(
+            "Config '{name}' from '{origin}' has an invalid value: Invalid value provided for '{kind}': '{text}'"
         ))
     })?;
     if !setting.choices.is_empty() {
@@ -105,10 +112,9 @@ pub fn value_of(setting: &Setting, config: &Config) -> Result<(Value, Origin)> {
             other => other.as_str().into_iter().collect(),
         };
         if let Some(wrong) = given.iter().find(|given| !setting.choices.contains(given)) {
-            return Err(Error::new(format!(
-                "Invalid value \"{wrong}\" for configuration option {} (from {origin}), valid values are: {}.",
-                setting.name,
-                setting.choices.join(", ")
+            let choices = setting.choices.join(", ");
+            return Err(Error::usage(format!(
+                "Invalid value '{wrong}' for config '{name}' (from {origin}). Valid values are: {choices}"
             )));
         }
     }

@@ -57,9 +57,16 @@ impl Config {
         Ok(Config { file: Some(file), values, warnings: Vec::new() })
     }
 
+    /// Whether all base settings can have the values they are given, also those without an effect here.
+    pub fn check(&self) -> Result<()> {
+        base().iter().try_for_each(|setting| value_of(setting, self).map(|_| ()))
+    }
+
     /// A setting's text: the environment's, or else the file's.
     pub fn get(&self, name: &str) -> Option<String> {
-        let (env, ini) = places(name)?;
+        let found = places(name);
+        debug_assert!(found.is_some(), "nothing sets {name}: it is in no list of places");
+        let (env, ini) = found?;
         self.lookup(env, ini)
     }
 

@@ -66,6 +66,7 @@ const EFFECTIVE: &[&str] = &[
     "poll_interval",
     "private_key_file",
     "private_role_vars",
+    "python_module_rlimit_nofile",
     "remote_port",
     "remote_user",
     "retry_files_enabled",

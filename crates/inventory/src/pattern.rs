@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexSet;
+use windlass_python_regex::{Anchor, Flags};
 
 use crate::model::{HostName, Inventory, LOCALHOST_NAMES};
 use crate::{Error, Warning, address};
@@ -226,16 +227,17 @@ fn read_limit(file: &Path) -> Result<Vec<String>, Error> {
 enum Matcher<'a> {
     Exact(&'a str),
     Glob(regex::Regex),
-    Regex(fancy_regex::Regex),
+    Regex(Arc<windlass_python_regex::Pattern>),
 }
 
 impl<'a> Matcher<'a> {
     fn new(expression: &'a str) -> Result<Self, Error> {
         let refused = |reason: String| Error::Pattern { pattern: expression.to_owned(), reason };
         if let Some(regex) = expression.strip_prefix('~') {
-            return fancy_regex::Regex::new(&format!("^(?:{regex})"))
+            let flags = Flags { anchor: Anchor::Match, ..Flags::default() };
+            return windlass_python_regex::compile(regex, flags)
                 .map(Self::Regex)
-                .map_err(|error| refused(format!("is not a valid regular expression: {error}")));
+                .map_err(|error| refused(format!("cannot be used: {error}")));
         }
         if !expression.contains(['*', '?', '[']) {
             return Ok(Self::Exact(expression));

@@ -36,6 +36,7 @@ fn patterns_match_what_they_match_in_ansible() {
         ("[wd]*1", "web1 db1"),
         ("db*[0]", "db1"),
         ("~web[13]", "web1 web3"),
+        ("~web(?P<n>1)|web(?!2)3|db2$", "web1 web3 db2"),
         ("~(web|db)1$", "web1 db1"),
         ("10.*", "10.0.0.1"),
         ("10.0.0.1", "10.0.0.1"),

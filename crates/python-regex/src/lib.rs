@@ -270,6 +270,34 @@ mod tests {
     }
 
     #[test]
+    fn groups_that_python_does_not_know_are_refused() {
+        // A group that calls the whole pattern used up the memory.
+        for (pattern, reason) in [
+            ("~(?P>0)*.|", "unknown extension ?P>"),
+            ("(?R)", "unknown extension ?R"),
+            ("(?1)", "unknown extension ?1"),
+        ] {
+            let error = compile(pattern, Flags::default()).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+        for known in [
+            "(?P<a>x)(?P=a)",
+            "(?:x)",
+            "(?=x)",
+            "(?!x)",
+            "(?<=x)",
+            "(?<!x)",
+            "(?>x)",
+            "(x)?(?(1)y|z)",
+            "(?i)x",
+            "(?i:x)",
+            "(?#x)x",
+        ] {
+            compile(known, Flags::default()).unwrap();
+        }
+    }
+
+    #[test]
     fn empty_matches_follow_other_matches() {
         assert_eq!(sub("x*", "-", "abxd"), "-a-b--d-");
         assert_eq!(sub("$", "!", "a\n"), "a!\n!");

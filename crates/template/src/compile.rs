@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 
 use crate::emission::{self, Printed};
@@ -137,6 +138,10 @@ fn environment() -> &'static Environment<'static> {
     static ENVIRONMENT: OnceLock<Environment<'static>> = OnceLock::new();
     ENVIRONMENT.get_or_init(|| {
         let mut environment = Environment::empty();
+        // What the last newline is has been decided before.
+        if let Ok(syntax) = SyntaxConfig::builder().keep_trailing_newline(true).build() {
+            environment.set_syntax(syntax);
+        }
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         // Undefined values are marks of ours; what minijinja itself leaves undefined must reach us.
         environment.set_undefined_behavior(UndefinedBehavior::Chainable);
@@ -200,7 +205,7 @@ pub(crate) fn included(text: &str, options: &TemplateOptions) -> Result<String, 
     let dialect = Dialect { escapes: syntax::Escapes::Decoded, nested_templates: false };
     let key = format!("{}\0{text}", options.key());
     let name = cached(CACHE.get_or_init(Cache::default), &key, || {
-        Ok(register(syntax::parse_template(text.strip_suffix('\n').unwrap_or(text), options, dialect)?.source))
+        Ok(register(syntax::parse_template(without_newline(text, options), options, dialect)?.source))
     })?;
     Ok(name.as_str().to_owned())
 }
@@ -219,8 +224,14 @@ pub(crate) fn expression(text: &str) -> Result<Arc<Expression>, Error> {
     cached(CACHE.get_or_init(Cache::default), text, || Expression::new(syntax::parse_expression(text, dialect)?))
 }
 
+/// The last newline of a template is none of its text, unless that is asked for.
+fn without_newline<'a>(text: &'a str, options: &TemplateOptions) -> &'a str {
+    let without = ["\r\n", "\n", "\r"].iter().find_map(|newline| text.strip_suffix(newline));
+    without.filter(|_| !options.keep_trailing_newline).unwrap_or(text)
+}
+
 fn compile(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Compiled, Error> {
-    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = without_newline(text, options);
     Ok(match syntax::parse(text, options, dialect)? {
         // Only comments: no value at all.
         Parsed::Text(rendered) if rendered.is_empty() && !text.is_empty() => Compiled::Text(Value::from(())),

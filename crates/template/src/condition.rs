@@ -164,7 +164,7 @@ impl Inner {
 
 /// Whether text starts and ends with delimiters, so that it is a template as a whole.
 fn is_wholly_template(text: &str) -> bool {
-    text.starts_with("#jinja2:")
+    text.starts_with(crate::header::MARK)
         || (["{{", "{%", "{#"].iter().any(|start| text.starts_with(start))
             && ["}}", "%}", "#}"].iter().any(|end| text.ends_with(end)))
 }

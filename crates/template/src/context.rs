@@ -12,6 +12,7 @@ use windlass_yaml::{Node, Span, Value as Yaml};
 use crate::compile::{self, Compiled, CompiledPart, Expression};
 use crate::engine::{Compat, Engine, TemplateOptions};
 use crate::error::{Error, ErrorKind};
+use crate::header;
 use crate::lazy::{LazyDict, LazyList, scalar};
 use crate::limits;
 use crate::mark;
@@ -181,12 +182,12 @@ impl Inner {
 
     /// Renders a template of the project's text.
     pub(crate) fn text(self: &Arc<Self>, text: &str) -> Result<Value, Error> {
-        let compiled = match text.strip_prefix("#jinja2:") {
-            Some(_) => {
-                let (body, options) = crate::file::header(text, &TemplateOptions::default())?;
+        let compiled = match text.starts_with(header::MARK) {
+            true => {
+                let (body, options) = header::split(text, &TemplateOptions::default(), self.compat())?;
                 compile::file(body, &options)?
             }
-            None => compile::text(text)?,
+            false => compile::text(text)?,
         };
         let value = self.render(&compiled, None)?;
         Ok(crate::file::restore_newlines(value, text, "\n"))

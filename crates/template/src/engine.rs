@@ -97,6 +97,8 @@ pub struct TemplateOptions {
     pub lstrip_blocks: bool,
     /// What a newline becomes.
     pub newline_sequence: String,
+    /// Keep the last newline; without it, the newlines that a rendered text has too few are put back.
+    pub keep_trailing_newline: bool,
     /// `{%` and `%}`.
     pub block: (String, String),
     /// `{{` and `}}`.
@@ -118,6 +120,7 @@ impl Default for TemplateOptions {
             trim_blocks: true,
             lstrip_blocks: false,
             newline_sequence: "\n".to_owned(),
+            keep_trailing_newline: false,
             block: pair("{%", "%}"),
             variable: pair("{{", "}}"),
             comment: pair("{#", "#}"),
@@ -132,11 +135,12 @@ impl TemplateOptions {
     /// What distinguishes a template read with these options from one read with others.
     pub(crate) fn key(&self) -> String {
         format!(
-            "{:?}{:?}{}{}{:?}{:?}{:?}{:?}",
+            "{:?}{:?}{}{}{}{:?}{:?}{:?}{:?}",
             self.line_statement_prefix,
             self.line_comment_prefix,
             self.trim_blocks,
             self.lstrip_blocks,
+            self.keep_trailing_newline,
             self.newline_sequence,
             self.block,
             self.variable,

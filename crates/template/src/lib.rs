@@ -29,6 +29,7 @@ mod engine;
 mod error;
 mod file;
 mod globals;
+mod header;
 mod json;
 mod lazy;
 mod limits;

@@ -70,6 +70,8 @@ pub struct Attributes {
 #[derive(Debug, Clone)]
 enum Id {
     Known(u32),
+    /// A number without an account.
+    Unnamed(u32),
     Missing(String),
 }
 
@@ -255,6 +257,12 @@ impl Attributes {
                 Some(Id::Missing(name)) => Some(format!(
                     "failed to look up {what} {name}. An earlier task may be about to make it, so check mode goes on."
                 )),
+                Some(Id::Unnamed(number)) => {
+                    let id = if what == "user" { "uid" } else { "gid" };
+                    Some(format!(
+                        "failed to look up {what} with {id} {number}. Create {what} up to this point in real play"
+                    ))
+                }
                 _ => None,
             })
             .collect()
@@ -289,7 +297,7 @@ pub fn with_changes(mut diff: Diff, changes: &[Change]) -> Diff {
 impl Id {
     fn known(&self) -> Option<u32> {
         match self {
-            Id::Known(number) => Some(*number),
+            Id::Known(number) | Id::Unnamed(number) => Some(*number),
             Id::Missing(_) => None,
         }
     }
@@ -298,15 +306,21 @@ impl Id {
 impl std::fmt::Display for Id {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Id::Known(number) => number.fmt(formatter),
+            Id::Known(number) | Id::Unnamed(number) => number.fmt(formatter),
             Id::Missing(name) => name.fmt(formatter),
         }
     }
 }
 
 fn id(name: &str, what: &str, host: &Host, find: impl Fn(&str) -> Option<u32>) -> Result<Id, Failure> {
-    let number = name.parse().ok().or_else(|| find(name));
-    match number {
+    let has_account = |number: u32| match what {
+        "user" => accounts::user_by_id(number).is_some(),
+        _ => accounts::group_by_id(number).is_some(),
+    };
+    if let Ok(number) = name.parse() {
+        return Ok(if host.check() && !has_account(number) { Id::Unnamed(number) } else { Id::Known(number) });
+    }
+    match find(name) {
         Some(number) => Ok(Id::Known(number)),
         None if host.check() => Ok(Id::Missing(name.to_owned())),
         None => {

@@ -60,7 +60,7 @@ pub static SPEC: Spec = Spec {
                validate: app --check %s\n\n- name: One line\n  ansible.builtin.copy:\n    content: \"{{ app_version }}\\n\"\n    dest: /etc/app-version\n",
     returns: &[
         Return { name: "dest", kind: "str", when: "success", doc: "The file or directory." },
-        Return { name: "src", kind: "str", when: "success", doc: "The source." },
+        Return { name: "src", kind: "str", when: "a file was written", doc: "The source." },
         Return { name: "checksum", kind: "str", when: "a file", doc: "The SHA-1 of the file." },
         Return { name: "md5sum", kind: "str", when: "a file was written", doc: "The MD5 of the file." },
         Return { name: "backup_file", kind: "str", when: "a backup was made", doc: "The old file." },
@@ -199,7 +199,10 @@ impl Task {
         } else {
             file
         };
-        let plan = if let Some(src) = src { plan.with("src", src) } else { plan };
+        let plan = match src.filter(|_| is_written || self.remote || kept) {
+            Some(src) => plan.with("src", src),
+            None => plan,
+        };
         let plan = if kept { plan.with("msg", "file already exists") } else { plan };
         let plan = if is_written || self.remote { plan } else { plan.with("path", shown.clone()) };
         // What is left alone is looked at as by `file`.

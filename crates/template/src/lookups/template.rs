@@ -48,7 +48,8 @@ fn one(call: &Call<'_>, term: &str) -> Result<Value, crate::Error> {
     let options = options(call, &path);
     let starts = [&options.block.0, &options.variable.0, &options.comment.0];
     // Unlike the action, the lookup leaves a text as it is in which nothing is to be evaluated.
-    let is_plain = !content.starts_with("#jinja2:") && !starts.iter().any(|start| content.contains(start.as_str()));
+    let is_plain =
+        !content.starts_with(crate::header::MARK) && !starts.iter().any(|start| content.contains(start.as_str()));
     let rendered =
         if is_plain { content.clone() } else { context.template(&content, &path.to_string_lossy(), &options)? };
     // Until ansible-core 2.18, what looks like a list or a dictionary became one.

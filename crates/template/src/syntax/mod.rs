@@ -78,7 +78,7 @@ pub(crate) struct Expression {
 /// Whether the text can be anything else than literal text, with the usual delimiters.
 pub(crate) fn is_template(text: &str) -> bool {
     let bytes = text.as_bytes();
-    memchr_brace(bytes) || text.starts_with("#jinja2:")
+    memchr_brace(bytes) || text.starts_with(crate::header::MARK)
 }
 
 fn memchr_brace(bytes: &[u8]) -> bool {

@@ -4,7 +4,7 @@ use crate::engine::TemplateOptions;
 use crate::error::Error;
 
 use super::error_at;
-use super::token::{Escapes, Token, tokenize};
+use super::token::{Escapes, Token, newlines, tokenize};
 
 /// A piece of a template.
 #[derive(Debug)]
@@ -117,10 +117,10 @@ fn push_text(literal: &str, options: &TemplateOptions, pieces: &mut Vec<Piece<'_
     if literal.is_empty() {
         return;
     }
-    let text = if literal.contains('\r') || options.newline_sequence != "\n" {
-        literal.replace("\r\n", "\n").replace('\r', "\n").replace('\n', &options.newline_sequence)
-    } else {
-        literal.to_owned()
+    let text = newlines(literal);
+    let text = match options.newline_sequence.as_str() {
+        "\n" => text.into_owned(),
+        newline => text.replace('\n', newline),
     };
     pieces.push(Piece::Text(text));
 }

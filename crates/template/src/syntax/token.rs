@@ -1,8 +1,9 @@
 //! The tokens of expressions.
 
-use crate::error::Error;
+use std::borrow::Cow;
 
 use super::error_at;
+use crate::error::Error;
 
 /// What a backslash in a string literal means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -177,6 +178,14 @@ fn number(text: &str, position: usize, after_dot: bool) -> Result<(Kind<'_>, usi
     Ok((Kind::Integer(if trimmed.is_empty() { "0" } else { trimmed }.to_owned()), end))
 }
 
+/// A text in which every newline is `\n`, as Jinja reads it.
+pub(crate) fn newlines(text: &str) -> Cow<'_, str> {
+    match text.contains('\r') {
+        true => text.replace("\r\n", "\n").replace('\r', "\n").into(),
+        false => text.into(),
+    }
+}
+
 fn string(text: &str, position: usize, quote: char, escapes: Escapes) -> Result<(Kind<'_>, usize), Error> {
     let rest = &text[position + 1..];
     let mut characters = rest.char_indices();
@@ -184,10 +193,10 @@ fn string(text: &str, position: usize, quote: char, escapes: Escapes) -> Result<
         if character == '\\' {
             characters.next();
         } else if character == quote {
-            let inner = &rest[..index];
+            let inner = newlines(&rest[..index]);
             let value = match escapes {
-                Escapes::Literal => inner.to_owned(),
-                Escapes::Decoded => unescape(inner),
+                Escapes::Literal => inner.into_owned(),
+                Escapes::Decoded => unescape(&inner),
             };
             return Ok((Kind::String(value), index + 2));
         }

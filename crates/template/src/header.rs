@@ -1,0 +1,146 @@
+//! The header of a template, `#jinja2: option: value, ...`: its first line, which changes how the others are read.
+
+use minijinja::Value;
+use minijinja::value::ValueKind;
+
+use crate::classic;
+use crate::engine::{Compat, TemplateOptions};
+use crate::error::Error;
+use crate::syntax::unescape;
+
+/// How the line starts.
+pub(crate) const MARK: &str = "#jinja2:";
+
+/// Splits the header from a template and applies it.
+pub(crate) fn split<'a>(
+    text: &'a str,
+    options: &TemplateOptions,
+    compat: Compat,
+) -> Result<(&'a str, TemplateOptions), Error> {
+    let mut options = options.clone();
+    let Some(rest) = text.strip_prefix(MARK) else { return Ok((text, options)) };
+    let Some((line, body)) = rest.split_once('\n') else {
+        return Err(Error::syntax(format!("The line that starts with `{MARK}` must end with a newline.")));
+    };
+    for pair in line.split(',') {
+        let Some((key, value)) = pair.split_once(':') else {
+            return Err(Error::syntax(format!(
+                "failed to parse jinja2 override '{}': in the line `{MARK}` it is not of the form `option: value`.",
+                pair.trim()
+            )));
+        };
+        apply(&mut options, key.trim(), value.trim(), compat)?;
+    }
+    let TemplateOptions { block, variable, comment, .. } = &options;
+    if compat == Compat::V2_19 && (block.0 == variable.0 || variable.0 == comment.0 || comment.0 == block.0) {
+        return Err(Error::syntax("Block, variable and comment start strings must be different."));
+    }
+    Ok((body, options))
+}
+
+fn apply(options: &mut TemplateOptions, key: &str, written: &str, compat: Compat) -> Result<(), Error> {
+    let wrong = |what: &str| {
+        Error::syntax(format!("The option `{key}` in the line `{MARK}` must be {what} instead of `{written}`."))
+    };
+    let value = literal(written).ok_or_else(|| wrong("a literal of Python, such as True or '[['"))?;
+    // For 2.18 anything is true or false.
+    let flag = || match value.kind() == ValueKind::Bool || compat == Compat::V2_18 {
+        true => Ok(value.is_true()),
+        false => Err(wrong("True or False")),
+    };
+    let text = || value.as_str().map(str::to_owned).ok_or_else(|| wrong("a string in quotes"));
+    let prefix = || if value.is_none() { Ok(None) } else { text().map(Some) };
+    match key {
+        "trim_blocks" => options.trim_blocks = flag()?,
+        "lstrip_blocks" => options.lstrip_blocks = flag()?,
+        "newline_sequence" => {
+            options.newline_sequence = text()?;
+            if compat == Compat::V2_19 && !matches!(options.newline_sequence.as_str(), "\n" | "\r\n" | "\r") {
+                return Err(wrong(r"one of ('\n', '\r\n', '\r')"));
+            }
+        }
+        "block_start_string" => options.block.0 = text()?,
+        "block_end_string" => options.block.1 = text()?,
+        "variable_start_string" => options.variable.0 = text()?,
+        "variable_end_string" => options.variable.1 = text()?,
+        "comment_start_string" => options.comment.0 = text()?,
+        "comment_end_string" => options.comment.1 = text()?,
+        "line_statement_prefix" => options.line_statement_prefix = prefix()?,
+        "line_comment_prefix" => options.line_comment_prefix = prefix()?,
+        "keep_trailing_newline" => options.keep_trailing_newline = flag()?,
+        _ => return Err(Error::syntax(format!("There is no option `{key}` for the line `{MARK}`."))),
+    }
+    Ok(())
+}
+
+/// The value of a literal of Python. None has a comma in it: commas end the option.
+fn literal(written: &str) -> Option<Value> {
+    match written {
+        "True" => Some(Value::from(true)),
+        "False" => Some(Value::from(false)),
+        "None" => Some(Value::from(())),
+        _ if written.starts_with(|first: char| first.is_ascii_digit() || "[{(-.".contains(first)) => {
+            classic::spelled(written)
+        }
+        _ => strings(written).map(Value::from),
+    }
+}
+
+/// A string, or several, which are one then.
+pub(crate) fn strings(written: &str) -> Option<String> {
+    let mut whole = String::new();
+    let mut rest = written;
+    loop {
+        let start = rest.find(['\'', '"'])?;
+        let (prefix, quoted) = rest.split_at(start);
+        let quote = quoted.get(..3).filter(|mark| matches!(*mark, "'''" | "\"\"\"")).or_else(|| quoted.get(..1))?;
+        let inner = quoted.get(quote.len()..)?;
+        let end = end_of(inner, quote)?;
+        let text = inner.get(..end)?;
+        match prefix {
+            "" | "u" | "U" => whole.push_str(&unescape(text)),
+            "r" | "R" => whole.push_str(text),
+            _ => return None,
+        }
+        rest = inner.get(end + quote.len()..)?.trim_start();
+        if rest.is_empty() {
+            return Some(whole);
+        }
+    }
+}
+
+/// Where the text before a closing quote ends.
+fn end_of(text: &str, quote: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.char_indices().find_map(|(index, character)| {
+        if escaped || character == '\\' {
+            escaped = !escaped;
+            return None;
+        }
+        text.get(index..).is_some_and(|rest| rest.starts_with(quote)).then_some(index)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_read_as_python_reads_them() {
+        for (written, text) in [
+            (r"'\r\n'", Some("\r\n")),
+            (r#"u"\x5b[""#, Some("[[")),
+            (r"r'\d'", Some(r"\d")),
+            (r"'[' '['", Some("[[")),
+            ("'''['''", Some("[")),
+            (r"'it\'s'", Some("it's")),
+            ("''", Some("")),
+            ("b'['", None),
+            ("'open", None),
+            ("'a' b", None),
+            ("word", None),
+        ] {
+            assert_eq!(strings(written).as_deref(), text, "{written}");
+        }
+    }
+}
