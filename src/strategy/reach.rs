@@ -23,20 +23,29 @@ impl TaskOnHost {
         };
         let connection = || keyword("connection").unwrap_or_else(|| Value::from(settings.connection.as_str()));
         let user = || keyword("remote_user").or_else(|| settings.remote_user.as_deref().map(Value::from));
-        let port = || keyword("port").or_else(|| settings.remote_port.map(Value::from));
-        let is_missing = |name: &str| matches!(context.variable(name), Ok(None));
+        // The keyword `port` sets no variable.
+        let port = || settings.remote_port.map(Value::from);
+        let key = || settings.private_key_file.as_ref().map(|file| Value::from(file.display().to_string()));
         let mut missing: IndexMap<Arc<str>, Variable> = IndexMap::new();
-        let mut add = |name: &str, value: &dyn Fn() -> Option<Value>| {
-            if is_missing(name)
-                && let Some(value) = value()
-            {
-                missing.insert(Arc::from(name), Variable::Data(value));
+        // Two names of the same: what one is set to, the other is, too.
+        let mut add = |names: [&str; 2], usual: &dyn Fn() -> Option<Value>| {
+            let (unset, value) = match names.map(|name| context.variable(name)) {
+                [Ok(None), Ok(None)] => (&names[..], usual()),
+                [Ok(None), Ok(set)] => (&names[..1], set),
+                [Ok(set), Ok(None)] => (&names[1..], set),
+                _ => return,
+            };
+            if let Some(value) = value {
+                missing.extend(unset.iter().map(|name| (Arc::from(*name), Variable::Data(value.clone()))));
             }
         };
-        add("ansible_host", &|| Some(address()));
-        add("ansible_connection", &|| Some(connection()));
-        add("ansible_user", &user);
-        add("ansible_port", &port);
+        add(["ansible_ssh_host", "ansible_host"], &|| Some(address()));
+        add(["ansible_connection"; 2], &|| Some(connection()));
+        add(["ansible_ssh_user", "ansible_user"], &user);
+        add(["ansible_ssh_port", "ansible_port"], &port);
+        add(["ansible_ssh_timeout", "ansible_timeout"], &|| Some(Value::from(settings.timeout)));
+        add(["ansible_ssh_private_key_file", "ansible_private_key_file"], &key);
+        add(["ansible_shell_executable"; 2], &|| Some(Value::from("/bin/sh")));
         if missing.is_empty() { context.clone() } else { context.with(missing) }
     }
 
