@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -137,17 +138,22 @@ impl DumpOptions {
 
 /// Writes a value as one document.
 pub fn dump(item: &Item, options: &DumpOptions) -> Result<String, Error> {
-    let mut output = Vec::new();
-    let mut writer = Writer { options, astral: Vec::new(), events: Vec::new(), anchors: HashMap::new() };
-    let mut count = 0;
-    writer.find_anchors(item, &mut count);
-    writer.item(item, None);
-    let Writer { events, astral, .. } = writer;
-    emit(events, options, &mut output).map_err(|error| {
-        Error::new(ErrorKind::Emit, format!("The value cannot be written as YAML: {error}."), Span::none())
-    })?;
-    let text = String::from_utf8_lossy(&output).into_owned();
-    Ok(restore_astral(text, astral))
+    let fail = |reason: &str| {
+        Error::new(ErrorKind::Emit, format!("The value cannot be written as YAML: {reason}."), Span::none())
+    };
+    for mark in ASTRAL_MARKS {
+        let mut writer =
+            Writer { options, mark, is_taken: false, astral: Vec::new(), events: Vec::new(), anchors: HashMap::new() };
+        writer.find_anchors(item, &mut 0);
+        writer.item(item, None);
+        let Writer { events, astral, is_taken, .. } = writer;
+        if astral.is_empty() || !is_taken {
+            let mut output = Vec::new();
+            emit(events, options, &mut output).map_err(|error| fail(&error.to_string()))?;
+            return Ok(restore_astral(String::from_utf8_lossy(&output).into_owned(), mark, astral));
+        }
+    }
+    Err(fail("its texts look like what stands for characters beyond the basic plane"))
 }
 
 fn emit(events: Vec<Event>, options: &DumpOptions, output: &mut Vec<u8>) -> Result<(), libyaml_safer::Error> {
@@ -167,32 +173,36 @@ fn emit(events: Vec<Event>, options: &DumpOptions, output: &mut Vec<u8>) -> Resu
     emitter.flush()
 }
 
-/// Stands for one character beyond the basic plane: unprintable, and as wide when escaped as that character's own
-/// escape. libyaml escapes those characters, our emitter does not, and the width decides where lines are folded.
-const ASTRAL: &str = "\u{fffe}\u{86}";
-const ASTRAL_ESCAPED: &str = "\\uFFFE\\x86";
+/// U+FFFE and one of these stand for one character beyond the basic plane: unprintable, and as wide when escaped as that
+/// character's own escape. libyaml escapes those characters, our emitter does not, and the width decides where lines are
+/// folded. It is one that the texts themselves do not have.
+const ASTRAL_MARKS: RangeInclusive<char> = '\u{86}'..='\u{9f}';
 
-fn restore_astral(text: String, astral: Vec<char>) -> String {
-    if astral.is_empty() {
-        return text;
-    }
-    let mut restored = String::with_capacity(text.len());
+fn restore_astral(text: String, mark: char, astral: Vec<char>) -> String {
     let mut characters = astral.into_iter();
-    let mut pieces = text.split(ASTRAL_ESCAPED);
-    restored += pieces.next().unwrap_or_default();
+    let stand_in = escaped(mark);
+    let mut pieces = text.split(&stand_in);
+    let mut restored = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        match characters.next() {
-            Some(character) => restored += &format!("\\U{:08X}", u32::from(character)),
-            None => restored += ASTRAL_ESCAPED,
+        if let Some(character) = characters.next() {
+            restored += &format!("\\U{:08X}", u32::from(character));
         }
         restored += piece;
     }
     restored
 }
 
+fn escaped(mark: char) -> String {
+    format!("\\uFFFE\\x{:02X}", u32::from(mark))
+}
+
 struct Writer<'a> {
     options: &'a DumpOptions,
-    /// The characters replaced by [`ASTRAL`], in order.
+    /// What stands, behind U+FFFE, for a character beyond the basic plane.
+    mark: char,
+    /// A text has what stands for such a character.
+    is_taken: bool,
+    /// The characters for which something stands, in order.
     astral: Vec<char>,
     events: Vec<Event>,
     /// The shared items by their identity; those that come more than once have an anchor.
@@ -336,11 +346,14 @@ impl Writer<'_> {
     }
 
     fn without_astral(&mut self, text: &str) -> String {
+        if text.contains('\u{fffe}') || text.contains("\\uFFFE") {
+            self.is_taken |= text.contains(&escaped(self.mark)) || text.contains(&format!("\u{fffe}{}", self.mark));
+        }
         let mut replaced = String::with_capacity(text.len());
         for character in text.chars() {
             if character > '\u{ffff}' {
                 self.astral.push(character);
-                replaced += ASTRAL;
+                replaced.extend(['\u{fffe}', self.mark]);
             } else {
                 replaced.push(character);
             }
@@ -400,6 +413,17 @@ fn base64_lines(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_for_a_character_is_in_no_text() {
+        // Texts with the escape of the stand-in were written as that character.
+        for taken in [r"\uFFFE\x86", "\u{fffe}\u{86}"] {
+            let item = Item::List(vec![text(taken), text("\u{1f600}")]);
+            let written = dump(&item, &DumpOptions::default()).unwrap();
+            assert_eq!(written.matches(r"\U0001F600").count(), 1, "{written}");
+            assert!(written.contains(r"\uFFFE\x86"), "{written}");
+        }
+    }
 
     fn text(value: &str) -> Item {
         Item::Str(value.to_owned())
