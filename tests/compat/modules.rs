@@ -230,6 +230,8 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
                     folders.push(path.clone());
                 }
                 String::new()
+            } else if found.len() > 1 << 20 {
+                "binary".to_owned()
             } else if found.is_file() {
                 let text = String::from_utf8(fs::read(&path).unwrap()).ok();
                 text.filter(|text| !text.contains('\0')).unwrap_or_else(|| "binary".to_owned())

@@ -16,6 +16,7 @@ mod manager;
 mod netlink;
 mod network;
 mod platform;
+pub(crate) use platform::fqdn;
 mod probe;
 mod python;
 mod root;

@@ -34,7 +34,7 @@ pub(crate) fn collect(root: &Root, facts: &mut Facts) {
 }
 
 /// The fully qualified name: the name resolved to an address, and that back to its names, of which the first with a dot counts.
-fn fqdn(root: &Root, nodename: &str) -> String {
+pub(crate) fn fqdn(root: &Root, nodename: &str) -> String {
     let hosts = root.read("/etc/hosts").unwrap_or_default();
     if let Some(name) = in_hosts(&hosts, nodename) {
         return name;

@@ -115,7 +115,10 @@ impl Module for Acl {
                     "'recalculate_mask' MUST NOT be set to 'mask' or 'no_mask' when 'state=query'.",
                 ));
             }
-            return Ok(Plan::unchanged().with("acl", list(&path, host)?).with("msg", "current acl"));
+            let mut options = Vec::new();
+            options.extend(args.bool("default").then_some("-d"));
+            options.extend((!follow).then_some("--physical"));
+            return Ok(Plan::unchanged().with("acl", list(&options, &path, host)?).with("msg", "current acl"));
         }
         if recursive && !std::path::Path::new(&path).is_dir() && std::path::Path::new(&path).is_file() {
             return Err(Failure::new("recursive is for folders only.").with("path", path));
@@ -131,11 +134,11 @@ impl Module for Acl {
             Some("no_mask") => words.push("--no-mask".into()),
             _ => {}
         }
-        if recursive {
-            words.push("--recursive".into());
-        }
-        if !follow {
-            words.push(if recursive { "--physical" } else { "-h" }.into());
+        let mut shown = Vec::new();
+        shown.extend(entry.default.then_some("-d"));
+        for (is_given, word) in [(recursive, "--recursive"), (!follow, "--physical")] {
+            shown.extend(is_given.then_some(word));
+            words.extend(is_given.then(|| word.to_owned()));
         }
         words.extend([if absent { "-x" } else { "-m" }.to_owned(), entry.text()]);
         // setfacl itself tells what would be there afterwards.
@@ -145,12 +148,14 @@ impl Module for Acl {
             return Err(test.failure(&["setfacl".to_owned(), path]));
         }
         let changes = text.lines().any(|line| !line.ends_with("*,*"));
-        let msg = format!("{} {}", entry.text(), if absent { "is absent" } else { "is present" });
-        let acl = list(&path, host)?;
+        let text = entry.text();
+        let own = text.strip_prefix("default:").unwrap_or(&text);
+        let msg = format!("{own} {}", if absent { "is absent" } else { "is present" });
+        let acl = list(&shown, &path, host)?;
         let plan = if changes {
             Plan::change(move |host, outcome| {
                 Command::new("setfacl").plain_locale().args(words).arg(&path).check_run(host)?;
-                outcome.set("acl", list(&path, host)?);
+                outcome.set("acl", list(&shown, &path, host)?);
                 Ok(())
             })
         } else {
@@ -160,9 +165,9 @@ impl Module for Acl {
     }
 }
 
-/// The entries of a path.
-fn list(path: &str, host: &Host) -> Result<Vec<String>, Failure> {
-    let output =
-        Command::new("getfacl").plain_locale().args(["--omit-header", "--absolute-names", path]).check_run(host)?;
-    Ok(output.stdout_text().lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect())
+/// The entries of a path; of several paths with an empty line after each but the last.
+fn list(options: &[&str], path: &str, host: &Host) -> Result<Vec<String>, Failure> {
+    let command = Command::new("getfacl").plain_locale().args(["--absolute-names", "--omit-header"]);
+    let text = command.args(options.iter().copied()).arg(path).check_run(host)?.stdout_text();
+    Ok(text.trim_end().lines().map(|line| line.trim().to_owned()).collect())
 }

@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use super::key;
 use crate::{
-    Args, Diff, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
     files::{
         attributes::Attributes,
         directory,
+        info::describe,
         mode::Mode,
         write::{Source, Wanted},
     },
@@ -83,7 +84,7 @@ impl Module for Deb822Repository {
         }
         let path = Path::new(SOURCES).join(format!("{slug}.sources"));
         if args.str("state") == Some("absent") {
-            return Ok(removal(&path, &slug));
+            return Ok(removal(&path, &slug, host));
         }
         let (signed_by, key_file, key_plan) = match args.str("signed_by") {
             Some(text) => signed_by(text, &slug, args, host)?,
@@ -100,6 +101,12 @@ impl Module for Deb822Repository {
             plan = plan.with_diff(Diff::of(&path.display().to_string(), before, text.as_str()));
         }
         let key_file = key_file.map_or(Value::Null, |path| path.display().to_string().into());
+        let about = about(&path);
+        let shown = path.clone();
+        let plan = plan.with_all(about).and_then(move |_, outcome| {
+            outcome.data.extend(self::about(&shown));
+            Ok(())
+        });
         Ok(plan.with("repo", text).with("dest", path.display().to_string()).with("key_filename", key_file))
     }
 }
@@ -136,7 +143,9 @@ fn key_path(slug: &str, extension: &str) -> PathBuf {
     Path::new(KEYRINGS).join(format!("{slug}.{extension}"))
 }
 
-fn removal(path: &Path, slug: &str) -> Plan {
+fn removal(path: &Path, slug: &str, host: &Host) -> Plan {
+    // A prediction describes what is still there.
+    let about = if host.check() { about(path) } else { Map::new() };
     let mut files = vec![path.to_owned()];
     files.extend(["asc", "gpg"].map(|extension| key_path(slug, extension)));
     files.retain(|file| file.symlink_metadata().is_ok());
@@ -151,7 +160,15 @@ fn removal(path: &Path, slug: &str) -> Plan {
         })
     };
     let key_file = key_path(slug, "gpg").display().to_string();
-    plan.with("repo", Value::Null).with("dest", path.display().to_string()).with("key_filename", key_file)
+    plan.with_all(about)
+        .with("repo", Value::Null)
+        .with("dest", path.display().to_string())
+        .with("key_filename", key_file)
+}
+
+/// What the file is, if there is one.
+fn about(path: &Path) -> Map {
+    if path.exists() { describe(path) } else { Map::new() }
 }
 
 type SignedBy = (Option<String>, Option<PathBuf>, Plan);

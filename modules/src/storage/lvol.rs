@@ -137,9 +137,12 @@ impl Module for Lvol {
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let task = Task::of(args)?;
         let absent = args.str("state") == Some("absent");
-        let Some((group, volumes)) = task.read(host)? else {
-            let text = format!("Volume group {} does not exist.", task.vg);
-            return if absent { Ok(Plan::unchanged().with("stdout", text)) } else { Err(Failure::new(text)) };
+        let (group, volumes) = match task.read(host)? {
+            Ok(found) => found,
+            Err(output) => {
+                let text = format!("Volume group {} does not exist.", task.vg);
+                return if absent { Ok(Plan::unchanged().with("stdout", text)) } else { Err(failed(text, &output)) };
+            }
         };
         let name = task.checked_name(&volumes)?;
         let short = name.rsplit('/').next().unwrap_or_default();
@@ -149,12 +152,15 @@ impl Module for Lvol {
             }
             let words = task.creation(&volumes)?;
             let lv = task.lv.clone().unwrap_or_else(|| "None".to_owned());
-            let plan = Plan::change(move |host, _| {
+            let plan = Plan::steps(host, move |host, outcome| {
                 let output = lvm(&words, host)?;
-                let refused = || failed(format!("Creating logical volume '{lv}' failed"), &output);
-                if output.success() { Ok(()) } else { Err(refused()) }
+                if !output.success() {
+                    return Err(failed(format!("Creating logical volume '{lv}' failed"), &output));
+                }
+                outcome.changed = true;
+                Ok(())
             });
-            return Ok(plan.with("msg", ""));
+            return Ok(plan?.with("msg", ""));
         };
         let path = format!("{}/{}", task.vg, volume.name);
         if absent {
@@ -162,11 +168,14 @@ impl Module for Lvol {
                 let text = format!("Sorry, no removal of logical volume {} without force=true.", volume.name);
                 return Err(Failure::new(text));
             }
-            return Ok(Plan::change(move |host, _| {
+            return Plan::steps(host, move |host, outcome| {
                 let output = lvm(&["lvremove".to_owned(), "--force".to_owned(), path], host)?;
-                let refused = || failed(format!("Failed to remove logical volume {}", volume.name), &output);
-                if output.success() { Ok(()) } else { Err(refused()) }
-            }));
+                if !output.success() {
+                    return Err(failed(format!("Failed to remove logical volume {}", volume.name), &output));
+                }
+                outcome.changed = true;
+                Ok(())
+            });
         }
         let resize = task.resize(&group, &volume)?;
         let activate = (task.active != volume.active).then_some(task.active);
@@ -174,7 +183,7 @@ impl Module for Lvol {
         let plan = if resize.is_none() && activate.is_none() {
             Plan::unchanged()
         } else {
-            Plan::change(move |host, outcome| {
+            Plan::steps(host, move |host, outcome| {
                 let mut changed = activate.is_some();
                 if let Some(words) = resize {
                     let output = lvm(&words, host)?;
@@ -186,7 +195,8 @@ impl Module for Lvol {
                     }
                     changed |= output.success();
                 }
-                if let Some(active) = activate {
+                // This one cannot be tried.
+                if let Some(active) = activate.filter(|_| !host.check()) {
                     let flag = if active { "-ay" } else { "-an" };
                     let output = lvm(&["lvchange".to_owned(), flag.to_owned(), path], host)?;
                     if !output.success() {
@@ -196,7 +206,7 @@ impl Module for Lvol {
                 }
                 outcome.changed = changed;
                 Ok(())
-            })
+            })?
         };
         Ok(plan.with("vg", vg).with("lv", lv).with("size", size))
     }
@@ -243,25 +253,31 @@ impl Task {
         })
     }
 
-    /// The group and its volumes; nothing if there is no such group.
-    fn read(&self, host: &Host) -> Result<Option<(Group, Vec<Volume>)>, Failure> {
+    /// The group and its volumes, or what LVM says if there is no such group.
+    fn read(&self, host: &Host) -> Result<Result<(Group, Vec<Volume>), Output>, Failure> {
         let unit = match &self.size {
             Some(size) if !size.is_percent() => size.unit.to_lowercase(),
             _ => "m".to_owned(),
         };
-        let ask = |program: &str, more: &[&str]| -> Result<Option<Vec<Vec<String>>>, Failure> {
+        let ask = |program: &str, more: &[&str]| -> Result<Result<Vec<Vec<String>>, Output>, Failure> {
             let options = ["--noheadings", "--nosuffix", "--units", &unit, "--separator", ";"];
             let command = Command::new(program).plain_locale().args(options).args(more.iter().copied());
             let output = command.arg(self.vg.as_str()).run(host)?;
             let text = output.stdout_text();
             let rows = text.lines().filter(|line| !line.trim().is_empty());
             let rows = rows.map(|line| line.trim().split(';').map(str::to_owned).collect()).collect();
-            Ok(output.success().then_some(rows))
+            Ok(if output.success() { Ok(rows) } else { Err(output) })
         };
-        let Some(groups) = ask("vgs", &["-o", "vg_name,size,free,vg_extent_size"])? else { return Ok(None) };
-        let Some(rows) = ask("lvs", &["-a", "-o", "lv_name,size,lv_attr"])? else { return Ok(None) };
+        let groups = match ask("vgs", &["-o", "vg_name,size,free,vg_extent_size"])? {
+            Ok(groups) => groups,
+            Err(output) => return Ok(Err(output)),
+        };
+        let rows = match ask("lvs", &["-a", "-o", "lv_name,size,lv_attr"])? {
+            Ok(rows) => rows,
+            Err(output) => return Ok(Err(output)),
+        };
         let number = |row: &[String], at: usize| row.get(at).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
-        let Some(group) = groups.first() else { return Ok(None) };
+        let group = groups.first().map(Vec::as_slice).unwrap_or_default();
         let group = Group { size: number(group, 1), free: number(group, 2), extent: number(group, 3) };
         let volumes = rows.iter().map(|row| {
             let attributes = row.get(2).map(String::as_str).unwrap_or_default();
@@ -273,7 +289,7 @@ impl Task {
                 is_thin: attributes.starts_with('V'),
             }
         });
-        Ok(Some((group, volumes.collect())))
+        Ok(Ok((group, volumes.collect())))
     }
 
     /// The volume the task is about, after a look at those it needs.
@@ -406,9 +422,11 @@ impl Task {
     }
 }
 
+/// Runs a command of LVM, which in check mode only tries whether it could.
 fn lvm(words: &[String], host: &Host) -> Result<Output, Failure> {
     let (program, arguments) = words.split_first().ok_or_else(|| Failure::new("There is no command to run."))?;
-    Command::new(program.as_str()).plain_locale().args(arguments.iter().map(String::as_str)).run(host)
+    let command = Command::new(program.as_str()).plain_locale().args(host.check().then_some("--test"));
+    command.args(arguments.iter().map(String::as_str)).run(host)
 }
 
 fn failed(message: String, output: &Output) -> Failure {

@@ -97,7 +97,9 @@ impl Module for Capabilities {
             outcome.set("stdout", output.stdout_text());
             Ok(())
         });
-        Ok(plan.with("state", state).with("msg", "capabilities changed"))
+        // A prediction has no state.
+        let plan = if host.check() { plan } else { plan.with("state", state) };
+        Ok(plan.with("msg", "capabilities changed"))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::config_file;
 use crate::{
     Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
-    facts::Root,
+    facts::{Root, fqdn},
     process::{self, Command},
 };
 
@@ -130,7 +130,7 @@ impl Module for Hostname {
             let side = |name: &str| format!("hostname = {name}\n");
             Diff { after: side(&name).into(), before: side(kept.as_deref().unwrap_or(&now)).into(), ..Diff::default() }
         });
-        let plan = Plan::change(move |host: &Host, _: &mut Outcome| {
+        let plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
             if in_file && let Some(path) = keeper.path() {
                 config_file::replace(path, &keeper.with_name(&text, &name), false)?;
             }
@@ -144,6 +144,7 @@ impl Module for Hostname {
                     )));
                 }
             }
+            outcome.set("ansible_facts", self::facts(&name));
             Ok(())
         });
         let plan = plan.with("name", shown).with("ansible_facts", facts);
@@ -171,12 +172,15 @@ fn check(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The facts that a name makes. The fully qualified one is that of the kernel's name now.
 fn facts(name: &str) -> Map {
+    let full = fqdn(&Root::host(), &rustix::system::uname().nodename().to_string_lossy());
     let mut facts = Map::new();
     facts.insert("ansible_hostname".into(), name.split('.').next().unwrap_or(name).into());
     facts.insert("ansible_nodename".into(), name.into());
-    facts.insert("ansible_fqdn".into(), name.into());
-    facts.insert("ansible_domain".into(), name.split_once('.').map(|(_, domain)| domain).unwrap_or_default().into());
+    let domain = full.split_once('.').map(|(_, domain)| domain.to_owned()).unwrap_or_default();
+    facts.insert("ansible_fqdn".into(), full.into());
+    facts.insert("ansible_domain".into(), domain.into());
     facts
 }
 

@@ -66,7 +66,7 @@ impl Module for LocaleGen {
                 None => plan,
             }
         };
-        Ok(plan.with("name", names).with("mechanism", "glibc"))
+        Ok(plan.with("name", names).with("mechanism", "glibc").with("ubuntu_mode", false))
     }
 }
 

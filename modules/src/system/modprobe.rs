@@ -33,7 +33,7 @@ static SPEC: Spec = Spec {
     examples: "- name: Have the module for bridges and iptables\n  community.general.modprobe:\n    name: br_netfilter\n    persistent: present\n",
     returns: &[
         Return { name: "name", kind: "str", when: "always", doc: "The module." },
-        Return { name: "builtin", kind: "bool", when: "always", doc: "Whether it is compiled into the kernel." },
+        Return { name: "state", kind: "str", when: "always", doc: "Whether it is loaded now." },
     ],
     ..Spec::EMPTY
 };
@@ -63,9 +63,9 @@ impl Module for Modprobe {
             Some("absent") => forget(&root, &name),
             _ => Vec::new(),
         };
-        let builtin = presence == Presence::BuiltIn;
+        let state = args.str("state").unwrap_or("present").to_owned();
         if !load && !unload && files.is_empty() {
-            return Ok(Plan::unchanged().with("name", name).with("params", params).with("builtin", builtin));
+            return Ok(Plan::unchanged().with("name", name).with("params", params).with("state", state));
         }
         if load && process::find(host, "modprobe").is_none() && !host.check() {
             return Err(Failure::new(format!(
@@ -74,14 +74,20 @@ impl Module for Modprobe {
             )));
         }
         let (shown, shown_params) = (name.clone(), params.clone());
+        let words =
+            shell_words::split(&params).map_err(|error| Failure::new(format!("params cannot be split: {error}.")))?;
+        let modprobe = move |pretends: bool, host: &Host| {
+            let command = Command::new("modprobe").plain_locale().args(pretends.then_some("-n"));
+            let output = command.arg(&name).args(words.clone()).run(host)?;
+            if output.success() { Ok(()) } else { Err(refused(&name, &release, &output)) }
+        };
+        if load && host.check() && process::find(host, "modprobe").is_some() {
+            modprobe(true, host)?;
+        }
+        let name = shown.clone();
         let plan = Plan::change(move |host: &Host, _: &mut Outcome| {
             if load {
-                let words = shell_words::split(&params)
-                    .map_err(|error| Failure::new(format!("params cannot be split: {error}.")))?;
-                let output = Command::new("modprobe").plain_locale().arg(&name).args(words).run(host)?;
-                if !output.success() {
-                    return Err(refused(&name, &release, &output));
-                }
+                modprobe(false, host)?;
             }
             if unload {
                 Command::new("modprobe").plain_locale().args(["-r", &name]).check_run(host)?;
@@ -91,7 +97,7 @@ impl Module for Modprobe {
             }
             Ok(())
         });
-        Ok(plan.with("name", shown).with("params", shown_params).with("builtin", builtin))
+        Ok(plan.with("name", shown).with("params", shown_params).with("state", state))
     }
 }
 

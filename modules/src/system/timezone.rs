@@ -9,6 +9,9 @@ use crate::{
     process::{self, Command, reason},
 };
 
+/// Where Debian and Alpine keep the name.
+const FILE: &str = "/etc/timezone";
+
 /// The `timezone` module.
 pub struct Timezone;
 
@@ -74,9 +77,11 @@ impl Module for Timezone {
         if zone.is_none() && clock.is_none() {
             return Ok(Plan::unchanged().with_diff(diff));
         }
-        let plan = Plan::change(move |host: &Host, _: &mut Outcome| {
+        let plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
             if let Some(zone) = zone {
-                set(&zone)?;
+                if let Some(done) = set(&zone)? {
+                    outcome.set("msg", done);
+                }
             }
             if let Some(clock) = clock {
                 set_clock(clock == "local", host)?;
@@ -87,17 +92,20 @@ impl Module for Timezone {
     }
 }
 
-fn set(zone: &str) -> Result<(), Failure> {
+/// Sets the zone, and tells which file besides the link was changed.
+fn set(zone: &str) -> Result<Option<String>, Failure> {
     let draft = "/etc/.localtime.windlass";
     let _ = std::fs::remove_file(draft);
     std::os::unix::fs::symlink(format!("..{ZONES}/{zone}"), draft)
         .and_then(|()| std::fs::rename(draft, "/etc/localtime"))
         .map_err(|error| Failure::new(format!("/etc/localtime could not be set to {zone}: {}.", reason(&error))))?;
     // Debian and Alpine keep the name in a file of its own as well.
-    if Path::new("/etc/timezone").exists() {
-        config_file::replace("/etc/timezone", &format!("{zone}\n"), false)?;
+    if !Path::new(FILE).exists() {
+        return Ok(None);
     }
-    Ok(())
+    let old = config_file::read(FILE)?.lines().filter(|line| !line.trim().is_empty()).count();
+    config_file::replace(FILE, &format!("{zone}\n"), false)?;
+    Ok(Some(format!("Added 1 line and deleted {old} line(s) on {FILE}")))
 }
 
 fn set_clock(local: bool, host: &Host) -> Result<(), Failure> {
