@@ -55,7 +55,7 @@ lab-test: build artifacts
 	tests/lab/run
 
 compat:
-	@tools/setup python3-venv python3-apt python3-debian
+	@tools/setup python3-venv python3-apt
 	@tools/programs
 	tools/compat
 

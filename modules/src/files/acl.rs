@@ -145,7 +145,8 @@ impl Module for Acl {
         let test = Command::new("setfacl").plain_locale().arg("--test").args(words.clone()).arg(&path).run(host)?;
         let text = test.stdout_text();
         if !test.success() {
-            return Err(test.failure(&["setfacl".to_owned(), path]));
+            let words = ["setfacl".to_owned(), path];
+            return Err(Failure { message: test.stderr_text().trim().to_owned(), ..test.failure(&words) });
         }
         let changes = text.lines().any(|line| !line.ends_with("*,*"));
         let text = entry.text();

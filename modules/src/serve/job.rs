@@ -171,22 +171,10 @@ fn execute(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> 
         .with_stream(request.stream);
     host.cancelled = Arc::clone(&job.cancelled);
     host.store = Arc::clone(&session.store);
-    let mut result = match registry::find(&request.module) {
+    match registry::find(&request.module) {
         _ if request.module == foreign::NAME => foreign::run(&request.args, &host),
         Some(module) => crate::run(module, &request.args, &host),
         None => failed(format!("The executor has no module named {}.", request.module)),
-    };
-    add_lines(&mut result);
-    result
-}
-
-/// What programs said stands in every result in lines too.
-fn add_lines(result: &mut Value) {
-    let Some(result) = result.as_object_mut() else { return };
-    for (key, in_lines) in [("stdout", "stdout_lines"), ("stderr", "stderr_lines")] {
-        if let Some(text) = result.get(key).and_then(Value::as_str).filter(|_| !result.contains_key(in_lines)) {
-            result.insert(in_lines.to_owned(), crate::text::lines(text).into());
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
-    process::{Command, Output},
+    process::{self, Command, Output},
 };
 
 /// The `parted` module.
@@ -108,6 +108,11 @@ impl Module for Parted {
     }
 }
 
+/// The program as messages name it.
+fn program(host: &Host) -> String {
+    process::find(host, "parted").map_or_else(|| "parted".to_owned(), |path| path.display().to_string())
+}
+
 struct Task {
     device: String,
     unit: String,
@@ -162,7 +167,7 @@ impl Task {
         if output.success() {
             return Ok(());
         }
-        let command = format!("parted {} {} -- {}", options.join(" "), self.device, script.join(" "));
+        let command = format!("{} {} {} -- {}", program(host), options.join(" "), self.device, script.join(" "));
         Err(refused(format!("Error while running parted script: {command}"), &output))
     }
 
@@ -173,7 +178,7 @@ impl Task {
         let unlabelled = output.stderr_text().contains("unrecognised disk label");
         let parsed = if output.success() || unlabelled { Disk::parse(&text, &self.unit, self.keep_case) } else { None };
         parsed.ok_or_else(|| {
-            let command = format!("parted -s -m {} -- {}", self.device, script.join(" "));
+            let command = format!("{} -s -m {} -- {}", program(host), self.device, script.join(" "));
             refused(format!("Error while getting device information with parted script: '{command}'"), &output)
         })
     }

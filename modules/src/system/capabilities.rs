@@ -57,18 +57,15 @@ impl Module for Capabilities {
         let present = state == "present";
         let wanted = Capability::parse(&given);
         if present && wanted.is_none() {
-            return Err(Failure::new(format!("Couldn't find operator (one of: =, -, +) in the capability {given}.")));
+            return Err(Failure::new("Couldn't find operator (one of: ('=', '-', '+'))"));
         }
         let name = wanted.as_ref().map_or(given, |wanted| wanted.name.clone());
         let output = Command::new("getcap").plain_locale().args(["-v", &path]).run(host)?;
         let (text, errors) = (output.stdout_text(), output.stderr_text());
         if !output.success() || !errors.is_empty() || text.trim_end().ends_with(')') {
-            return Err(Failure::new(format!(
-                "Unable to get capabilities of {path}: {}",
-                [text.trim(), errors.trim()].join(" ")
-            ))
-            .with("stdout", text.trim())
-            .with("stderr", errors));
+            return Err(Failure::new(format!("Unable to get capabilities of {path}"))
+                .with("stdout", text.trim())
+                .with("stderr", errors));
         }
         let known = listed(text.trim().strip_prefix(&path).unwrap_or_default());
         let same = match &wanted {
@@ -87,12 +84,9 @@ impl Module for Capabilities {
         let plan = Plan::change(move |host, outcome| {
             let output = Command::new("setcap").plain_locale().args([&text, &path]).run(host)?;
             if !output.success() {
-                return Err(Failure::new(format!(
-                    "Unable to set capabilities of {path}: {}",
-                    output.stderr_text().trim()
-                ))
-                .with("stdout", output.stdout_text())
-                .with("stderr", output.stderr_text()));
+                return Err(Failure::new(format!("Unable to set capabilities of {path}"))
+                    .with("stdout", output.stdout_text())
+                    .with("stderr", output.stderr_text()));
             }
             outcome.set("stdout", output.stdout_text());
             Ok(())

@@ -78,10 +78,10 @@ impl Module for Timezone {
             return Ok(Plan::unchanged().with_diff(diff));
         }
         let plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
-            if let Some(zone) = zone {
-                if let Some(done) = set(&zone)? {
-                    outcome.set("msg", done);
-                }
+            if let Some(zone) = zone
+                && let Some(done) = set(&zone)?
+            {
+                outcome.set("msg", done);
             }
             if let Some(clock) = clock {
                 set_clock(clock == "local", host)?;
