@@ -15,6 +15,26 @@ modules_undone() {
   ! on node3 'test -e /usr/bin/lab-hello || getent passwd deployer || findmnt /mnt/lab || crontab -l | grep count'
 }
 
+# A host of its own, in a lab of its own: the engine brings networks and rules that the cluster's hosts shall not have.
+docker_on_a_host() {
+  local packages=$cache/docker; mkdir -p "$packages"
+  ls "$packages"/docker.io_*.deb >/dev/null 2>&1 || docker_packages "$packages" || return 1
+  local WINDLASS_LAB_DIR=$log/docker code
+  export WINDLASS_LAB_DIR
+  "$windlass" lab up --nodes 1 --memory 1G --bridge wldocker --network 10.97.1.0/24 --mount "$packages:/srv/packages" &&
+    "$windlass" lab inventory --format yaml > "$log/docker.yml" &&
+    "$windlass" playbook -i "$log/docker.yml" tests/lab/docker.yml > "$log/docker.log" 2>&1
+  code=$?
+  [ $code = 0 ] || tail -30 "$log/docker.log"
+  "$windlass" lab down && [ $code = 0 ]
+}
+
+# docker_packages FOLDER: what Debian's docker.io needs beside the lab's base, and a static program for an image
+docker_packages() {
+  local names=(busybox-static containerd docker.io iptables libip6tc2 libnetfilter-conntrack3 libnfnetlink0 libnftnl11 runc tini)
+  (cd "$1" && { apt-get download -q "${names[@]}" || { apt-get update -q && apt-get download -q "${names[@]}"; }; })
+}
+
 # fails MODULE ARGUMENTS PATTERN [OPTIONS...]: on node3, with exit code 2 and a message that has the pattern
 fails() {
   local module=$1 arguments=$2 pattern=$3; shift 3
