@@ -75,7 +75,8 @@ impl Translator<'_> {
         }
         let flags: String = rest.chars().take_while(|flag| flag.is_ascii_alphabetic() || *flag == '-').collect();
         let closed_by = rest[flags.len()..].chars().next();
-        if flags.is_empty() || !matches!(closed_by, Some(')' | ':')) {
+        let are_flags = !flags.is_empty() && flags.chars().all(|flag| "aiLmsux-".contains(flag));
+        if !are_flags || !matches!(closed_by, Some(')' | ':')) {
             // The crates know more kinds of groups; calls of groups, for one, have no bound there.
             if !["P<", "P=", ":", "=", "!", "<=", "<!", ">", "("].iter().any(|kind| rest.starts_with(kind)) {
                 let known = if rest.starts_with(['P', '<']) { 2 } else { 1 };
