@@ -106,7 +106,8 @@ pub fn compile(pattern: &str, flags: Flags) -> Result<Arc<Pattern>, String> {
 impl Pattern {
     fn new(pattern: &str, flags: Flags) -> Result<Pattern, String> {
         // A repetition of nothing is called so by Python, and by everybody who looks for the mistake.
-        let fail = |reason: String| match pattern.trim_start_matches('(').starts_with(['*', '+', '?']) {
+        let repeats_nothing = pattern.starts_with('?') || pattern.trim_start_matches('(').starts_with(['*', '+']);
+        let fail = |reason: String| match repeats_nothing {
             true => format!("the regular expression '{pattern}' is not valid: nothing to repeat"),
             false => format!("the regular expression '{pattern}' is not valid: {reason}"),
         };
@@ -276,6 +277,7 @@ mod tests {
             ("~(?P>0)*.|", "unknown extension ?P>"),
             ("(?R)", "unknown extension ?R"),
             ("(?1)", "unknown extension ?1"),
+            ("~(?(2)W~)9bb?", "invalid group reference 2"),
         ] {
             let error = compile(pattern, Flags::default()).unwrap_err();
             assert!(error.contains(reason), "{error}");

@@ -22,7 +22,8 @@ const END: char = '\u{10fffe}';
 
 /// Rewrites a Python pattern; the error is the reason why it is none.
 pub(super) fn translate(pattern: &str, multi_line: bool) -> Result<Translated, String> {
-    let (body, inline) = Translator { rest: pattern.chars().peekable(), out: String::new() }.run()?;
+    let (body, inline) =
+        Translator { rest: pattern.chars().peekable(), out: String::new(), groups: 0, asked: 0 }.run()?;
     let verbose = inline.contains('x');
     if !body.contains(END) {
         return Ok(Translated { plain: body, verbose, before_newline: None });
@@ -37,6 +38,10 @@ pub(super) fn translate(pattern: &str, multi_line: bool) -> Result<Translated, S
 struct Translator<'p> {
     rest: Peekable<Chars<'p>>,
     out: String,
+    /// How many groups capture.
+    groups: usize,
+    /// The highest group that a condition, `(?(1)yes|no)`, asks for.
+    asked: usize,
 }
 
 impl Translator<'_> {
@@ -56,8 +61,14 @@ impl Translator<'_> {
                     return Err("a repetition is repeated".to_owned());
                 }
                 '(' if self.rest.peek() == Some(&'?') => inline.push_str(&self.group()?),
-                other => self.out.push(other),
+                other => {
+                    self.groups += usize::from(other == '(');
+                    self.out.push(other);
+                }
             }
+        }
+        if self.asked > self.groups {
+            return Err(format!("invalid group reference {}", self.asked));
         }
         Ok((self.out, inline))
     }
@@ -82,6 +93,9 @@ impl Translator<'_> {
                 let known = if rest.starts_with(['P', '<']) { 2 } else { 1 };
                 return Err(format!("unknown extension ?{}", rest.chars().take(known).collect::<String>()));
             }
+            self.groups += usize::from(rest.starts_with("P<"));
+            let asked = rest.strip_prefix('(').and_then(|asked| asked.split_once(')')?.0.parse().ok());
+            self.asked = self.asked.max(asked.unwrap_or(0));
             self.out.push('(');
             return Ok(String::new());
         }

@@ -1,5 +1,7 @@
 //! Python's `template % values`.
 
+use std::borrow::Cow;
+
 use minijinja::Value;
 use minijinja::formatting::{FormatStyle, format as format_values};
 use minijinja::value::ValueKind;
@@ -12,18 +14,31 @@ use super::{number, repr, text};
 pub(crate) fn format(template: &str, values: &[Value]) -> Result<String, String> {
     check(template)?;
     let mut values: Vec<Value> = values.iter().map(plain).collect();
-    let template = adapted(template, &mut values);
+    let template = renamed(template, &mut values);
+    let mut names = template.split("%(").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+    if let Some(name) = names.find(|name| !name.is_ascii()) {
+        return Err(format!("there is no key '{name}'"));
+    }
+    let template = adapted(&template, &mut values);
     format_values(FormatStyle::Printf, &template, &values)
         .map_err(|error| error.detail().unwrap_or("the format does not fit its values").to_owned())
 }
 
-/// Refuses widths that no text could have.
+/// Refuses widths that no text could have, and what minijinja's formatting cannot take apart.
 pub(crate) fn check(template: &str) -> Result<(), String> {
-    let specifications = template.split('%').skip(1).map(|rest| {
-        let rest = if rest.starts_with('(') { rest.split_once(')').map_or("", |(_, rest)| rest) } else { rest };
-        &rest[..rest.find(|kind: char| kind.is_ascii_alphabetic()).unwrap_or_default()]
-    });
-    limits::widths(specifications).map_err(|error| error.message().to_owned())
+    let mut specifications = Vec::new();
+    for rest in template.split('%').skip(1) {
+        let rest = match rest.strip_prefix('(') {
+            Some(name) => name.split_once(')').ok_or("incomplete format key")?.1,
+            None => rest,
+        };
+        let kind = rest.chars().find(|&character| !"#0- +.*123456789hlL".contains(character));
+        if let Some(kind) = kind.filter(|kind| !kind.is_ascii()) {
+            return Err(format!("unsupported format character '{kind}' (0x{:x})", u32::from(kind)));
+        }
+        specifications.push(&rest[..rest.find(|kind: char| kind.is_ascii_alphabetic()).unwrap_or_default()]);
+    }
+    limits::widths(specifications.into_iter()).map_err(|error| error.message().to_owned())
 }
 
 /// Containers are shown as Python shows them; numbers stay numbers for `%d` and its kin.
@@ -36,6 +51,27 @@ fn plain(value: &Value) -> Value {
         }
         _ => Value::from(text(value)),
     }
+}
+
+/// Names in ASCII for those that are not: minijinja's formatting takes them apart byte by byte.
+fn renamed<'t>(template: &'t str, values: &mut [Value]) -> Cow<'t, str> {
+    let [dictionary] = values else { return template.into() };
+    if template.is_ascii() || dictionary.kind() != ValueKind::Map {
+        return template.into();
+    }
+    let entries = crate::filters::call::pairs(dictionary).unwrap_or_default();
+    let name_of = |key: &Value| key.as_str().filter(|name| !name.is_ascii()).map(str::to_owned);
+    let mut template = template.to_owned();
+    let entries = entries.into_iter().enumerate().map(|(index, (key, value))| match name_of(&key) {
+        Some(name) => {
+            let ascii = format!("#{index}");
+            template = template.replace(&format!("%({name})"), &format!("%({ascii})"));
+            (Value::from(ascii), value)
+        }
+        None => (key, value),
+    });
+    *dictionary = Value::from_pairs(entries);
+    template.into()
 }
 
 /// Rewrites what minijinja's formatting lacks: `%r`, and `%d` of a float.
@@ -83,6 +119,16 @@ fn adapted(template: &str, values: &mut [Value]) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_format_is_refused() {
+        // The second was taken apart in the middle of a character.
+        assert_eq!(format("%-\u{9f}s", &[Value::from(1)]).unwrap_err(), "unsupported format character '\u{9f}' (0x9f)");
+        assert_eq!(format("%(.f|%-p\u{9f}L*1s", &[Value::from(1)]).unwrap_err(), "incomplete format key");
+        let named = Value::from_pairs([("größe", Value::from(1.5))]);
+        assert_eq!(format("%(größe)s ü", std::slice::from_ref(&named)).unwrap(), "1.5 ü");
+        assert_eq!(format("%(länge)s", &[named]).unwrap_err(), "there is no key 'länge'");
+    }
 
     #[test]
     fn values_are_filled_in_as_python_does() {
