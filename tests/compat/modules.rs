@@ -102,7 +102,7 @@ impl Table {
         fs::write(case.join("playbook.yml"), self.playbook(engine, &scratch, &server)).unwrap();
         let (network, system) = if self.needs.is_empty() { ("", COPIES) } else { ("--net", LAYERS) };
         let script = format!(
-            "NEEDS='{}' exec unshare --mount --uts {network} bash -c '{system}; \
+            "unshare {network} true || exit 77; NEEDS='{}' exec unshare --mount --uts {network} bash -c '{system}; \
              for folder in /run/systemd /run/dbus; do [ ! -d $folder ] || mount -t tmpfs tmpfs $folder; done; \
              exec ansible-playbook -i inventory playbook.yml'",
             self.needs

@@ -1,5 +1,6 @@
 //! `rpm_key`: keys that packages of RPM are signed with.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::key::{self, Download};
@@ -48,17 +49,14 @@ impl Module for RpmKey {
         let key = args.required("key")?;
         let present = args.str("state") != Some("absent");
         let found = find(key, args, host)?;
-        if present && found.file.is_none() {
-            return Err(Failure::new(format!(
-                "When importing a key, a valid file must be given: {key} is neither a file of this host nor an address."
-            )));
-        }
-        if let Some((file, _)) = &found.file {
-            check_fingerprints(file, args, host)?;
-        }
-        let known = is_known(&found.id, host)?;
-        if known == present {
+        if is_known(&found.id, host)? == present {
             return Ok(Plan::unchanged());
+        }
+        if present {
+            let Some((file, _)) = &found.file else {
+                return Err(Failure::new("When importing a key, a valid file must be given"));
+            };
+            check_fingerprints(file, args, host)?;
         }
         Ok(Plan::change(move |host, _| {
             let Found { id, file } = &found;
@@ -89,7 +87,7 @@ fn find(key: &str, args: &Args, host: &Host) -> Result<Found, Failure> {
     } else {
         let digits = key.trim().trim_start_matches("0x").to_lowercase();
         if digits.len() < 8 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(Failure::new(format!("Not a valid key {key}: it is no file, no address and no id of a key.")));
+            return Err(Failure::new(format!("Not a valid key {key}")));
         }
         return Ok(Found { id: short(&digits), file: None });
     };
@@ -105,18 +103,19 @@ fn short(id: &str) -> String {
 
 fn check_fingerprints(file: &Path, args: &Args, host: &Host) -> Result<(), Failure> {
     let bare = |text: &str| text.replace(' ', "").to_uppercase();
-    let allowed: Vec<String> = args.list("fingerprint").into_iter().map(bare).collect();
-    if allowed.is_empty() {
+    let wanted: BTreeSet<String> = args.list("fingerprint").into_iter().map(bare).collect();
+    if wanted.is_empty() {
         return Ok(());
     }
-    let found: Vec<String> = key::listed(file, host)?.into_iter().map(|key| key.fingerprint).collect();
-    if found.iter().any(|fingerprint| allowed.contains(fingerprint)) {
+    let found: BTreeSet<String> = key::listed(file, host)?.into_iter().map(|key| key.fingerprint).collect();
+    if wanted.is_subset(&found) {
         return Ok(());
     }
+    let shown = |set: BTreeSet<String>| format!("{{'{}'}}", set.into_iter().collect::<Vec<_>>().join("', '"));
     Err(Failure::new(format!(
         "The specified fingerprint, '{}', does not match any key fingerprints in '{}'",
-        allowed.join(", "),
-        found.join(", ")
+        shown(wanted),
+        shown(found)
     )))
 }
 

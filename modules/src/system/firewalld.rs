@@ -120,15 +120,17 @@ impl Module for Firewalld {
                 places.push(place);
             }
         }
-        let mut said = vec![
-            match (permanent, immediate) {
-                (true, true) => "Permanent and Non-Permanent(immediate) operation",
-                (true, false) => "Permanent operation",
-                _ => "Non-permanent operation",
-            }
-            .to_owned(),
-        ];
+        let operation = match (permanent, immediate) {
+            (true, true) => "Permanent and Non-Permanent(immediate) operation",
+            (true, false) => "Permanent operation",
+            _ => "Non-permanent operation",
+        };
+        let mut said = vec![operation.to_owned()];
         if !places.is_empty() {
+            // Of a change nothing more is predicted.
+            if host.check() {
+                return Ok(Plan::change(|_, _| Ok(())));
+            }
             said.extend(setting.said(wanted, state, &zone));
         }
         if !running {
@@ -138,10 +140,10 @@ impl Module for Firewalld {
             Plan::unchanged()
         } else {
             Plan::change(move |host, _| {
-                for permanent in places {
-                    setting.set(&firewall, permanent, &zone, wanted, host)?;
-                }
-                Ok(())
+                places.into_iter().try_for_each(|permanent| {
+                    let done = setting.set(&firewall, permanent, &zone, wanted, host);
+                    done.map_err(|failure| while_changing(failure, operation))
+                })
             })
         };
         Ok(plan.with("msg", said.join(", ")))
@@ -344,10 +346,16 @@ fn refused(output: &Output) -> Failure {
     let said = output.stderr_text();
     let said = if said.trim().is_empty() { output.stdout_text() } else { said };
     let said = said.trim().trim_start_matches("Error: ").to_owned();
-    let hint = if said.contains("INVALID_SERVICE") {
-        " Services are defined by port/tcp relationship and named as they are in /etc/services (on most systems)"
-    } else {
-        ""
+    Failure::new(format!("ERROR: Exception caught: {said}"))
+}
+
+/// A failure of a change tells which one it was.
+fn while_changing(failure: Failure, operation: &str) -> Failure {
+    let hint = match failure.message.contains("INVALID_SERVICE") {
+        true => {
+            ", Services are defined by port/tcp relationship and named as they are in /etc/services (on most systems)"
+        }
+        false => "",
     };
-    Failure::new(format!("ERROR: Exception caught: {said}{hint}")).with("rc", output.rc)
+    Failure { message: format!("{} {operation}{hint}", failure.message), ..failure }
 }

@@ -50,83 +50,100 @@ impl Module for Selinux {
         let file = args.required("configfile")?.to_owned();
         let state = args.required("state")?.to_owned();
         if !Path::new(&file).is_file() {
-            return Err(Failure::new(format!("Unable to find file {file}: SELinux is not installed on this host.")));
+            let advice = "Please install SELinux-policy package, if this package is not installed previously.";
+            return Err(Failure::new(format!("Unable to find file {file}")).with("details", advice));
         }
         let before = config_file::read(&file)?;
         let old = (setting(&before, "SELINUX"), setting(&before, "SELINUXTYPE"));
-        let policy = match args.str("policy").filter(|policy| !policy.is_empty()) {
-            Some(policy) => policy.to_owned(),
-            None if state == "disabled" => old.1.unwrap_or("targeted").to_owned(),
-            None => return Err(Failure::new("Policy is required if state is not 'disabled'")),
-        };
-        if !Path::new(&format!("/etc/selinux/{policy}")).is_dir()
-            && file == "/etc/selinux/config"
-            && state != "disabled"
-        {
-            return Err(Failure::new(format!("Policy {policy} does not exist in /etc/selinux/")));
+        let is_on = state != "disabled";
+        let kernel = if args.bool("update_kernel_param") { Some(is_on_for_kernels(host)?) } else { None };
+        let policy = args.str("policy").filter(|policy| !policy.is_empty());
+        if policy.is_none() && is_on {
+            return Err(Failure::new("Policy is required if state is not 'disabled'"));
         }
-        let mut after = with_setting(&before, "SELINUX", &state);
-        if old.1 != Some(policy.as_str()) {
-            after = with_setting(&after, "SELINUXTYPE", &policy);
-        }
+        let policy = policy.or(old.1).map(str::to_owned);
         let running = running_mode();
+        let mut after = before.clone();
         let mut messages = Vec::new();
-        let mut reboot = false;
-        if old.1.is_some_and(|old| old != policy) {
-            messages.push(format!(
-                "SELinux policy configuration in '{file}' changed from '{}' to '{policy}'",
-                old.1.unwrap_or_default()
-            ));
+        if let Some(policy) = policy.as_deref() {
+            let running = running_policy();
+            let is_other = policy != running || Some(policy) != old.1;
+            // Of another policy nothing more is predicted.
+            if is_other && host.check() {
+                return Ok(Plan::change(|_, _| Ok(())));
+            }
+            if policy != running {
+                messages.push(format!("Running SELinux policy changed from '{running}' to '{policy}'"));
+            }
+            if Some(policy) != old.1 {
+                if !Path::new(&format!("/etc/selinux/{policy}/policy")).exists() {
+                    return Err(Failure::new(format!("Policy {policy} does not exist in /etc/selinux/")));
+                }
+                after = with_setting(&after, "SELINUXTYPE", policy);
+                let old = old.1.unwrap_or("None");
+                let sentence = format!("SELinux policy configuration in '{file}' changed from '{old}' to '{policy}'");
+                messages.push(sentence);
+            }
         }
-        let now = match (running, state.as_str()) {
-            ("disabled", "disabled") => None,
-            ("disabled", wanted) => {
-                reboot = true;
-                messages
-                    .push(format!("SELinux state change from 'disabled' to '{wanted}' will take effect next reboot"));
-                None
+        let mut now = None;
+        let mut warning = None;
+        match (running, state.as_str()) {
+            (running, wanted) if running == wanted => {}
+            ("disabled", wanted) => warning = Some(format!("Reboot is required to set SELinux state to '{wanted}'")),
+            ("permissive", "disabled") => {
+                warning = Some("SELinux state change will take effect next reboot".to_owned());
             }
             (running, "disabled") => {
-                reboot = true;
-                messages
-                    .push(format!("SELinux state change from '{running}' to 'disabled' will take effect next reboot"));
-                (running == "enforcing").then_some("0")
+                now = Some("0");
+                warning = Some(format!(
+                    "SELinux state temporarily changed from '{running}' to 'permissive'. State change will take effect next reboot."
+                ));
             }
-            (running, wanted) if running != wanted => {
+            (running, wanted) => {
+                now = Some(if wanted == "enforcing" { "1" } else { "0" });
                 messages.push(format!("SELinux state changed from '{running}' to '{wanted}'"));
-                Some(if wanted == "enforcing" { "1" } else { "0" })
             }
-            _ => None,
-        };
-        if old.0 != Some(state.as_str()) {
-            messages.push(format!("Config SELinux state changed from '{}' to '{state}'", old.0.unwrap_or("none")));
         }
-        let kernel = if args.bool("update_kernel_param") { kernel_change(&state, host)? } else { None };
-        let changed = before != after || now.is_some() || kernel.is_some();
-        let diff = (host.diff() && before != after).then(|| Diff::of(&file, before, after.as_str()));
+        if old.0 != Some(state.as_str()) {
+            after = with_setting(&after, "SELINUX", &state);
+            messages.push(format!("Config SELinux state changed from '{}' to '{state}'", old.0.unwrap_or("None")));
+        }
+        let kernel = kernel.filter(|found| *found != Some(is_on));
+        if let Some(found) = kernel {
+            let found = found.map_or("<inconsistent>", |on| if on { "enabled" } else { "disabled" });
+            let wanted = if is_on { "enabled" } else { "disabled" };
+            messages.push(format!("Kernel SELinux state changed from '{found}' to '{wanted}'"));
+        }
+        let diff = (host.diff() && before != after).then(|| Diff::of(&file, before.clone(), after.as_str()));
         let target = file.clone();
-        let plan = if changed {
+        let plan = if messages.is_empty() && now.is_none() {
+            Plan::unchanged()
+        } else {
             Plan::change(move |host, _| {
-                if let Some(words) = kernel {
-                    Command::new("grubby").plain_locale().args(words).check_run(host)?;
+                if kernel.is_some() {
+                    let change = if is_on { "--remove-args" } else { "--args" };
+                    let command = Command::new("grubby").plain_locale();
+                    command.args(["--update-kernel=ALL", change, "selinux=0"]).check_run(host)?;
                 }
                 if let Some(value) = now {
                     let path = format!("{FILESYSTEM}/enforce");
                     std::fs::write(&path, value)
                         .map_err(|error| Failure::new(format!("{path} could not be written: {}.", reason(&error))))?;
                 }
-                config_file::replace(&target, &after, false).map(|_| ())
+                if before == after { Ok(()) } else { config_file::replace(&target, &after, false).map(|_| ()) }
             })
-        } else {
-            Plan::unchanged()
         };
         let plan = plan.with("msg", messages.join(", ")).with("configfile", file).with("policy", policy);
-        let plan = plan.with("state", state).with("reboot_required", reboot);
-        Ok(match diff {
-            Some(diff) => plan.with_diff(diff),
-            None => plan,
-        })
+        let plan = plan.with("state", state).with("reboot_required", warning.is_some());
+        let plan = warning.into_iter().fold(plan, Plan::with_warning);
+        Ok(diff.into_iter().fold(plan, Plan::with_diff))
     }
+}
+
+/// The policy that is loaded is the one of the system's own configuration.
+fn running_policy() -> String {
+    let text = std::fs::read_to_string("/etc/selinux/config").unwrap_or_default();
+    setting(&text, "SELINUXTYPE").unwrap_or("targeted").to_owned()
 }
 
 fn running_mode() -> &'static str {
@@ -137,20 +154,16 @@ fn running_mode() -> &'static str {
     }
 }
 
-/// The arguments of grubby, if the kernel's command line has to change.
-fn kernel_change(state: &str, host: &Host) -> Result<Option<Vec<String>>, Failure> {
+/// Whether the kernels start with SELinux; nothing if some do and some do not.
+fn is_on_for_kernels(host: &Host) -> Result<Option<bool>, Failure> {
     if process::find(host, "grubby").is_none() {
-        return Err(Failure::new("Failed to find required executable \"grubby\", which update_kernel_param needs."));
+        return Err(Failure::new("'grubby' command not found on host"));
     }
     let text = Command::new("grubby").plain_locale().args(["--info=ALL"]).check_run(host)?.stdout_text();
-    let mut kernels = text.lines().filter(|line| line.trim_start().starts_with("args="));
-    let off = |line: &str| line.split([' ', '"']).any(|word| word == "selinux=0");
-    let wanted = state == "disabled";
-    if kernels.all(|line| off(line) == wanted) {
-        return Ok(None);
-    }
-    let change = if wanted { "--args=selinux=0" } else { "--remove-args=selinux" };
-    Ok(Some(vec!["--update-kernel=ALL".to_owned(), change.to_owned()]))
+    let kernels = text.lines().filter(|line| line.starts_with("args=\""));
+    let on: Vec<bool> = kernels.map(|line| !line.split([' ', '"']).any(|word| word == "selinux=0")).collect();
+    let first = on.first().copied();
+    Ok(first.filter(|first| on.iter().all(|other| other == first)))
 }
 
 fn setting<'a>(text: &'a str, name: &str) -> Option<&'a str> {

@@ -47,6 +47,12 @@ static SPEC: Spec = Spec {
         },
         Return { name: "snaps_removed", kind: "list", when: "some were", doc: "Snaps that were removed." },
         Return { name: "options_changed", kind: "list", when: "some were", doc: "Options that were set." },
+        Return {
+            name: "snap_names",
+            kind: "list",
+            when: "state is present",
+            doc: "The snaps; of files the names of their snaps.",
+        },
         Return { name: "channel", kind: "str", when: "state is present", doc: "The channel." },
         Return { name: "classic", kind: "bool", when: "state is present", doc: "`classic`." },
         Return { name: "version", kind: "dict", when: "always", doc: "The versions of snapd and what it runs on." },
@@ -178,7 +184,7 @@ fn present(args: &Args, names: &[String], host: &Host) -> Result<Plan, Failure> 
     later.extend(sets);
     let last = if installed.is_empty() { refreshed } else { installed };
     if commands.is_empty() && later.is_empty() {
-        return Ok(Plan::unchanged());
+        return Ok(Plan::unchanged().with("snap_names", real));
     }
     let plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
         let mut told = Vec::new();
@@ -210,7 +216,7 @@ fn present(args: &Args, names: &[String], host: &Host) -> Result<Plan, Failure> 
         }
         Ok(())
     });
-    let plan = if last.is_empty() { plan } else { plan.with("snaps_installed", last) };
+    let plan = if last.is_empty() { plan } else { plan.with("snaps_installed", last) }.with("snap_names", real);
     Ok(if options.is_empty() { plan } else { plan.with("options_changed", options) })
 }
 

@@ -1,8 +1,8 @@
 //! `ufw`: the firewall of Ubuntu and Debian.
 
 use crate::{
-    Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
-    process::{Command, Output},
+    Args, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
+    process::{self, Command},
 };
 
 /// The `ufw` module.
@@ -96,54 +96,85 @@ impl Module for Ufw {
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let steps = steps(args, host)?;
-        let before = (ufw(&["status", "verbose"], host)?, rules());
+        let mut ufw = Ufws::of(host);
+        let before = (ufw.run(&["status", "verbose"], host)?, ufw.rules());
         if host.check() {
-            let (mut changed, mut commands) = (false, vec!["ufw status verbose".to_owned()]);
+            let mut changed = false;
             for step in &steps {
-                changed |= step.predict(&before.0, &before.1, &mut commands, host)?;
+                changed |= step.predict(&before.0, &before.1, &mut ufw, host)?;
             }
             let plan = if changed { Plan::change(|_, _| Ok(())) } else { Plan::unchanged() };
-            return Ok(plan.with("commands", commands));
+            return Ok(plan.with("commands", ufw.commands));
         }
-        Ok(Plan::change(move |host, outcome| carry_out(&steps, before, host, outcome)))
+        Ok(Plan::change(move |host, outcome| carry_out(&steps, before, ufw, host, outcome)))
     }
 }
 
-fn carry_out(steps: &[Step], before: (String, String), host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
-    let mut commands = vec!["ufw status verbose".to_owned()];
+fn carry_out(
+    steps: &[Step],
+    before: (String, String),
+    mut ufw: Ufws,
+    host: &Host,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
     let mut changed = false;
     for step in steps {
         changed |= step.always_changes(&before.0);
         let words = step.words();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        commands.push(format!("ufw {}", words.join(" ")));
-        ufw(&words, host).map_err(|failure| failure.with("commands", commands.clone()))?;
+        if matches!(step, Step::Rule { .. }) {
+            ufw.note(&["--version"]);
+        }
+        ufw.run(&words.iter().map(String::as_str).collect::<Vec<_>>(), host)?;
     }
-    let after = (ufw(&["status", "verbose"], host)?, rules());
-    commands.push("ufw status verbose".to_owned());
-    outcome.changed = changed || before != after;
-    outcome.set("commands", commands);
-    outcome.set("msg", after.0.trim_end());
+    let status = ufw.run(&["status", "verbose"], host)?;
+    outcome.set("msg", status.trim_end());
+    outcome.changed = changed || before != (status, ufw.rules());
+    outcome.set("commands", ufw.commands);
     Ok(())
 }
 
-/// Runs ufw and returns what it prints.
-fn ufw(words: &[&str], host: &Host) -> Result<String, Failure> {
-    let output: Output = Command::new("ufw").plain_locale().args(words.iter().copied()).run(host)?;
-    if output.success() {
-        return Ok(output.stdout_text());
-    }
-    let said = output.stderr_text();
-    let said = if said.trim().is_empty() { output.stdout_text() } else { said };
-    let mut data = Map::new();
-    data.insert("rc".into(), output.rc.into());
-    Err(Failure { message: said.trim().to_owned(), data })
+/// The program, and the commands of a task as Ansible lists them.
+struct Ufws {
+    program: String,
+    grep: String,
+    commands: Vec<String>,
 }
 
-/// The lines that say which rules there are.
-fn rules() -> String {
-    let texts = RULES.iter().filter_map(|path| std::fs::read_to_string(path).ok());
-    texts.map(|text| tuples(&text)).collect()
+impl Ufws {
+    fn of(host: &Host) -> Ufws {
+        let found =
+            |name: &str| process::find(host, name).map_or_else(|| name.to_owned(), |path| path.display().to_string());
+        Ufws { program: found("ufw"), grep: found("grep"), commands: Vec::new() }
+    }
+
+    fn note(&mut self, words: &[&str]) {
+        let mut command = self.program.clone();
+        let mut is_quoted = false;
+        for word in words {
+            command += &if is_quoted { format!(" '{word}'") } else { format!(" {word}") };
+            is_quoted = matches!(*word, "app" | "comment");
+        }
+        self.commands.push(command);
+    }
+
+    /// Runs ufw and returns what it prints.
+    fn run(&mut self, words: &[&str], host: &Host) -> Result<String, Failure> {
+        self.note(words);
+        let output = Command::new("ufw").plain_locale().args(words.iter().copied()).run(host)?;
+        if output.success() {
+            return Ok(output.stdout_text());
+        }
+        let said = output.stderr_text();
+        let said = if said.is_empty() { output.stdout_text() } else { said };
+        Err(Failure::new(said).with("commands", self.commands.clone()))
+    }
+
+    /// The lines that say which rules there are; Ansible has grep find them.
+    fn rules(&mut self) -> String {
+        self.commands.push(format!("{} -h '^### tuple' {}", self.grep, RULES.join(" ")));
+        let texts = RULES.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+        texts.map(|text| tuples(&text)).collect()
+    }
 }
 
 fn tuples(text: &str) -> String {
@@ -190,7 +221,7 @@ fn place(args: &Args, host: &Host) -> Result<Option<i64>, Failure> {
     if relative == "zero" {
         return Ok(Some(insert));
     }
-    let listing = ufw(&["status", "numbered"], host)?;
+    let listing = Ufws::of(host).run(&["status", "numbered"], host)?;
     Ok(relative_place(&listing, insert, relative))
 }
 
@@ -284,7 +315,7 @@ impl Step {
         }
     }
 
-    fn predict(&self, status: &str, rules: &str, commands: &mut Vec<String>, host: &Host) -> Result<bool, Failure> {
+    fn predict(&self, status: &str, rules: &str, ufw: &mut Ufws, host: &Host) -> Result<bool, Failure> {
         let on = status.contains(" active");
         Ok(match self {
             Step::State(state) if state == "enabled" => !on,
@@ -297,8 +328,8 @@ impl Step {
             Step::Rule { words, addresses } => {
                 let mut all = vec!["--dry-run"];
                 all.extend(words.iter().map(String::as_str));
-                commands.push(format!("ufw {}", all.join(" ")));
-                rule_changes(&ufw(&all, host)?, rules, addresses)
+                ufw.note(&["--version"]);
+                rule_changes(&ufw.run(&all, host)?, rules, addresses)
             }
         })
     }
