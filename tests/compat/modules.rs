@@ -42,8 +42,8 @@ const COPIES: &str = "for folder in /etc /var/lib/dpkg /var/cache/debconf /var/s
 
 /// The same for tables that need programs.
 const LAYERS: &str = "layers=$SCRATCH/system unpacked=${WINDLASS_CACHE:-/var/cache/windlass}/programs; \
-    mkdir -p $layers $unpacked/usr; mount -t tmpfs tmpfs $layers; \
-    for folder in usr etc var; do mkdir $layers/{$folder,work-$folder}; below=/$folder; [ $folder != usr ] || below=$unpacked/usr:/usr; \
+    mkdir -p $layers; mount -t tmpfs tmpfs $layers; \
+    for folder in usr etc var; do mkdir $layers/{$folder,work-$folder}; below=/$folder; [ $folder != usr ] || [ ! -d $unpacked/usr ] || below=$unpacked/usr:/usr; \
     mount -t overlay overlay -o lowerdir=$below,upperdir=$layers/$folder,workdir=$layers/work-$folder /$folder || exit 77; done; \
     cp -a $unpacked/etc $unpacked/var / 2>/dev/null; ip link set lo up; \
     for program in $NEEDS; do command -v $program >/dev/null || { echo $program is missing >&2; exit 77; }; done";
