@@ -179,6 +179,9 @@ fn emit(events: Vec<Event>, options: &DumpOptions, output: &mut Vec<u8>) -> Resu
 const ASTRAL_MARKS: RangeInclusive<char> = '\u{86}'..='\u{9f}';
 
 fn restore_astral(text: String, mark: char, astral: Vec<char>) -> String {
+    if astral.is_empty() {
+        return text;
+    }
     let mut characters = astral.into_iter();
     let stand_in = escaped(mark);
     let mut pieces = text.split(&stand_in);
@@ -422,6 +425,8 @@ mod tests {
             let written = dump(&item, &DumpOptions::default()).unwrap();
             assert_eq!(written.matches(r"\U0001F600").count(), 1, "{written}");
             assert!(written.contains(r"\uFFFE\x86"), "{written}");
+            let alone = dump(&text(taken), &DumpOptions::default()).unwrap();
+            assert!(alone.contains(r"\uFFFE\x86"), "{alone}");
         }
     }
 
