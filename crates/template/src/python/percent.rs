@@ -14,20 +14,31 @@ use super::{number, repr, text};
 pub(crate) fn format(template: &str, values: &[Value]) -> Result<String, String> {
     check(template)?;
     let mut values: Vec<Value> = values.iter().map(plain).collect();
-    let template = renamed(template, &mut values);
-    let mut names = template.split("%(").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
-    if let Some(name) = names.find(|name| !name.is_ascii()) {
-        return Err(format!("there is no key '{name}'"));
-    }
+    let template = renamed(template, &mut values)?;
     let template = adapted(&template, &mut values);
     format_values(FormatStyle::Printf, &template, &values)
         .map_err(|error| error.detail().unwrap_or("the format does not fit its values").to_owned())
 }
 
+/// Where formats begin, behind their `%`.
+fn starts(template: &str) -> Vec<usize> {
+    let mut starts = Vec::new();
+    let mut position = 0;
+    while let Some(found) = template[position..].find('%') {
+        position += found + 1;
+        match template[position..].starts_with('%') {
+            true => position += 1,
+            false => starts.push(position),
+        }
+    }
+    starts
+}
+
 /// Refuses widths that no text could have, and what minijinja's formatting cannot take apart.
 pub(crate) fn check(template: &str) -> Result<(), String> {
     let mut specifications = Vec::new();
-    for rest in template.split('%').skip(1) {
+    for start in starts(template) {
+        let rest = &template[start..];
         let rest = match rest.strip_prefix('(') {
             Some(name) => name.split_once(')').ok_or("incomplete format key")?.1,
             None => rest,
@@ -54,24 +65,28 @@ fn plain(value: &Value) -> Value {
 }
 
 /// Names in ASCII for those that are not: minijinja's formatting takes them apart byte by byte.
-fn renamed<'t>(template: &'t str, values: &mut [Value]) -> Cow<'t, str> {
-    let [dictionary] = values else { return template.into() };
-    if template.is_ascii() || dictionary.kind() != ValueKind::Map {
-        return template.into();
+fn renamed<'t>(template: &'t str, values: &mut [Value]) -> Result<Cow<'t, str>, String> {
+    let mut out = String::new();
+    let mut copied = 0;
+    let mut entries = Vec::new();
+    for start in starts(template) {
+        let name = template[start..].strip_prefix('(').and_then(|rest| Some(rest.split_once(')')?.0));
+        let Some(name) = name.filter(|name| !name.is_ascii()) else { continue };
+        let [dictionary] = &*values else { return Err("format requires a mapping".to_owned()) };
+        let found = dictionary.get_item(&Value::from(name)).ok().filter(|value| !value.is_undefined());
+        let ascii = format!("#{start}");
+        out += &template[copied..=start];
+        out += &ascii;
+        copied = start + 1 + name.len();
+        entries.push((Value::from(ascii), found.ok_or_else(|| format!("there is no key '{name}'"))?));
     }
-    let entries = crate::filters::call::pairs(dictionary).unwrap_or_default();
-    let name_of = |key: &Value| key.as_str().filter(|name| !name.is_ascii()).map(str::to_owned);
-    let mut template = template.to_owned();
-    let entries = entries.into_iter().enumerate().map(|(index, (key, value))| match name_of(&key) {
-        Some(name) => {
-            let ascii = format!("#{index}");
-            template = template.replace(&format!("%({name})"), &format!("%({ascii})"));
-            (Value::from(ascii), value)
-        }
-        None => (key, value),
-    });
-    *dictionary = Value::from_pairs(entries);
-    template.into()
+    if let ([dictionary], false) = (values, entries.is_empty()) {
+        entries.extend(crate::filters::call::pairs(dictionary).unwrap_or_default());
+        *dictionary = Value::from_pairs(entries);
+        out += &template[copied..];
+        return Ok(out.into());
+    }
+    Ok(template.into())
 }
 
 /// Rewrites what minijinja's formatting lacks: `%r`, and `%d` of a float.
@@ -127,6 +142,7 @@ mod tests {
         assert_eq!(format("%(.f|%-p\u{9f}L*1s", &[Value::from(1)]).unwrap_err(), "incomplete format key");
         let named = Value::from_pairs([("größe", Value::from(1.5))]);
         assert_eq!(format("%(größe)s ü", std::slice::from_ref(&named)).unwrap(), "1.5 ü");
+        assert_eq!(format("%% ü %%(ö) %(größe).2f", std::slice::from_ref(&named)).unwrap(), "% ü %(ö) 1.50");
         assert_eq!(format("%(länge)s", &[named]).unwrap_err(), "there is no key 'länge'");
     }
 
