@@ -1,6 +1,7 @@
 //! `windlass inventory`: what an inventory says, as `ansible-inventory` shows it.
 
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -100,12 +101,13 @@ fn show(arguments: &InventoryArguments, inventory: &Inventory, profile: Profile)
     }
     // ansible-core 2.18 writes no keys that are not text; 2.19 makes them text.
     let only_text_keys = matches!(profile, Profile::None);
-    let shown = match &arguments.host {
+    // The command ends soon; to free every value of a large inventory one by one would take a good part of its time.
+    let shown = ManuallyDrop::new(match &arguments.host {
         Some(host) => export::host(inventory, host, variables).map_err(Error::Host)?,
         None if arguments.yaml => export::nested_list(inventory, variables)?,
         None if arguments.toml => export::flat_list(inventory, variables)?,
         None => export::list(inventory, variables, profile)?,
-    };
+    });
     Ok(match (arguments.yaml, arguments.toml) {
         (true, _) => export::to_yaml(&shown)?,
         (_, true) => export::to_toml(&shown, only_text_keys)?,
@@ -208,7 +210,7 @@ pub(super) fn run_verb(mut arguments: Arguments) -> crate::error::Result<u8> {
     if let Some(folder) = arguments.playbook_dir.as_ref().filter(|folder| !folder.is_dir()) {
         warn(format!("Ignoring --playbook-dir: '{}' is not a directory", folder.display()));
     }
-    let inventory = super::session::inventory(&settings, &engine, &extra_vars, &mut warn)?;
+    let inventory = ManuallyDrop::new(super::session::inventory(&settings, &engine, &extra_vars, &mut warn)?);
     let profile = match settings.compat {
         windlass_template::Compat::V2_18 => Profile::None,
         windlass_template::Compat::V2_19 => Profile::Legacy,

@@ -86,9 +86,12 @@ impl Setting {
 
 /// What a setting is now, and what made it so.
 pub fn value_of(setting: &Setting, config: &Config) -> Result<(Value, Origin)> {
-    let Some((text, origin)) = config.lookup_with_origin(&setting.env, &setting.ini) else {
-        return Ok((setting.default(), Origin::Default));
-    };
+    Ok(set_value(setting, config)?.unwrap_or_else(|| (setting.default(), Origin::Default)))
+}
+
+/// The same for what is set; `None` for what has its default.
+pub(super) fn set_value(setting: &Setting, config: &Config) -> Result<Option<(Value, Origin)>> {
+    let Some((text, origin)) = config.lookup_with_origin(&setting.env, &setting.ini) else { return Ok(None) };
     let folder = match &origin {
         Origin::File(file) => file.parent(),
         Origin::Default | Origin::Environment(_) => None,
@@ -98,7 +101,7 @@ pub fn value_of(setting: &Setting, config: &Config) -> Result<(Value, Origin)> {
         && matches!(origin, Origin::Environment(_))
         && matches!(setting.kind, "integer" | "int" | "float")
     {
-        return Ok((setting.default(), Origin::Default));
+        return Ok(None);
     }
     let Setting { name, kind, .. } = setting;
     let value = typed(kind, &text, folder).ok_or_else(|| {
@@ -118,7 +121,7 @@ pub fn value_of(setting: &Setting, config: &Config) -> Result<(Value, Origin)> {
             )));
         }
     }
-    Ok((value, origin))
+    Ok(Some((value, origin)))
 }
 
 /// What a variable makes of a setting.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::base::{Setting, base, value_of};
+use super::base::{Setting, base, set_value, value_of};
 use super::places::{WITHOUT_MEANING, has_effect, places};
 use super::{expand_home, is_true};
 use crate::error::{Error, Result};
@@ -57,9 +57,9 @@ impl Config {
         Ok(Config { file: Some(file), values, warnings: Vec::new() })
     }
 
-    /// Whether all base settings can have the values they are given, also those without an effect here.
+    /// Whether all base settings that are set can have their values, also those without an effect here.
     pub fn check(&self) -> Result<()> {
-        base().iter().try_for_each(|setting| value_of(setting, self).map(|_| ()))
+        base().iter().try_for_each(|setting| set_value(setting, self).map(|_| ()))
     }
 
     /// A setting's text: the environment's, or else the file's.

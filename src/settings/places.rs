@@ -1,6 +1,9 @@
 //! Which settings have an effect here, and what sets them.
 
-use super::base::base;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::base::{Setting, base};
 use super::plugins::of_plugins;
 
 /// The environment variables that set something, and sections and keys of ansible.cfg; of several that are set the last counts.
@@ -168,28 +171,37 @@ pub(super) const WITHOUT_MEANING: &[&str] = &[
 
 /// What sets the setting of that name.
 pub(super) fn places(name: &str) -> Option<Places> {
-    if let Some((_, places)) = OTHERS.iter().find(|(other, _)| *other == name) {
-        return Some(*places);
-    }
-    let is_meant = |(section, key): &(&str, &str)| match name.split_once('.') {
-        Some(both) => both == (*section, *key),
-        None => name == *key,
-    };
-    let setting = match OF_PLUGINS.iter().find(|(_, names)| names.contains(&name)) {
-        Some((plugin, _)) => of_plugins()
-            .iter()
-            .find(|entry| entry.plugin == *plugin && entry.setting.name == name)
-            .map(|entry| &entry.setting),
-        None => base().iter().find(|setting| EFFECTIVE.contains(&name) && setting.ini.iter().any(is_meant)),
-    };
-    setting.map(|setting| (&setting.env[..], &setting.ini[..]))
+    index().get(name).copied()
 }
 
 /// Whether a key of ansible.cfg has an effect.
 pub(super) fn has_effect(section: &str, key: &str) -> bool {
-    let of_plugins = OF_PLUGINS.iter().flat_map(|(_, names)| *names);
-    let names = EFFECTIVE.iter().chain(of_plugins).chain(OTHERS.iter().map(|(name, _)| name));
-    names.copied().filter_map(places).any(|(_, ini)| ini.contains(&(section, key)))
+    index().values().any(|(_, ini)| ini.contains(&(section, key)))
+}
+
+/// All settings with an effect by their names. Every command asks for most of them.
+fn index() -> &'static HashMap<&'static str, Places> {
+    static INDEX: LazyLock<HashMap<&str, Places>> = LazyLock::new(|| {
+        let mut by_key = HashMap::new();
+        for setting in base() {
+            for (section, key) in &setting.ini {
+                by_key.entry((None, *key)).or_insert(setting);
+                by_key.insert((Some(*section), *key), setting);
+            }
+        }
+        let effective = EFFECTIVE.iter().filter_map(|name| {
+            let place = name.split_once('.').map_or((None, *name), |(section, key)| (Some(section), key));
+            Some((*name, *by_key.get(&place)?))
+        });
+        let of_plugins = of_plugins().iter().filter_map(|entry| {
+            let is_meant =
+                |(plugin, names): &&(&str, &[&str])| *plugin == entry.plugin && names.contains(&entry.setting.name);
+            OF_PLUGINS.iter().find(is_meant).map(|_| (entry.setting.name, &entry.setting))
+        });
+        let places = |(name, setting): (_, &'static Setting)| (name, (&setting.env[..], &setting.ini[..]));
+        effective.chain(of_plugins).map(places).chain(OTHERS.iter().copied()).collect()
+    });
+    &INDEX
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Where a task is done, how and as whom.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use indexmap::IndexMap;
 use windlass_template::{Context, Value, Variable};
@@ -9,6 +9,20 @@ use windlass_yaml::Node;
 use super::execute::TaskOnHost;
 use crate::action::Failure;
 use crate::vars::{connection_variables, given, unless_omitted};
+
+/// The variables of the connection, each with its two names: what one is set to, the other is, too.
+static NAMES: LazyLock<[[Arc<str>; 2]; 7]> = LazyLock::new(|| {
+    [
+        ["ansible_ssh_host", "ansible_host"],
+        ["ansible_connection"; 2],
+        ["ansible_ssh_user", "ansible_user"],
+        ["ansible_ssh_port", "ansible_port"],
+        ["ansible_ssh_timeout", "ansible_timeout"],
+        ["ansible_ssh_private_key_file", "ansible_private_key_file"],
+        ["ansible_shell_executable"; 2],
+    ]
+    .map(|names| names.map(Arc::from))
+});
 
 impl TaskOnHost {
     /// The variables of a task with those of the connection that nobody has set: where the task is done, how and as whom.
@@ -26,26 +40,22 @@ impl TaskOnHost {
         // The keyword `port` sets no variable.
         let port = || settings.remote_port.map(Value::from);
         let key = || settings.private_key_file.as_ref().map(|file| Value::from(file.display().to_string()));
+        let timeout = || Some(Value::from(settings.timeout));
+        let shell = || Some(Value::from("/bin/sh"));
+        let usual: [&dyn Fn() -> Option<Value>; 7] =
+            [&|| Some(address()), &|| Some(connection()), &user, &port, &timeout, &key, &shell];
         let mut missing: IndexMap<Arc<str>, Variable> = IndexMap::new();
-        // Two names of the same: what one is set to, the other is, too.
-        let mut add = |names: [&str; 2], usual: &dyn Fn() -> Option<Value>| {
-            let (unset, value) = match names.map(|name| context.variable(name)) {
+        for (names, usual) in NAMES.iter().zip(usual) {
+            let (unset, value) = match names.each_ref().map(|name| context.variable(name)) {
                 [Ok(None), Ok(None)] => (&names[..], usual()),
                 [Ok(None), Ok(set)] => (&names[..1], set),
                 [Ok(set), Ok(None)] => (&names[1..], set),
-                _ => return,
+                _ => continue,
             };
             if let Some(value) = value {
-                missing.extend(unset.iter().map(|name| (Arc::from(*name), Variable::Data(value.clone()))));
+                missing.extend(unset.iter().map(|name| (Arc::clone(name), Variable::Data(value.clone()))));
             }
-        };
-        add(["ansible_ssh_host", "ansible_host"], &|| Some(address()));
-        add(["ansible_connection"; 2], &|| Some(connection()));
-        add(["ansible_ssh_user", "ansible_user"], &user);
-        add(["ansible_ssh_port", "ansible_port"], &port);
-        add(["ansible_ssh_timeout", "ansible_timeout"], &|| Some(Value::from(settings.timeout)));
-        add(["ansible_ssh_private_key_file", "ansible_private_key_file"], &key);
-        add(["ansible_shell_executable"; 2], &|| Some(Value::from("/bin/sh")));
+        }
         if missing.is_empty() { context.clone() } else { context.with(missing) }
     }
 

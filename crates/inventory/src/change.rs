@@ -336,10 +336,8 @@ pub(crate) fn set_variables<'n>(
 ) {
     let variables = Arc::make_mut(variables);
     for (key, value) in news {
-        let value = match variables.get_key(key) {
-            Some((_, former)) if merge => value.merged_over(former),
-            _ => value.clone(),
-        };
+        let former = if merge { variables.get_key(key) } else { None };
+        let value = former.map_or_else(|| value.clone(), |(_, former)| value.merged_over(former));
         variables.insert(key.clone(), value);
     }
 }

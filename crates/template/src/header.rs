@@ -1,12 +1,11 @@
 //! The header of a template, `#jinja2: option: value, ...`: its first line, which changes how the others are read.
 
-use minijinja::Value;
 use minijinja::value::ValueKind;
+use windlass_yaml::PythonLiteral;
 
 use crate::classic;
 use crate::engine::{Compat, TemplateOptions};
 use crate::error::Error;
-use crate::syntax::unescape;
 
 /// How the line starts.
 pub(crate) const MARK: &str = "#jinja2:";
@@ -42,7 +41,10 @@ fn apply(options: &mut TemplateOptions, key: &str, written: &str, compat: Compat
     let wrong = |what: &str| {
         Error::syntax(format!("The option `{key}` in the line `{MARK}` must be {what} instead of `{written}`."))
     };
-    let value = literal(written).ok_or_else(|| wrong("a literal of Python, such as True or '[['"))?;
+    // None has a comma in it: commas end the option.
+    let value = PythonLiteral::read(written)
+        .and_then(classic::data)
+        .ok_or_else(|| wrong("a literal of Python, such as True or '[['"))?;
     // For 2.18 anything is true or false.
     let flag = || match value.kind() == ValueKind::Bool || compat == Compat::V2_18 {
         true => Ok(value.is_true()),
@@ -71,76 +73,4 @@ fn apply(options: &mut TemplateOptions, key: &str, written: &str, compat: Compat
         _ => return Err(Error::syntax(format!("There is no option `{key}` for the line `{MARK}`."))),
     }
     Ok(())
-}
-
-/// The value of a literal of Python. None has a comma in it: commas end the option.
-fn literal(written: &str) -> Option<Value> {
-    match written {
-        "True" => Some(Value::from(true)),
-        "False" => Some(Value::from(false)),
-        "None" => Some(Value::from(())),
-        _ if written.starts_with(|first: char| first.is_ascii_digit() || "[{(-.".contains(first)) => {
-            classic::spelled(written)
-        }
-        _ => strings(written).map(Value::from),
-    }
-}
-
-/// A string, or several, which are one then.
-pub(crate) fn strings(written: &str) -> Option<String> {
-    let mut whole = String::new();
-    let mut rest = written;
-    loop {
-        let start = rest.find(['\'', '"'])?;
-        let (prefix, quoted) = rest.split_at(start);
-        let quote = quoted.get(..3).filter(|mark| matches!(*mark, "'''" | "\"\"\"")).or_else(|| quoted.get(..1))?;
-        let inner = quoted.get(quote.len()..)?;
-        let end = end_of(inner, quote)?;
-        let text = inner.get(..end)?;
-        match prefix {
-            "" | "u" | "U" => whole.push_str(&unescape(text)),
-            "r" | "R" => whole.push_str(text),
-            _ => return None,
-        }
-        rest = inner.get(end + quote.len()..)?.trim_start();
-        if rest.is_empty() {
-            return Some(whole);
-        }
-    }
-}
-
-/// Where the text before a closing quote ends.
-fn end_of(text: &str, quote: &str) -> Option<usize> {
-    let mut escaped = false;
-    text.char_indices().find_map(|(index, character)| {
-        if escaped || character == '\\' {
-            escaped = !escaped;
-            return None;
-        }
-        text.get(index..).is_some_and(|rest| rest.starts_with(quote)).then_some(index)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strings_are_read_as_python_reads_them() {
-        for (written, text) in [
-            (r"'\r\n'", Some("\r\n")),
-            (r#"u"\x5b[""#, Some("[[")),
-            (r"r'\d'", Some(r"\d")),
-            (r"'[' '['", Some("[[")),
-            ("'''['''", Some("[")),
-            (r"'it\'s'", Some("it's")),
-            ("''", Some("")),
-            ("b'['", None),
-            ("'open", None),
-            ("'a' b", None),
-            ("word", None),
-        ] {
-            assert_eq!(strings(written).as_deref(), text, "{written}");
-        }
-    }
 }

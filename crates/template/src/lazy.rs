@@ -12,6 +12,7 @@ use windlass_yaml::{Key, Mapping, Node, Value as Yaml};
 use crate::context::Inner;
 use crate::error::{Error, ErrorKind};
 use crate::mark;
+use crate::python::number::big_integer;
 use crate::python::time;
 use crate::syntax::is_template;
 use crate::tracker::{self, Dependencies};
@@ -150,10 +151,7 @@ pub(crate) fn scalar(value: &Yaml) -> Option<Value> {
         Yaml::Null => Value::from(()),
         Yaml::Bool(value) => Value::from(*value),
         Yaml::Int(value) => Value::from(*value),
-        Yaml::BigInt(digits) => match digits.parse::<i128>() {
-            Ok(number) => Value::from(number),
-            Err(_) => Value::from(digits.parse::<f64>().unwrap_or(f64::INFINITY)),
-        },
+        Yaml::BigInt(digits) => big_integer(digits),
         Yaml::Float(value) => Value::from(*value),
         Yaml::String(text) | Yaml::Literal(text) => Value::from(text.clone()),
         Yaml::Timestamp(text) => time::parse_yaml(text).unwrap_or_else(|| Value::from(text.clone())),

@@ -15,7 +15,6 @@ use crate::context::{Context, Inner};
 use crate::engine::TemplateOptions;
 use crate::error::{Error, ErrorKind};
 use crate::globals;
-use crate::header;
 use crate::mark;
 use crate::operators;
 use crate::plain;
@@ -102,9 +101,6 @@ pub(crate) fn reread(state: &mut State<'_, '_>, value: &Value) -> Result<Value, 
     let text = text.trim();
     if let Some(value) = classic::spelled(text) {
         return Ok(value);
-    }
-    if let Some(literal) = header::strings(text) {
-        return Ok(Value::from(literal));
     }
     let mut path = text.split('.');
     let is_name = |part: &str| {

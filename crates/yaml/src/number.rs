@@ -110,7 +110,7 @@ impl Decimal {
 
 /// Reads an integer literal of Python source (`10`, `-5`, `0x1f`, `1_000`), as inventory values are read: no
 /// leading zeros. Returns the decimal text.
-pub fn python_int_literal(text: &str) -> Option<String> {
+pub(crate) fn python_int_literal(text: &str) -> Option<String> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),

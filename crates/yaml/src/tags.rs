@@ -11,16 +11,17 @@ pub(crate) fn apart(text: &str) -> Option<String> {
     if commas.is_empty() {
         return None;
     }
-    // A blank before a comma that follows no tag changes at most the content of a scalar, so where tags end can be seen.
-    let all = with_blanks(text, &commas);
-    let mut bytes = all.as_bytes();
+    // A blank before a comma that follows no tag changes at most the content of a scalar, so where tags end can be seen. Only a colon before
+    // it would end a key then; a letter in its place does not, and a tag goes on as well.
+    let spaced = with_blanks(&with_letters(text, &commas), &commas);
+    let mut bytes = spaced.as_bytes();
     let mut scanner = Scanner::new();
     scanner.set_encoding(Encoding::Utf8);
     scanner.set_input_string(&mut bytes);
     let mut ends = HashSet::new();
     for token in scanner {
         // Where the text is wrong, to read it comes to the same error.
-        let Ok(token) = token else { return Some(all) };
+        let Ok(token) = token else { return Some(with_blanks(text, &commas)) };
         if matches!(token.data, TokenData::Tag { .. }) {
             ends.insert(token.end_mark.index);
         }
@@ -55,6 +56,21 @@ fn end_of_verbatim(text: &str, at: usize) -> usize {
         Some(length) if inside.get(length..).is_some_and(|rest| rest.starts_with('>')) => at + 2 + length,
         _ => at,
     }
+}
+
+/// A letter in place of each colon right before one of the commas.
+fn with_letters(text: &str, commas: &[usize]) -> String {
+    let mut letters = String::with_capacity(text.len());
+    let mut from = 0;
+    for at in commas {
+        let before = text.get(from..*at).unwrap_or_default();
+        match before.strip_suffix(':') {
+            Some(rest) => letters.extend([rest, "x"]),
+            None => letters += before,
+        }
+        from = *at;
+    }
+    letters + text.get(from..).unwrap_or_default()
 }
 
 fn with_blanks(text: &str, commas: &[usize]) -> String {

@@ -1,8 +1,9 @@
 //! JSON as `ansible-inventory` writes it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use windlass_yaml::{Node, Value, python_float, python_timestamp};
+use windlass_yaml::{Key, Node, Value, python_float, python_timestamp};
 
 /// A value as `ansible-inventory` writes JSON: keys sorted, four columns of indentation, Python's numbers. Ciphertext
 /// stays ciphertext, marked as such.
@@ -12,7 +13,7 @@ pub fn to_json(node: &Node) -> String {
     json
 }
 
-fn write_json(node: &Node, depth: usize, json: &mut String) {
+fn write_json<'n>(node: &'n Node, depth: usize, json: &mut String) {
     match &node.value {
         Value::Null => json.push_str("null"),
         Value::Bool(value) => json.push_str(if *value { "true" } else { "false" }),
@@ -24,7 +25,7 @@ fn write_json(node: &Node, depth: usize, json: &mut String) {
         Value::Binary(bytes) => write_string(&String::from_utf8_lossy(bytes), json),
         Value::Vault(ciphertext) => {
             write_entries(
-                [("__ansible_vault".to_owned(), &Node::string(Arc::clone(ciphertext), node.span.clone()))],
+                [("__ansible_vault".into(), &Node::string(Arc::clone(ciphertext), node.span.clone()))],
                 depth,
                 json,
             );
@@ -41,14 +42,16 @@ fn write_json(node: &Node, depth: usize, json: &mut String) {
         }
         Value::Map(mapping) if mapping.is_empty() => json.push_str("{}"),
         Value::Map(mapping) => {
-            let mut entries: Vec<(String, &Node)> = mapping.iter().map(|(key, value)| (key.to_text(), value)).collect();
+            let text = |key: &'n Key| key.as_str().map_or_else(|| Cow::Owned(key.to_text()), Cow::Borrowed);
+            let mut entries: Vec<(Cow<'n, str>, &Node)> =
+                mapping.iter().map(|(key, value)| (text(key), value)).collect();
             entries.sort_by(|(a, _), (b, _)| a.cmp(b));
             write_entries(entries, depth, json);
         }
     }
 }
 
-fn write_entries<'n>(entries: impl IntoIterator<Item = (String, &'n Node)>, depth: usize, json: &mut String) {
+fn write_entries<'n>(entries: impl IntoIterator<Item = (Cow<'n, str>, &'n Node)>, depth: usize, json: &mut String) {
     json.push('{');
     for (index, (key, value)) in entries.into_iter().enumerate() {
         new_line(index, depth + 1, json);
@@ -62,7 +65,7 @@ fn write_entries<'n>(entries: impl IntoIterator<Item = (String, &'n Node)>, dept
 
 fn new_line(index: usize, depth: usize, json: &mut String) {
     json.push_str(if index > 0 { ",\n" } else { "\n" });
-    json.push_str(&"    ".repeat(depth));
+    (0..depth).for_each(|_| json.push_str("    "));
 }
 
 fn json_float(value: f64) -> String {
@@ -76,8 +79,12 @@ fn json_float(value: f64) -> String {
 
 fn write_string(text: &str, json: &mut String) {
     json.push('"');
-    for character in text.chars() {
-        match character {
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
+        let (plain, special) = rest.split_at(at);
+        json.push_str(plain);
+        let mut characters = special.chars();
+        match characters.next().unwrap_or_default() {
             '"' => json.push_str("\\\""),
             '\\' => json.push_str("\\\\"),
             '\n' => json.push_str("\\n"),
@@ -85,9 +92,10 @@ fn write_string(text: &str, json: &mut String) {
             '\t' => json.push_str("\\t"),
             '\u{8}' => json.push_str("\\b"),
             '\u{c}' => json.push_str("\\f"),
-            ' '.. => json.push(character),
-            _ => json.push_str(&format!("\\u{:04x}", u32::from(character))),
+            control => json.push_str(&format!("\\u{:04x}", u32::from(control))),
         }
+        rest = characters.as_str();
     }
+    json.push_str(rest);
     json.push('"');
 }

@@ -351,8 +351,9 @@ fn group_variables(inventory: &Inventory, group: &Group) -> Result<Mapping, Erro
 
 /// The variables of layers in one mapping; later layers win, or with `hashes` complete the dictionaries of earlier ones.
 pub fn merge(layers: &[Layer], hashes: bool) -> Mapping {
-    let mut merged = Arc::default();
-    for layer in layers {
+    let Some((first, others)) = layers.split_first() else { return Mapping::new() };
+    let mut merged = Arc::clone(&first.vars);
+    for layer in others {
         set_variables(&mut merged, layer.vars.iter(), hashes);
     }
     Arc::unwrap_or_clone(merged)
@@ -368,8 +369,17 @@ fn text(text: &str) -> Node {
 
 fn shown_values(vars: Mapping, profile: Profile) -> Mapping {
     match profile {
-        Profile::None => vars,
-        Profile::Legacy => wrapped_values(&vars),
+        Profile::Legacy if vars.values().any(has_literal) => wrapped_values(&vars),
+        Profile::None | Profile::Legacy => vars,
+    }
+}
+
+fn has_literal(node: &Node) -> bool {
+    match &node.value {
+        Value::Literal(_) => true,
+        Value::List(items) => items.iter().any(has_literal),
+        Value::Map(mapping) => mapping.values().any(has_literal),
+        _ => false,
     }
 }
 

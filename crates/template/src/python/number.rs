@@ -98,6 +98,14 @@ pub(crate) fn integer(number: i128) -> Value {
     }
 }
 
+/// An integer written in decimal digits, as exact as a value can be.
+pub(crate) fn big_integer(digits: &str) -> Value {
+    match digits.parse::<i128>() {
+        Ok(number) => Value::from(number),
+        Err(_) => Value::from(digits.parse::<f64>().unwrap_or(f64::INFINITY)),
+    }
+}
+
 /// `round(number, digits)`: halves go to the even neighbour, judged on the exact binary value.
 pub(crate) fn round(number: f64, digits: i32) -> f64 {
     if !number.is_finite() {

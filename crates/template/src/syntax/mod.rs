@@ -14,7 +14,7 @@ mod token;
 use std::fmt::Write as _;
 
 use scan::Piece;
-pub(crate) use token::{Escapes, unescape};
+pub(crate) use token::Escapes;
 
 use crate::engine::TemplateOptions;
 use crate::error::Error;

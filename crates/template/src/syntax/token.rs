@@ -205,7 +205,7 @@ fn string(text: &str, position: usize, quote: char, escapes: Escapes) -> Result<
 }
 
 /// Python's escape sequences; an unknown one stays as it is.
-pub(crate) fn unescape(text: &str) -> String {
+fn unescape(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_owned();
     }

@@ -167,8 +167,13 @@ fn a_comma_right_behind_a_tag_does_not_end_the_program() {
     assert_eq!(list("[a, !!str,\n!!str,b]"), list("[a, '', '', b]"));
     assert_eq!(list("['hi!,x', \"a!!b,c\", d!e,f, 'a!<b,!c>']"), list("['hi!,x', \"a!!b,c\", 'd!e', f, 'a!<b,!c>']"));
     assert_eq!(list("- no!, no\n- !!str x!,y\n# !!str,\n"), list("['no!, no', 'x!,y']"));
+    assert_eq!(list("- b !:, x\n- b !::,,!:, x"), list("['b !:, x', 'b !::,,!:, x']"));
+    let both = load("- [!!str, a]\n- b !:, x\n- {'!':, b: !!str, c}").to_json();
+    assert_eq!(both, load("[['', a], 'b !:, x', {'!': , b: '', c: }]").to_json());
     for text in [
         "[!,",
+        "[!a:, x]",
+        "[!:,",
         "[!!str,",
         "[x!<a,!t,b>]",
         "[\"a\"!<b,!c>,]",
