@@ -1,5 +1,8 @@
 //! Roles: finding, reading, dependencies.
 
+mod files;
+mod validation;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,10 +10,10 @@ use windlass_yaml::{Key, Mapping, Node, Span};
 
 use super::keyword::{Keywords, On};
 use super::load::{Loader, TaskFile};
-use super::model::{Block, Dependent, Frame, FrameKind, Item, Role, Task};
+use super::model::{Block, Dependent, Frame, FrameKind, Item, Role};
 use super::task::collections_of;
 use crate::error::{Error, Result, did_you_mean};
-use crate::vars::without_parents;
+use files::{is_inside, main_file};
 
 /// What is asked of a role at one place.
 #[derive(Debug, Clone)]
@@ -324,122 +327,6 @@ impl Loader {
             None => Ok(Vec::new()),
         }
     }
-
-    /// The folder of a role: in a collection if it is named with it or `collections` names one that has it, else where roles are.
-    fn find_role(&self, request: &RoleRequest, parent: Option<&Arc<Role>>, collections: &[String]) -> Result<PathBuf> {
-        let name = &request.name;
-        let mut folders = vec![request.playbook_dir.join("roles")];
-        folders.extend(self.world.run.settings.roles_path.iter().cloned());
-        let beside = request.beside.as_deref().or_else(|| parent.and_then(|role| role.path.parent()));
-        folders.extend(beside.map(Path::to_owned));
-        folders.push(request.playbook_dir.clone());
-        let parts: Vec<&str> = name.split('.').collect();
-        let places: Vec<(&str, &str, &str)> = match parts[..] {
-            [namespace, collection, role] => vec![(namespace, collection, role)],
-            [role] if !role.contains('/') => {
-                let named = collections.iter().filter_map(|collection| collection.split_once('.'));
-                named.map(|(namespace, collection)| (namespace, collection, role)).collect()
-            }
-            _ => Vec::new(),
-        };
-        for (namespace, collection, role) in places {
-            let inside = |folder: &PathBuf| {
-                folder.join("ansible_collections").join(namespace).join(collection).join("roles").join(role)
-            };
-            if let Some(path) = self.collections_path.iter().map(inside).find(|path| path.is_dir()) {
-                return Ok(path);
-            }
-        }
-        let found = folders.iter().map(|folder| without_parents(&folder.join(name))).find(|path| path.is_dir());
-        found.ok_or_else(|| {
-            let shown: Vec<_> =
-                folders.iter().map(|folder| crate::vars::absolute(folder).display().to_string()).collect();
-            let existing: Vec<String> = folders.iter().flat_map(|folder| names_in(folder)).collect();
-            let hint = did_you_mean(name, existing.iter().map(String::as_str)).map(|hint| format!("{hint} "));
-            Error::parse(format!("the role '{name}' was not found"), &request.span).generic().hint(format!(
-                "{}searched in {}",
-                hint.unwrap_or_default(),
-                shown.join(":")
-            ))
-        })
-    }
-
-    /// `defaults/` or `vars/`: one main file, or a folder of that name whose files are merged.
-    fn role_variables(
-        &self,
-        path: &Path,
-        kind: &str,
-        from_file: Option<&str>,
-        request: &RoleRequest,
-    ) -> Result<Arc<Mapping>> {
-        let folder = path.join(kind);
-        let whole = folder.join("main");
-        if from_file.is_none() && whole.is_dir() {
-            let mut merged = Mapping::new();
-            for file in variable_files(&whole) {
-                for (key, node) in self.files.variables(&file)?.iter() {
-                    merged.insert(key.clone(), node.clone());
-                }
-            }
-            return Ok(Arc::new(merged));
-        }
-        match (main_file(&folder, from_file), from_file) {
-            (Some(file), _) => self.files.variables(&file),
-            (None, Some(name)) => {
-                Err(Error::parse(format!("Could not find specified file in role: {kind}/{name}"), &request.span))
-            }
-            (None, None) => Ok(Arc::default()),
-        }
-    }
-
-    /// The task that checks a role's variables against its argument specification.
-    fn argument_validation(
-        &self,
-        request: &RoleRequest,
-        meta: &Mapping,
-        path: &Path,
-        frame: &Arc<Frame>,
-        when: &[Node],
-    ) -> Result<Option<Task>> {
-        if !request.validate {
-            return Ok(None);
-        }
-        let own = ["argument_specs.yml", "argument_specs.yaml", "argument_specs.json"]
-            .iter()
-            .map(|name| path.join("meta").join(name))
-            .find(|file| file.is_file());
-        let specs = match own {
-            Some(file) => self.files.variables(&file)?.get("argument_specs").cloned(),
-            None => meta.get("argument_specs").cloned(),
-        };
-        let entry = request
-            .tasks_from
-            .as_deref()
-            .map_or("main", |name| name.trim_end_matches(".yml").trim_end_matches(".yaml"));
-        let Some(spec) = specs.as_ref().and_then(|specs| specs.get(entry)) else { return Ok(None) };
-        let span = spec.span.clone();
-        let options = spec.get("options").cloned().unwrap_or_else(|| Node::map(Mapping::new(), span.clone()));
-        let mut args = Mapping::new();
-        args.insert_str("argument_spec", literal(&options));
-        let mut described = Mapping::new();
-        let folder = crate::vars::absolute(path).display().to_string();
-        // A role of a collection goes by its short name here.
-        let of_collection = path.components().any(|part| part.as_os_str() == "ansible_collections");
-        let name = request.name.rsplit('.').next().filter(|_| of_collection).unwrap_or(&request.name);
-        for (key, text) in [("type", "role"), ("name", name), ("argument_spec_name", entry), ("path", folder.as_str())]
-        {
-            described.insert_str(key, Node::literal(text, span.clone()));
-        }
-        args.insert_str("validate_args_context", Node::map(described, span.clone()));
-        let summary =
-            spec.get("short_description").and_then(Node::as_str).map(|text| format!(" - {text}")).unwrap_or_default();
-        let mut task = Task::internal("ansible.builtin.validate_argument_spec", args, frame, &["always"]);
-        task.name =
-            Some(Node::literal(format!("Validating arguments against arg spec '{entry}'{summary}"), span.clone()));
-        task.when = when.into();
-        task.span = span;
-        Ok(Some(task))
-    }
 }
 
 /// The name of a role: as it was asked for, and with the collection it is in.
@@ -448,67 +335,4 @@ fn full_name(asked: &str, path: &Path) -> String {
         Some(collection) => format!("{collection}.{}", asked.rsplit('.').next().unwrap_or(asked)),
         None => asked.to_owned(),
     }
-}
-
-/// The same value with every text taken literally.
-fn literal(node: &Node) -> Node {
-    node.clone().into_literal()
-}
-
-/// Whether a name leads to something in the folder and not out of it.
-fn is_inside(folder: &Path, name: &str) -> bool {
-    let mut depth = 0;
-    let path = Path::new(name);
-    let Ok(within) = path.strip_prefix(folder).or(if path.is_absolute() { Err(()) } else { Ok(path) }) else {
-        return false;
-    };
-    within.components().all(|part| {
-        depth += match part {
-            std::path::Component::Normal(_) => 1,
-            std::path::Component::ParentDir => -1,
-            _ => 0,
-        };
-        depth >= 0
-    })
-}
-
-/// The main file of a role's folder, or the one of that name.
-fn main_file(folder: &Path, name: Option<&str>) -> Option<PathBuf> {
-    let candidates: Vec<PathBuf> = match name {
-        None => ["main.yml", "main.yaml", "main.json", "main"].iter().map(|name| folder.join(name)).collect(),
-        Some(name) => {
-            ["", ".yml", ".yaml", ".json"].iter().map(|extension| folder.join(format!("{name}{extension}"))).collect()
-        }
-    };
-    candidates.into_iter().find(|path| path.is_file())
-}
-
-fn variable_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut entries: Vec<PathBuf> =
-        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    entries.sort();
-    for path in entries {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name.starts_with('.') || name.ends_with('~') {
-            continue;
-        }
-        if path.is_dir() {
-            files.extend(variable_files(&path));
-        } else if matches!(
-            path.extension().and_then(|extension| extension.to_str()),
-            Some("yml" | "yaml" | "json") | None
-        ) {
-            files.push(path);
-        }
-    }
-    files
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.path().is_dir())
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
 }

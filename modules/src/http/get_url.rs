@@ -1,31 +1,26 @@
 //! `get_url`: fetch a file from a server to the host.
 
+mod download;
+mod expected;
+
 use std::{
-    fs::File,
-    io::{Read, Seek},
+    io::Read,
     path::{Path, PathBuf},
     time::{Instant, SystemTime},
 };
 
 use jiff::Timestamp;
 
+use self::{download::Download, expected::Expected};
 use super::{
     address::{Address, masked},
     client::Client,
-    digest_file,
     exchange::{Request, Response},
     options::*,
 };
 use crate::{
-    Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
-    files::{
-        attributes::Attributes,
-        backup,
-        checksum::{self, ALGORITHMS, Hasher},
-        info::describe,
-        staged::{Staged, directory_of},
-        write::BACKUP,
-    },
+    Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    files::{attributes::Attributes, info::describe, staged::directory_of, write::BACKUP},
 };
 
 /// The `get_url` module.
@@ -101,26 +96,6 @@ static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// A download that is decided on.
-struct Download {
-    client: Client,
-    request: Request,
-    dest: PathBuf,
-    /// `dest` is a directory, so the name is still to come.
-    in_directory: bool,
-    expected: Option<Expected>,
-    attributes: Attributes,
-    backup: bool,
-    tmp_dest: Option<PathBuf>,
-}
-
-/// The checksum that the file must have.
-#[derive(Clone)]
-struct Expected {
-    algorithm: String,
-    digest: String,
-}
-
 impl Module for GetUrl {
     fn spec(&self) -> &'static Spec {
         &SPEC
@@ -150,7 +125,7 @@ fn plan(args: &Args, url: &str, dest: PathBuf, host: &Host) -> Result<Plan, Fail
     let mut client = Client::of(args, host)?;
     let mut request =
         Request { method: "GET".into(), url: url.into(), headers: headers_of(args), ..Request::default() };
-    let expected = expected(args, url, &client, &request, host)?;
+    let expected = Expected::of(args, url, &client, &request, host)?;
     let attributes = Attributes::of(args, host)?;
     let in_directory = dest.is_dir();
     // Most often the name in a directory is that of the URL.
@@ -203,50 +178,6 @@ pub(super) fn modified_since(path: &Path) -> Option<(String, String)> {
     Some(("If-Modified-Since".into(), moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()))
 }
 
-fn expected(
-    args: &Args,
-    url: &str,
-    client: &Client,
-    request: &Request,
-    host: &Host,
-) -> Result<Option<Expected>, Failure> {
-    let text = args.str("checksum").unwrap_or_default();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let (algorithm, digest) = text
-        .split_once(':')
-        .ok_or_else(|| Failure::new("The checksum parameter has to be in format <algorithm>:<checksum>"))?;
-    if Hasher::named(algorithm).is_none() {
-        return Err(Failure::new(format!(
-            "Could not hash file with algorithm '{algorithm}'. Available algorithms: {}",
-            ALGORITHMS.join(", ")
-        )));
-    }
-    let is_url =
-        ["http:", "https:", "ftp:", "file:"].iter().any(|scheme| digest.to_ascii_lowercase().starts_with(scheme));
-    let digest = if is_url { fetch_digest(digest, url, client, request, host)? } else { digest.to_owned() };
-    let digest: String = digest.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    if digest.is_empty() || !digest.chars().all(|c| c.is_ascii_hexdigit()) {
-        return Err(Failure::new("The checksum format is invalid"));
-    }
-    Ok(Some(Expected { algorithm: algorithm.to_owned(), digest }))
-}
-
-/// Looks the checksum up in a file of checksums.
-fn fetch_digest(from: &str, url: &str, client: &Client, request: &Request, host: &Host) -> Result<String, Failure> {
-    /// A list of checksums is small; whatever is larger is something else.
-    const LIMIT: u64 = 8 << 20;
-    let response = send(client, &Request { url: from.into(), ..request.clone() }, host)?;
-    let mut text = Vec::new();
-    response.body.take(LIMIT).read_to_end(&mut text).map_err(|error| broken(from, &error))?;
-    let address = Address::parse(url);
-    let name = address.as_ref().map_or("index.html", |address| address.file_name());
-    digest_file::find(&String::from_utf8_lossy(&text), name)
-        .map(str::to_owned)
-        .ok_or_else(|| Failure::new(format!("Unable to find a checksum for file '{name}' in '{}'", masked(from))))
-}
-
 /// Sends a request whose answer must be a file, or that there is nothing newer.
 fn send(client: &Client, request: &Request, host: &Host) -> Result<Response, Failure> {
     let started = Instant::now();
@@ -279,16 +210,6 @@ fn broken(url: &str, error: &std::io::Error) -> Failure {
     Failure::new(format!("The download of {} broke off: {}.", masked(url), crate::process::reason(error)))
 }
 
-impl Expected {
-    fn hasher(&self) -> Result<Hasher, Failure> {
-        Hasher::named(&self.algorithm).ok_or_else(|| Failure::new(format!("There is no algorithm {}.", self.algorithm)))
-    }
-
-    fn fits_file(&self, path: &Path, host: &Host) -> Result<bool, Failure> {
-        Ok(checksum::of_file(self.hasher()?, path, host)? == self.digest)
-    }
-}
-
 /// The plan for a file that has its content already.
 fn present(path: &Path, url: &str, attributes: Attributes) -> Result<Plan, Failure> {
     Ok(as_asked(path, attributes)?
@@ -313,157 +234,6 @@ fn as_asked(path: &Path, attributes: Attributes) -> Result<Plan, Failure> {
         Ok(())
     });
     Ok(plan.with_all(data).with("msg", "file already exists but file attributes changed").with_diff(diff))
-}
-
-impl Download {
-    fn basics(&self) -> Map {
-        let mut data = Map::new();
-        data.insert("checksum_dest".into(), serde_json::Value::Null);
-        data.insert("checksum_src".into(), serde_json::Value::Null);
-        data.insert("dest".into(), self.dest.display().to_string().into());
-        data.insert("elapsed".into(), 0.into());
-        data.insert("url".into(), masked(&self.request.url).into());
-        data
-    }
-
-    /// Asks the server as much as can be known without the file.
-    fn predict(self, host: &Host) -> Result<Plan, Failure> {
-        let request = Request { method: "HEAD".into(), ..self.request.clone() };
-        let response = match send(&self.client, &request, host) {
-            Ok(response) => response,
-            // Some servers only know GET.
-            Err(failure)
-                if matches!(failure.data.get("status_code").and_then(|code| code.as_u64()), Some(403 | 405 | 501)) =>
-            {
-                let plan = Plan::change(|_, _| Ok(())).with_all(self.basics()).with("msg", failure.message);
-                return Ok(plan);
-            }
-            Err(failure) => return Err(failure),
-        };
-        let path = self.target(&response);
-        if path.is_file() {
-            let same_file = response.url.starts_with("file:") && {
-                let mut body = response.body;
-                let sum = checksum::of_reader(Hasher::sha1(), &mut *body, host)
-                    .map_err(|error| broken(&request.url, &error))?;
-                sum == checksum::of_file(Hasher::sha1(), &path, host)?
-            };
-            if response.status == 304 || same_file {
-                let plan = as_asked(&path, self.attributes.clone())?.with_all(self.basics());
-                return Ok(plan
-                    .with("dest", path.display().to_string())
-                    .with("msg", response.message)
-                    .with("status_code", response.status));
-            }
-        }
-        let mut plan = Plan::change(|_, _| Ok(())).with_all(self.basics()).with("dest", path.display().to_string());
-        if path.is_file() {
-            let before = checksum::of_file(Hasher::sha1(), &path, host)?;
-            plan = plan.with_all(describe(&path)).with("checksum_dest", before);
-        }
-        Ok(plan.with("msg", response.message))
-    }
-
-    fn plan(self) -> Plan {
-        let basics = self.basics();
-        Plan::change(move |host, outcome| {
-            let (url, dest) = (self.request.url.clone(), self.dest.clone());
-            self.fetch(host, outcome).map_err(|mut failure| {
-                // What was found out until then belongs to the failure too.
-                for (key, value) in outcome.data.iter().filter(|(key, _)| *key != "msg") {
-                    failure.data.entry(key.as_str()).or_insert(value.clone());
-                }
-                complete(failure, &url, &dest)
-            })
-        })
-        .with_all(basics)
-    }
-
-    /// The path of the file, now that the server may have named it.
-    fn target(&self, response: &Response) -> PathBuf {
-        if !self.in_directory {
-            return self.dest.clone();
-        }
-        let named = response.header("content-disposition").and_then(file_name_of);
-        let name = named.or_else(|| Some(Address::parse(&response.url)?.file_name().to_owned()));
-        self.dest.join(name.as_deref().unwrap_or("index.html"))
-    }
-
-    fn fetch(self, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
-        let started = Instant::now();
-        let mut response = send(&self.client, &self.request, host)?;
-        let path = self.target(&response);
-        outcome.set("dest", path.display().to_string());
-        outcome.set("status_code", response.status);
-        outcome.set("msg", response.message.as_str());
-        if response.status == 304 {
-            outcome.changed = !self.attributes.apply(&path, true)?.is_empty();
-            outcome.set("elapsed", started.elapsed().as_secs());
-            outcome.data.extend(describe(&path));
-            return Ok(());
-        }
-        if path.is_dir() {
-            return Err(Failure::new(format!("Destination {} is a directory", path.display())));
-        }
-        let real = if path.is_symlink() { path.canonicalize().unwrap_or_else(|_| path.clone()) } else { path.clone() };
-        let mut staged = Staged::beside(&real, &self.attributes)?;
-        let mut hashers = vec![Hasher::sha1(), Hasher::Md5(Default::default())];
-        if let Some(expected) = &self.expected {
-            hashers.push(expected.hasher()?);
-        }
-        let fetched = match &self.tmp_dest {
-            None => staged.fill_hashed(&mut *response.body, hashers, host),
-            Some(directory) => by_way_of(directory, &mut *response.body, hashers, &mut staged, host),
-        };
-        outcome.set("elapsed", started.elapsed().as_secs());
-        let (sums, _) = fetched.map_err(|failure| Failure {
-            message: format!("The download of {} failed. {}", masked(&self.request.url), failure.message),
-            ..failure
-        })?;
-        outcome.set("src", staged.path().display().to_string());
-        let sum = |index: usize| sums.get(index).map(String::as_str).unwrap_or_default();
-        outcome.set("checksum_src", sum(0));
-        if let Some(expected) = &self.expected
-            && sum(2) != expected.digest
-        {
-            return Err(Failure::new(format!(
-                "The checksum for {} did not match {}; it was {}. Nothing was changed.",
-                masked(&self.request.url),
-                expected.digest,
-                sum(2)
-            )));
-        }
-        let before = if path.is_file() { Some(checksum::of_file(Hasher::sha1(), &path, host)?) } else { None };
-        outcome.set("checksum_dest", before.clone());
-        outcome.changed = before.as_deref() != Some(sum(0));
-        if outcome.changed {
-            if self.backup
-                && let Some(copy) = backup::make(&path)?
-            {
-                outcome.set("backup_file", copy.display().to_string());
-            }
-            staged.commit(&self.attributes)?;
-        }
-        outcome.changed |= !self.attributes.apply(&path, true)?.is_empty();
-        outcome.set("md5sum", sum(1));
-        outcome.data.extend(describe(&path));
-        Ok(())
-    }
-}
-
-/// Collects a download in another directory first.
-fn by_way_of(
-    directory: &Path,
-    body: &mut dyn Read,
-    hashers: Vec<Hasher>,
-    staged: &mut Staged,
-    host: &Host,
-) -> Result<(Vec<String>, u64), Failure> {
-    let mut download = Staged::beside(&directory.join("download"), &Attributes::default())?;
-    download.fill(body, host)?;
-    let file: &mut File = download.file();
-    file.rewind().map_err(|error| Failure::new(format!("The download could not be read again: {error}.")))?;
-    staged.fill_hashed(file, hashers, host)
 }
 
 /// The file name of a `Content-Disposition`, without any directories.
