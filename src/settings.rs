@@ -6,15 +6,17 @@ mod lookup;
 mod places;
 mod plugins;
 mod rejected;
+mod servers;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-pub use base::{Setting, base, value_of};
+pub use base::{Setting, base, base_value, value_of};
 pub use config::{Config, Origin};
 pub(crate) use lookup::BaseSettings;
 pub use plugins::{PluginSetting, of_plugins};
 pub use rejected::Rejected;
+pub use servers::{GalaxyServer, ServerOption, galaxy_servers};
 
 use crate::connection::Secret;
 use crate::error::{Error, Result};

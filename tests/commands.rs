@@ -12,6 +12,7 @@ use similar::TextDiff;
 /// The names under which scripts call the binary.
 const NAMES: &[&str] = &[
     "ansible",
+    "ansible-config",
     "ansible-console",
     "ansible-galaxy",
     "ansible-inventory",

@@ -40,6 +40,8 @@ pub struct Host {
     pub(crate) diff: bool,
     pub(crate) max_diff: u64,
     pub(crate) stream: bool,
+    /// It is a job that outlives the connection.
+    pub(crate) detached: bool,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) contents: Vec<Content>,
     pub(crate) cancelled: Arc<AtomicBool>,
@@ -56,6 +58,7 @@ impl Host {
             diff,
             max_diff: crate::files::difference::MAX_DIFF,
             stream: false,
+            detached: false,
             environment: BTreeMap::new(),
             contents: Vec::new(),
             cancelled: Arc::default(),

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use minijinja::value::ValueKind;
 use serde_json::json;
 use windlass_modules::{Args, Host, Kind, Opt, Spec};
 use windlass_template::Value;
@@ -62,9 +63,19 @@ fn check(spec: &'static Spec, args: &IndexMap<Arc<str>, Value>) -> Result<(), Fa
         (name.to_string(), shown)
     });
     let shown = serde_json::Value::Object(shown.collect());
-    match Args::validate(spec, &shown, &Host::alone(false, false)) {
-        Ok(_) => Ok(()),
-        Err(failure) => Err(Failure::Failed(failure.message)),
+    Args::validate(spec, &shown, &Host::alone(false, false)).map_err(|failure| Failure::Failed(failure.message))?;
+    // Modules take the text of any value for a path, actions do not; `fetch` says so itself.
+    let is_path = |name: &str| spec.option(name).is_some_and(|option| option.kind == Kind::Path);
+    let wrong = args.iter().filter(|(name, _)| is_path(name)).find_map(|(name, value)| match value.kind() {
+        ValueKind::Seq => Some((name, "list")),
+        ValueKind::Map => Some((name, "dict")),
+        _ => None,
+    });
+    match wrong.filter(|_| spec.name != "fetch") {
+        None => Ok(()),
+        Some((name, class)) => Err(Failure::Failed(format!(
+            "argument '{name}' is of type {class} and we were unable to convert to path: <class '{class}'> cannot be converted to a path"
+        ))),
     }
 }
 

@@ -28,6 +28,11 @@ pub(super) static GATHER_FACTS: Spec = Spec {
 
 /// A module without a part on the controller.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
+    // The shell expands its arguments itself; Ansible refuses the option of `command` before the module sees it.
+    if context.action == "shell" && context.args.contains_key("expand_argument_vars") {
+        let written = &context.task.action;
+        return Err(format!("Unsupported parameters for ({written}) module: expand_argument_vars").into());
+    }
     let args = Value::from_pairs(context.args.iter().map(|(key, value)| (Value::from(&**key), value.clone())));
     context.module(&context.task_module(), args, Vec::new()).await
 }

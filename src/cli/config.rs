@@ -6,8 +6,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::output::{CALLBACKS, Callback, CallbackOption, Color, Printer, Secrets};
-use crate::settings::{Config, Origin, PluginSetting, Setting, base, of_plugins, value_of};
+use crate::output::{CALLBACKS, Callback, CallbackOption};
+use crate::settings::{
+    Config, GalaxyServer, PluginSetting, ServerOption, Setting, base, base_value, galaxy_servers, of_plugins,
+};
+
+mod dump;
+mod validate;
 
 /// Show the settings.
 #[derive(Debug, Args)]
@@ -109,14 +114,13 @@ enum Validate {
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     match &arguments.verb {
         Verb::List { which, format } => {
-            which.config()?;
             let list = list(which)?;
             super::print(&match format {
                 Document::Yaml => to_yaml(&list),
                 Document::Json => crate::output::nice_json(&list) + "\n",
             })?;
         }
-        Verb::Dump { which, only_changed, format } => dump(which, *only_changed, *format)?,
+        Verb::Dump { which, only_changed, format } => dump::dump(which, *only_changed, *format)?,
         Verb::View { which } => {
             let config = which.config()?;
             let Some(file) = &config.file else {
@@ -136,7 +140,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
             }
             super::print(&init(&settings, *format, *disabled))?;
         }
-        Verb::Validate { which, format } => return validate(which, *format),
+        Verb::Validate { which, format } => return validate::validate(which, *format),
     }
     Ok(0)
 }
@@ -278,12 +282,16 @@ fn to_yaml(value: &Value) -> String {
 }
 
 fn list(which: &Which) -> Result<Value> {
+    let config = which.config()?;
     let mut map = Map::new();
     if which.base() {
         for setting in base().iter().filter(|setting| !setting.name.starts_with('_')) {
             map.insert(setting.name.into(), Described::base(setting).to_json());
         }
-        map.insert("GALAXY_SERVERS".into(), json!({}));
+        let timeout = base_value("GALAXY_SERVER_TIMEOUT", &config)?;
+        let servers =
+            galaxy_servers(&config)?.into_iter().map(|server| (server.name.clone(), options_of(&server, &timeout)));
+        map.insert("GALAXY_SERVERS".into(), servers.collect::<Map<_, _>>().into());
     }
     if which.kind != "base" {
         let mut plugins = Map::new();
@@ -299,87 +307,29 @@ fn list(which: &Which) -> Result<Value> {
     Ok(map.into())
 }
 
-/// A setting with its value.
-struct Entry {
-    name: String,
-    origin: String,
-    value: Value,
-    changed: bool,
-}
-
-impl Entry {
-    fn new(name: &str, value: Value, origin: &Origin) -> Entry {
-        Entry { name: name.to_owned(), value, changed: *origin != Origin::Default, origin: origin.to_string() }
-    }
-
-    fn to_json(&self) -> Value {
-        json!({"name": self.name, "value": self.value, "origin": self.origin})
-    }
-
-    fn line(&self, printer: &Printer) -> String {
-        let color = if self.changed { Color::Changed } else { Color::Ok };
-        let value = windlass_template::text(&windlass_template::from_json(&self.value));
-        printer.paint(&format!("{}({}) = {value}", self.name, self.origin), color) + "\n"
-    }
-}
-
-fn dump(which: &Which, only_changed: bool, format: Dump) -> Result<()> {
-    let config = which.config()?;
-    let settings = crate::settings::Settings::from_config(&config)?;
-    let printer = Printer::new(settings.color, Secrets::default()).with_palette(&settings.palette);
-    let mut text = String::new();
-    let mut document = Vec::new();
-    if which.base() {
-        let mut entries = Vec::new();
-        for setting in base() {
-            let (value, origin) = value_of(setting, &config)?;
-            entries.push(Entry::new(setting.name, value, &origin));
+/// The options of a Galaxy server.
+fn options_of(server: &GalaxyServer, timeout: &Value) -> Value {
+    let option = |option: &ServerOption| {
+        let mut about = json!({
+            "description": format!("The {} of the {} Galaxy server", option.name, server.name),
+            "env": [{"name": option.env}],
+            "ini": [{"section": option.section, "key": option.name}],
+            "required": option.is_required(),
+            "type": option.kind,
+        });
+        match option.name {
+            "api_version" => about["choices"] = json!([2, 3]),
+            "timeout" | "validate_certs" => about["cli"] = json!([{"name": option.name}]),
+            _ => {}
         }
-        let file = config.file.as_ref().map_or(Value::Null, |file| file.display().to_string().into());
-        entries.push(Entry { name: "CONFIG_FILE".to_owned(), origin: String::new(), value: file, changed: true });
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        for entry in entries.iter().filter(|entry| entry.changed || !only_changed) {
-            text.push_str(&entry.line(&printer));
-            document.push(entry.to_json());
+        match option.name {
+            "api_version" | "token" => about["default"] = Value::Null,
+            "timeout" => about["default"] = timeout.clone(),
+            _ => {}
         }
-        text.push_str("\nGALAXY_SERVERS:\n");
-        document.push(json!({"GALAXY_SERVERS": {}}));
-    }
-    let callbacks = which.callbacks()?;
-    if which.kind == "all" && !callbacks.is_empty() {
-        text.push_str("\nCALLBACK:\n========\n");
-    }
-    let mut plugins = Vec::new();
-    for callback in callbacks {
-        let mut entries: Vec<Entry> = callback
-            .all_options()
-            .map(|option| match config.lookup_with_origin(option.env, option.ini) {
-                Some((text, origin)) if option.kind == "bool" => {
-                    Entry::new(option.name, crate::settings::is_true(&text).into(), &origin)
-                }
-                Some((text, origin)) => Entry::new(option.name, text.into(), &origin),
-                None => Entry::new(option.name, default_of(option), &Origin::Default),
-            })
-            .filter(|entry| entry.changed || !only_changed)
-            .collect();
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        if entries.is_empty() {
-            continue;
-        }
-        text.push_str(&format!("\n{}:\n{}\n", callback.name, "_".repeat(callback.name.len())));
-        entries.iter().for_each(|entry| text.push_str(&entry.line(&printer)));
-        plugins.push(json!({callback.name: entries.iter().map(Entry::to_json).collect::<Vec<_>>()}));
-    }
-    match which.kind.as_str() {
-        "base" => {}
-        "all" => document.push(json!({"CALLBACK_PLUGINS": plugins})),
-        _ => document.extend(plugins),
-    }
-    super::print(&match format {
-        Dump::Display => text,
-        Dump::Json => crate::output::nice_json(&document.into()) + "\n",
-        Dump::Yaml => to_yaml(&document.into()),
-    })
+        (option.name.to_owned(), about)
+    };
+    server.options.iter().map(option).collect::<Map<_, _>>().into()
 }
 
 /// A configuration with every setting and its default.
@@ -428,51 +378,4 @@ fn init(settings: &[Described], format: Init, disabled: bool) -> String {
 fn quoted(text: String) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
     if text.chars().all(is_safe) { text } else { format!("'{}'", text.replace('\'', "'\"'\"'")) }
-}
-
-fn validate(which: &Which, format: Validate) -> Result<u8> {
-    let config = which.config()?;
-    let mut settings: Vec<Described> = Vec::new();
-    if which.base() {
-        settings.extend(base().iter().map(Described::base));
-    }
-    for callback in which.callbacks()? {
-        settings.extend(callback.all_options().map(Described::option));
-    }
-    settings.extend(which.plugins().map(|entry| Described::base(&entry.setting)));
-    let mut wrong = Vec::new();
-    match (format, &config.file) {
-        (Validate::Ini, Some(file)) => {
-            let file = file.display();
-            for (section, key) in config.keys() {
-                let keys = || settings.iter().flat_map(|setting| &setting.ini);
-                if !keys().any(|(known, _)| *known == section) {
-                    wrong.push(format!("Found unknown section '{section}' in '{file}'."));
-                } else if !keys().any(|known| *known == (section, key)) {
-                    wrong.push(format!("Found unknown key '{key}' in section '{section}' in '{file}'."));
-                }
-            }
-        }
-        (Validate::Ini, None) => {}
-        (Validate::Env, _) => {
-            let ours = ["ANSIBLE_CONFIG", "ANSIBLE_DEV_HOME"];
-            let mut names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
-            names.sort();
-            for name in names {
-                let other = ["ANSIBLE_TEST_", "ANSIBLE_LINT_"].iter().any(|prefix| name.starts_with(prefix));
-                let known = settings.iter().any(|setting| setting.env.contains(&name.as_str()));
-                if name.starts_with("ANSIBLE_") && !other && !ours.contains(&name.as_str()) && !known {
-                    wrong.push(format!("Found unknown environment variable '{name}'."));
-                }
-            }
-        }
-    }
-    wrong.dedup();
-    if wrong.is_empty() {
-        super::print("All configurations seem valid!\n")?;
-        return Ok(0);
-    }
-    let printer = Printer::new(false, Secrets::default());
-    wrong.iter().for_each(|sentence| printer.error_line(&format!("[ERROR]: {sentence}"), Color::Error));
-    Ok(1)
 }

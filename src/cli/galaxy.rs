@@ -16,11 +16,11 @@ use serde_json::Value;
 
 use self::install::Installer;
 use self::lock::Lock;
-use self::server::Server;
+use self::server::{Server, Servers};
 use crate::error::{Error, Result};
 use crate::output::{Color, Printer};
 use crate::playbook::Files;
-use crate::settings::{Config, Settings, base, value_of};
+use crate::settings::{Config, GalaxyServer, Settings, base_value, galaxy_servers};
 
 /// Install roles and make new ones.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ enum RoleVerb {
 /// What every verb takes.
 #[derive(Debug, Args)]
 struct Common {
-    /// The Galaxy server
+    /// The Galaxy server: its address, or its name in `server_list`
     #[arg(short, long, value_name = "URL")]
     server: Option<String>,
     /// The key for the Galaxy server
@@ -175,9 +175,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         RoleVerb::List(list) => show::list(list.name.as_deref(), &galaxy.places(&list.places), &galaxy),
         RoleVerb::Remove(remove) => show::remove(&remove.names, &galaxy.places(&remove.places), &galaxy),
         RoleVerb::Info(info) => {
-            let server = galaxy.server(&info.common)?;
-            let server = Some(&server).filter(|_| !info.offline);
-            show::info(&info.names, &galaxy.places(&info.places), server, &galaxy)
+            let servers = galaxy.servers(&info.common)?;
+            let servers = Some(&servers).filter(|_| !info.offline);
+            show::info(&info.names, &galaxy.places(&info.places), servers, &galaxy)
         }
     }
 }
@@ -189,8 +189,7 @@ impl Galaxy {
 
     /// A setting of the galaxy section.
     fn setting(&self, name: &str) -> Result<Value> {
-        let setting = base().iter().find(|setting| setting.name == name);
-        setting.map_or(Ok(Value::Null), |setting| value_of(setting, &self.config).map(|(value, _)| value))
+        base_value(name, &self.config)
     }
 
     /// The folders of the option, then those of the settings.
@@ -200,18 +199,39 @@ impl Galaxy {
         given.chain(self.settings.roles_path.iter().map(|path| crate::vars::absolute(path))).collect()
     }
 
-    fn server(&self, common: &Common) -> Result<Server> {
+    /// The servers to ask: the one that is named, by its address or as in `server_list`, or else all of that.
+    fn servers(&self, common: &Common) -> Result<Servers> {
+        let check_certificates = !common.ignore_certs && self.setting("GALAXY_IGNORE_CERTS")? != Value::Bool(true);
+        let listed = |server: &GalaxyServer| {
+            let value = |name: &str| server.value(name, &self.config);
+            let Some(address) = value("url")?.as_str().map(str::to_owned) else {
+                return Err(Error::usage(format!("the Galaxy server {} of server_list has no url", server.name)));
+            };
+            Ok(Server {
+                address,
+                token: common.token.clone().or(value("token")?.as_str().map(str::to_owned)),
+                check_certificates: match value("validate_certs")?.as_bool() {
+                    Some(wanted) if !common.ignore_certs => wanted,
+                    _ => check_certificates,
+                },
+                timeout: common.timeout.or(value("timeout")?.as_u64()).unwrap_or(60),
+                api: OnceCell::new(),
+            })
+        };
+        let mut of_list = galaxy_servers(&self.config)?;
+        if let Some(name) = &common.server {
+            of_list.retain(|server| server.name == *name);
+        }
+        if !of_list.is_empty() {
+            return of_list.iter().map(listed).collect::<Result<_>>().map(Servers);
+        }
         let address = match &common.server {
             Some(address) => address.clone(),
             None => self.setting("GALAXY_SERVER")?.as_str().unwrap_or_default().to_owned(),
         };
-        Ok(Server {
-            address,
-            token: common.token.clone(),
-            check_certificates: !common.ignore_certs && self.setting("GALAXY_IGNORE_CERTS")? != Value::Bool(true),
-            timeout: common.timeout.or(self.setting("GALAXY_SERVER_TIMEOUT")?.as_u64()).unwrap_or(60),
-            api: OnceCell::new(),
-        })
+        let timeout = common.timeout.or(self.setting("GALAXY_SERVER_TIMEOUT")?.as_u64()).unwrap_or(60);
+        let token = common.token.clone();
+        Ok(Servers(vec![Server { address, token, check_certificates, timeout, api: OnceCell::new() }]))
     }
 
     fn install(&self, install: &Install) -> Result<u8> {
@@ -251,7 +271,7 @@ impl Galaxy {
         let places = self.places(&install.places);
         let installer = Installer {
             galaxy: self,
-            server: self.server(&install.common)?,
+            servers: self.servers(&install.common)?,
             folder: places.first().cloned().unwrap_or_else(|| PathBuf::from(".")),
             force: install.force || install.force_with_deps,
             force_dependencies: install.force_with_deps,

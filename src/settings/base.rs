@@ -84,6 +84,12 @@ impl Setting {
     }
 }
 
+/// What the base setting of this name is now.
+pub fn base_value(name: &str, config: &Config) -> Result<Value> {
+    let setting = base().iter().find(|setting| setting.name == name);
+    setting.map_or(Ok(Value::Null), |setting| value_of(setting, config).map(|(value, _)| value))
+}
+
 /// What a setting is now, and what made it so.
 pub fn value_of(setting: &Setting, config: &Config) -> Result<(Value, Origin)> {
     Ok(set_value(setting, config)?.unwrap_or_else(|| (setting.default(), Origin::Default)))
@@ -130,7 +136,7 @@ pub(super) fn of_variable(setting: &Setting, text: &str) -> Option<Value> {
 }
 
 /// The text of a setting as its type; paths are relative to the folder.
-fn typed(kind: &str, text: &str, folder: Option<&Path>) -> Option<Value> {
+pub(super) fn typed(kind: &str, text: &str, folder: Option<&Path>) -> Option<Value> {
     let path = |text: &str| {
         let current = std::env::current_dir().unwrap_or_default();
         let path = expand_home(&text.trim().replace("{{CWD}}", &current.display().to_string()));

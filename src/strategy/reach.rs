@@ -11,11 +11,12 @@ use crate::action::Failure;
 use crate::vars::{connection_variables, given, unless_omitted};
 
 /// The variables of the connection, each with its two names: what one is set to, the other is, too.
-static NAMES: LazyLock<[[Arc<str>; 2]; 7]> = LazyLock::new(|| {
+static NAMES: LazyLock<[[Arc<str>; 2]; 8]> = LazyLock::new(|| {
     [
         ["ansible_ssh_host", "ansible_host"],
         ["ansible_connection"; 2],
         ["ansible_ssh_user", "ansible_user"],
+        ["ansible_ssh_pass", "ansible_password"],
         ["ansible_ssh_port", "ansible_port"],
         ["ansible_ssh_timeout", "ansible_timeout"],
         ["ansible_ssh_private_key_file", "ansible_private_key_file"],
@@ -42,8 +43,9 @@ impl TaskOnHost {
         let key = || settings.private_key_file.as_ref().map(|file| Value::from(file.display().to_string()));
         let timeout = || Some(Value::from(settings.timeout));
         let shell = || Some(Value::from("/bin/sh"));
-        let usual: [&dyn Fn() -> Option<Value>; 7] =
-            [&|| Some(address()), &|| Some(connection()), &user, &port, &timeout, &key, &shell];
+        let password = || settings.connection_password.as_ref().map(|password| Value::from(password.expose()));
+        let usual: [&dyn Fn() -> Option<Value>; 8] =
+            [&|| Some(address()), &|| Some(connection()), &user, &password, &port, &timeout, &key, &shell];
         let mut missing: IndexMap<Arc<str>, Variable> = IndexMap::new();
         for (names, usual) in NAMES.iter().zip(usual) {
             let (unset, value) = match names.each_ref().map(|name| context.variable(name)) {

@@ -25,3 +25,6 @@ show ansible -i hosts h2 -m debug -a 'var=kept'
 rm cache/*
 ansible -i hosts h1 -m set_fact -a '{"kept": {"a": [1, null, true, "\u00e9"]}, "cacheable": true}' > /dev/null
 sed 's/, ..\?\\"tags.*//' cache/s1_h1 | cut -c 1-18
+# The password of the connection is a variable of tasks.
+echo secret > password
+show ansible -i hosts h1 --connection-password-file password -m debug -a "msg={{ ansible_password == 'secret' }}"

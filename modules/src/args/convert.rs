@@ -12,7 +12,6 @@ pub(super) fn convert(kind: &Kind, value: &Value, host: &Host) -> Result<Value, 
     Ok(match kind {
         Kind::Raw => value.clone(),
         Kind::Str => text_of(value).into(),
-        Kind::Path if value.is_array() || value.is_object() => return Err(not_a("path")),
         Kind::Path => expand_path(&text_of(value), host).into(),
         Kind::Bool => match truth(value) {
             Some(truth) => truth.into(),

@@ -14,8 +14,7 @@ static SPEC: Spec = Spec {
     ],
     options: &[
         Opt::new("manager", Kind::List(&Kind::Str), "Package managers to look at; `auto` takes the host's own.")
-            .default("[\"auto\"]")
-            .choices(&["auto", "rpm", "dnf", "dnf5", "yum", "zypper", "apt", "apk", "pacman"]),
+            .default("[\"auto\"]"),
         Opt::new("strategy", Kind::Str, "`first` stops at the first manager that is there, `all` reads every one.")
             .default("\"first\"")
             .choices(&["first", "all"]),
@@ -30,33 +29,71 @@ static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
+/// The managers that may be asked for: those of BSD are never there.
+const MANAGERS: &[&str] = &[
+    "auto",
+    "apk",
+    "apt",
+    "pacman",
+    "pkg",
+    "pkg_info",
+    "portage",
+    "rpm",
+    "dnf",
+    "dnf5",
+    "yum",
+    "zypper",
+    "pkg5",
+    "pkgng",
+    "openbsd_pkg",
+];
+
 impl Module for PackageFacts {
     fn spec(&self) -> &'static Spec {
         &SPEC
     }
 
-    fn plan(&self, args: &Args, _host: &Host) -> Result<Plan, Failure> {
+    fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let root = Root::host();
         let wanted = args.list("manager");
+        let unknown: Vec<&str> = wanted.iter().copied().filter(|name| !MANAGERS.contains(name)).collect();
+        if !unknown.is_empty() {
+            return Err(Failure::new(format!("Unsupported package managers requested: {}", unknown.join(", "))));
+        }
         let mut packages = Map::new();
         let mut found = false;
-        for manager in wanted {
+        for &manager in &wanted {
             let manager = if manager == "auto" { package_manager_of(&root, &os_family(&root)) } else { manager };
             if found && args.str("strategy") != Some("all") {
                 break;
             }
-            if let Some(list) = read(&root, manager) {
-                found = true;
-                for (name, entry) in list {
-                    if let Some(entries) = packages.entry(name).or_insert_with(|| serde_json::json!([])).as_array_mut()
-                    {
-                        entries.push(entry.into());
+            let list = match read(&root, manager) {
+                Ok(list) => list,
+                Err(Unreadable::Unusable(why)) => {
+                    if wanted.contains(&manager) {
+                        host.warn(format!("Requested package manager {manager} was not usable by this module: {why}"));
                     }
+                    continue;
+                }
+                Err(Unreadable::Failed(why)) => {
+                    host.warn(format!("Failed to retrieve packages with {manager}: Unable to list packages: {why}"));
+                    continue;
+                }
+            };
+            found = true;
+            for (name, entry) in list {
+                if let Some(entries) = packages.entry(name).or_insert_with(|| serde_json::json!([])).as_array_mut() {
+                    entries.push(entry.into());
                 }
             }
         }
         if !found {
-            return Err(Failure::new("No package manager whose packages can be listed was found on this host."));
+            let tried: Vec<String> = wanted.iter().map(|name| format!("'{name}'")).collect();
+            return Err(Failure::new(format!(
+                "Could not detect a supported package manager from the following list: [{}], \
+                 or the required Python library is not installed. Check warnings for details.",
+                tried.join(", ")
+            )));
         }
         let mut facts = Map::new();
         facts.insert("packages".into(), packages.into());
@@ -66,22 +103,48 @@ impl Module for PackageFacts {
 
 type Package = (String, Map);
 
-fn read(root: &Root, manager: &str) -> Option<Vec<Package>> {
+/// Why a manager's packages cannot be told.
+enum Unreadable {
+    /// It is not there.
+    Unusable(String),
+    /// It is there and does not answer.
+    Failed(String),
+}
+
+fn read(root: &Root, manager: &str) -> Result<Vec<Package>, Unreadable> {
     match manager {
-        "apt" => root.read("/var/lib/dpkg/status").map(|text| dpkg(&text)),
-        "apk" => root.read("/lib/apk/db/installed").map(|text| apk(&text)),
+        "apt" => database(root, "dpkg", "/var/lib/dpkg/status").map(|text| dpkg(&text)),
+        "apk" => database(root, "apk", "/lib/apk/db/installed").map(|text| apk(&text)),
         "rpm" | "dnf" | "dnf5" | "yum" | "zypper" | "atomic_container" => {
             let format = "%{NAME}\\t%{VERSION}\\t%{RELEASE}\\t%{EPOCH}\\t%{ARCH}\\n";
             ask(root, "rpm", &["-qa", "--qf", format]).map(|text| rpm(&text))
         }
         "pacman" => ask(root, "pacman", &["-Q"]).map(|text| pacman(&text)),
-        _ => None,
+        "portage" => Err(Unreadable::Unusable("packages of portage cannot be listed".to_owned())),
+        other => Err(Unreadable::Unusable(format!("packages of {other} are those of BSD"))),
     }
 }
 
-fn ask(root: &Root, program: &str, arguments: &[&str]) -> Option<String> {
-    let answer = super::probe::ask(&root.program(program)?, arguments, std::time::Duration::from_secs(120))?;
-    (answer.rc == 0).then_some(answer.stdout)
+/// The database of a manager.
+fn database(root: &Root, program: &str, path: &str) -> Result<String, Unreadable> {
+    root.read(path).ok_or_else(|| match root.program(program) {
+        Some(_) => Unreadable::Failed(format!("{path} cannot be read")),
+        None => missing(program),
+    })
+}
+
+/// What a manager's program prints.
+fn ask(root: &Root, program: &str, arguments: &[&str]) -> Result<String, Unreadable> {
+    let path = root.program(program).ok_or_else(|| missing(program))?;
+    match super::probe::ask(&path, arguments, std::time::Duration::from_secs(120)) {
+        Some(answer) if answer.rc == 0 => Ok(answer.stdout),
+        Some(answer) => Err(Unreadable::Failed(format!("{path} ended with status {}", answer.rc))),
+        None => Err(Unreadable::Failed(format!("{path} gave no answer"))),
+    }
+}
+
+fn missing(program: &str) -> Unreadable {
+    Unreadable::Unusable(format!("Failed to find required executable \"{program}\""))
 }
 
 fn package(source: &str, fields: &[(&str, &str)]) -> Option<Package> {

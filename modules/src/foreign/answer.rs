@@ -11,12 +11,16 @@ pub(super) fn read(module: &str, output: &Output, host: &Host) -> Value {
         None if let Some(size) = output.overlong => format!("it printed {size} bytes, which is too much"),
         None => "it printed no JSON object".to_owned(),
         Some((json, after)) => match parse(&json) {
-            Ok(value @ Value::Object(_)) => {
+            Ok(Value::Object(mut result)) => {
                 if !after.is_empty() {
                     let junk = format!("trailing junk after module output, junk after the JSON data: {after}");
                     host.warn(format!("The module {module} left {junk}"));
                 }
-                return value;
+                // A job's file tells it, as nobody listened.
+                if host.detached && !output.stderr_text().is_empty() {
+                    result.insert("module_stderr".to_owned(), output.stderr_text().into());
+                }
+                return result.into();
             }
             Ok(_) => "it printed no JSON object".to_owned(),
             Err(error) => format!("what it printed is no JSON: {error}"),

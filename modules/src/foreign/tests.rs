@@ -55,6 +55,18 @@ fn a_script_gets_its_arguments_as_a_file_of_pairs() {
 }
 
 #[test]
+fn a_job_tells_what_its_module_printed_beside_the_result() {
+    let script = "echo careful >&2; echo '{\"changed\": true}'";
+    let request = json!({
+        "module": "m", "protocol": "json_file", "file": "m.sh", "interpreter": ["/bin/sh"], "arguments": {},
+    });
+    let mut host = host(script.as_bytes()).1;
+    assert_eq!(run(&request, &host), json!({"changed": true}));
+    host.detached = true;
+    assert_eq!(run(&request, &host), json!({"changed": true, "module_stderr": "careful\n"}));
+}
+
+#[test]
 fn a_script_gets_its_arguments_as_a_file_of_json() {
     let script = r#"printf '{"got": %s}' "$(cat "$1")""#;
     let result = answer("json_file", &["/bin/sh"], script, json!({"list": [1, null]}));

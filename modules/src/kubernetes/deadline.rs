@@ -29,6 +29,7 @@ pub(crate) fn run_within(command: Command, host: &Host, limit: Duration) -> Resu
         diff: host.diff,
         max_diff: host.max_diff,
         stream: true,
+        detached: host.detached,
         environment: host.environment.clone(),
         contents: Vec::new(),
         cancelled: stop.clone(),

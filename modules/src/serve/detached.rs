@@ -87,7 +87,7 @@ pub(super) fn run() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     let Some((ToExecutor::Run(mut request), blob)) = message else { return Ok(()) };
-    let Some(detached) = request.detached.take() else { return Ok(()) };
+    let Some(detached) = request.detached.clone() else { return Ok(()) };
     request.timeout = detached.limit;
     let session = Arc::new(Session::new(nothing, WORD));
     let (job, signals) = Job::new(&request, blob);
@@ -103,7 +103,7 @@ pub(super) fn run() -> io::Result<()> {
             let told = map.entry("warnings").or_insert_with(|| json!([]));
             told.as_array_mut().into_iter().for_each(|told| told.extend(warnings.iter().map(|text| json!(text))));
         }
-        // What a module printed instead of a result has other names in a job's file.
+        // What a module printed beside or instead of a result has other names in a job's file.
         for (name, name_in_job) in [("module_stdout", "outdata"), ("module_stderr", "stderr")] {
             if let Some(text) = map.remove(name) {
                 map.insert(name_in_job.to_owned(), text);

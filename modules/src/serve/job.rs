@@ -170,6 +170,7 @@ fn execute(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> 
         .with_max_diff(request.max_diff)
         .with_stream(request.stream);
     host.cancelled = Arc::clone(&job.cancelled);
+    host.detached = request.detached.is_some();
     host.store = Arc::clone(&session.store);
     match registry::find(&request.module) {
         _ if request.module == foreign::NAME => foreign::run(&request.args, &host),

@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 /// Archives larger than this are none of roles.
 const LARGEST: u64 = 1 << 30;
 
+/// The files of metadata by which a role is known.
+const METADATA: [&str; 2] = ["main.yml", "main.yaml"];
+
 /// A role that was fetched.
 pub(super) struct Fetched {
     /// The folder with the role in it; it goes away with this value.
@@ -28,14 +31,20 @@ pub(super) fn temporary() -> Result<tempfile::TempDir> {
 }
 
 /// Clones a git repository, and takes what is in this version of it.
-pub(super) fn repository(source: &str, version: Option<&str>, keep_git: bool) -> Result<Fetched> {
+pub(super) fn repository(
+    source: &str,
+    version: Option<&str>,
+    keep_git: bool,
+    check_certificates: bool,
+) -> Result<Fetched> {
     // What begins with a dash would be an option.
     if source.starts_with('-') || version.is_some_and(|version| version.starts_with('-')) {
         return Err(Error::new(format!("'{source}' is no git repository with that version")));
     }
     let temporary = temporary()?;
     let clone = temporary.path().join("clone");
-    git(temporary.path(), &["clone", "--quiet", "--", source, "clone"])?;
+    let unchecked: &[&str] = if check_certificates { &[] } else { &["-c", "http.sslVerify=false"] };
+    git(temporary.path(), &[unchecked, &["clone", "--quiet", "--", source, "clone"]].concat())?;
     if let Some(version) = version {
         git(&clone, &["checkout", "--quiet", version, "--"])?;
     }
@@ -86,14 +95,16 @@ fn unpack(archive: &Path, folder: &Path) -> Result<()> {
         bytes = unpacked;
     }
     std::fs::create_dir_all(folder).map_err(fail)?;
-    let mut archive = tar::Archive::new(bytes.as_slice());
     let broken = |_| Error::new("the downloaded file does not appear to be a valid tar archive.");
+    let role = role_in(&bytes).map_err(broken)?;
+    let mut archive = tar::Archive::new(bytes.as_slice());
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
         let kind = entry.header().entry_type();
         if let (true, Some(link)) = (kind.is_symlink(), entry.link_name().map_err(broken)?) {
             let name = entry.path().map_err(broken)?.into_owned();
-            if !is_inside(Path::new(""), name.parent().unwrap_or(Path::new("")), &link) {
+            let top = if name.starts_with(&role) { role.as_path() } else { Path::new("") };
+            if !is_inside(top, name.parent().unwrap_or(Path::new("")), &link) {
                 let message = format!("the link {} to {} is not a subpath of the role", name.display(), link.display());
                 return Err(Error::new(message).hint("a role's links may not lead out of it; nothing was installed"));
             }
@@ -105,13 +116,26 @@ fn unpack(archive: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The folder of an archive that is the role: the one nearest to the top that has metadata.
+fn role_in(archive: &[u8]) -> std::io::Result<PathBuf> {
+    let mut found: Option<PathBuf> = None;
+    for entry in tar::Archive::new(archive).entries()? {
+        let path = entry?.path()?.into_owned();
+        let is_metadata = METADATA.iter().any(|name| path.ends_with(Path::new("meta").join(name)));
+        let Some(folder) = path.parent().and_then(Path::parent).filter(|_| is_metadata) else { continue };
+        if found.as_ref().is_none_or(|found| folder.components().count() < found.components().count()) {
+            found = Some(folder.to_owned());
+        }
+    }
+    Ok(found.unwrap_or_default())
+}
+
 /// The folder of the role: the one nearest to the top that has metadata.
 fn root(folder: &Path) -> Result<PathBuf> {
     let mut level = vec![folder.to_owned()];
     while !level.is_empty() {
         level.sort();
-        let has_metadata =
-            |path: &&PathBuf| ["main.yml", "main.yaml"].iter().any(|name| path.join("meta").join(name).is_file());
+        let has_metadata = |path: &&PathBuf| METADATA.iter().any(|name| path.join("meta").join(name).is_file());
         if let Some(found) = level.iter().find(has_metadata) {
             return Ok(found.clone());
         }
@@ -195,4 +219,34 @@ fn is_inside(root: &Path, folder: &Path, link: &Path) -> bool {
         Component::CurDir => true,
         Component::RootDir | Component::Prefix(_) => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unpacked(name: &str, link: &str) -> Result<()> {
+        let mut builder = tar::Builder::new(Vec::new());
+        let header = |kind, size| {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(size);
+            header.set_mode(0o644);
+            header
+        };
+        let (mut file, mut symlink) = (header(tar::EntryType::Regular, 2), header(tar::EntryType::Symlink, 0));
+        builder.append_data(&mut file, "top/role/meta/main.yml", &b"{}"[..]).unwrap();
+        builder.append_link(&mut symlink, name, link).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let archive = folder.path().join("archive");
+        std::fs::write(&archive, builder.into_inner().unwrap()).unwrap();
+        unpack(&archive, &folder.path().join("content"))
+    }
+
+    #[test]
+    fn links_stay_within_the_role_also_where_the_archive_has_more() {
+        assert!(unpacked("top/role/tasks/main.yml", "../files/main.yml").is_ok());
+        assert!(unpacked("top/role/tasks/main.yml", "../../other").is_err());
+        assert!(unpacked("top/role/link", "/etc/passwd").is_err());
+    }
 }

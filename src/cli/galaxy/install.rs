@@ -8,7 +8,7 @@ use super::Galaxy;
 use super::fetch::{self, Fetched, copy_tree, tree_digest};
 use super::lock::{Entry, Lock};
 use super::requirement::{Requirement, dependencies};
-use super::server::Server;
+use super::server::Servers;
 use crate::error::{Error, Result};
 
 /// The file in which a role's installation is noted, as ansible-galaxy does.
@@ -17,7 +17,7 @@ pub(super) const INFO: &str = "meta/.galaxy_install_info";
 /// How to install.
 pub(super) struct Installer<'a> {
     pub(super) galaxy: &'a Galaxy,
-    pub(super) server: Server,
+    pub(super) servers: Servers,
     /// Where to.
     pub(super) folder: std::path::PathBuf,
     /// Replace what is there.
@@ -159,7 +159,9 @@ impl Installer<'_> {
         };
         match wanted.scm.as_deref() {
             Some("git") => {
-                return fetch::repository(&wanted.src, commit.as_deref().or(wanted.version.as_deref()), self.keep_git);
+                let version = commit.as_deref().or(wanted.version.as_deref());
+                let check_certificates = self.servers.first()?.check_certificates;
+                return fetch::repository(&wanted.src, version, self.keep_git, check_certificates);
             }
             Some(other) => {
                 return Err(Error::new(format!("repositories of {other} cannot be fetched, only those of git")));
@@ -177,12 +179,12 @@ impl Installer<'_> {
         } else {
             let (owner, role) = wanted.src.rsplit_once('.').unwrap_or(("", &wanted.src));
             self.galaxy.say(&format!("- downloading role '{role}', owned by {owner}"));
-            let found = self.server.find(wanted)?;
+            let found = self.servers.of_roles()?.find(wanted)?;
             wanted.version = Some(found.version);
             found.address
         };
         self.galaxy.say(&format!("- downloading role from {address}"));
-        self.server.download(&address, &path)?;
+        self.servers.first()?.download(&address, &path)?;
         fetch::archive(&path, temporary)
     }
 }

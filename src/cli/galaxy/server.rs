@@ -21,6 +21,27 @@ pub(super) struct Server {
     pub(super) api: OnceCell<String>,
 }
 
+/// The servers there are, in the order in which they are asked.
+pub(super) struct Servers(pub(super) Vec<Server>);
+
+impl Servers {
+    /// The first that knows roles, as not every one does. Nobody is asked if there is but one.
+    pub(super) fn of_roles(&self) -> Result<&Server> {
+        match self.0.as_slice() {
+            [] | [_] => self.first(),
+            [first, ..] => match self.0.iter().find(|server| server.api().is_ok()) {
+                Some(server) => Ok(server),
+                None => first.api().map(|_| first),
+            },
+        }
+    }
+
+    /// The one whose settings hold for what lies elsewhere.
+    pub(super) fn first(&self) -> Result<&Server> {
+        self.0.first().ok_or_else(|| Error::new("no Galaxy server is set"))
+    }
+}
+
 /// A role on a server: the address of its archive, and the version that is.
 pub(super) struct Found {
     pub(super) address: String,

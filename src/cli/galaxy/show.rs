@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Galaxy;
 use super::install::{Installed, check_name};
-use super::server::Server;
+use super::server::Servers;
 use crate::error::{Error, Result};
 
 /// What of the answers about a role is not shown.
@@ -84,7 +84,7 @@ pub(super) fn remove(names: &[String], places: &[PathBuf], galaxy: &Galaxy) -> R
 }
 
 /// What roles, and what a server, say of them.
-pub(super) fn info(names: &[String], places: &[PathBuf], server: Option<&Server>, galaxy: &Galaxy) -> Result<u8> {
+pub(super) fn info(names: &[String], places: &[PathBuf], servers: Option<&Servers>, galaxy: &Galaxy) -> Result<u8> {
     for name in names {
         let mut about = Map::new();
         let shown: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
@@ -94,8 +94,8 @@ pub(super) fn info(names: &[String], places: &[PathBuf], server: Option<&Server>
             about.insert("installed_version".to_owned(), installed.version.unwrap_or_default().into());
             about.insert("install_date".to_owned(), installed.install_date.unwrap_or_default().into());
         }
-        let remote = server.map(|server| server.role(name)).transpose()?.flatten();
-        if remote.is_none() && (server.is_some() || role.is_none()) {
+        let remote = servers.map(|servers| servers.of_roles()?.role(name)).transpose()?.flatten();
+        if remote.is_none() && (servers.is_some() || role.is_none()) {
             galaxy.say(&format!("- the role {name} was not found"));
             return Ok(0);
         }

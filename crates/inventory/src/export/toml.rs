@@ -17,7 +17,7 @@ pub fn to_toml(node: &Node, only_text_keys: bool) -> Result<String, Error> {
             key.span
         );
         let hint = "Write it in quotes; what reads it must then expect a text.";
-        return Err(Error::at(&Span::none(), message).with_hint(hint));
+        return Err(Error::at(&Span::synthetic(""), message).with_hint(hint));
     }
     let mut toml = String::new();
     if let Some(mapping) = node.as_map() {
@@ -135,4 +135,17 @@ fn quoted(text: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_about_a_key_that_is_no_text_stands_first() {
+        let source = windlass_yaml::Source::new("hosts.yml", "all:\n  7.2: x\n");
+        let node = windlass_yaml::load_one(source, &windlass_yaml::Options::default()).unwrap();
+        let error = to_toml(&node, true).unwrap_err().to_string();
+        assert!(error.starts_with("The source inventory contains a non-string key (7.2, at hosts.yml:2:3)"), "{error}");
+    }
 }

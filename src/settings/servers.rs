@@ -1,0 +1,90 @@
+//! The Galaxy servers that `server_list` names: each has a section and variables of its own.
+
+use serde_json::Value;
+
+use super::base::{base_value, typed};
+use super::config::{Config, Origin};
+use crate::error::{Error, Result};
+
+/// The options of a server with their types.
+const OPTIONS: &[(&str, &str)] = &[
+    ("url", "str"),
+    ("username", "str"),
+    ("password", "str"),
+    ("token", "str"),
+    ("auth_url", "str"),
+    ("api_version", "int"),
+    ("validate_certs", "bool"),
+    ("client_id", "str"),
+    ("client_secret", "str"),
+    ("timeout", "int"),
+];
+
+/// A server of the list.
+#[derive(Debug, Clone)]
+pub struct GalaxyServer {
+    /// Its name in the list.
+    pub name: String,
+    /// What may be said of it.
+    pub options: Vec<ServerOption>,
+}
+
+/// An option of a server.
+#[derive(Debug, Clone)]
+pub struct ServerOption {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: &'static str,
+    /// The section of ansible.cfg.
+    pub section: String,
+    /// The variable of the environment.
+    pub env: String,
+}
+
+/// The servers in the order of the list.
+pub fn galaxy_servers(config: &Config) -> Result<Vec<GalaxyServer>> {
+    let names = base_value("GALAXY_SERVER_LIST", config)?;
+    let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
+    Ok(names.map(GalaxyServer::new).collect())
+}
+
+impl GalaxyServer {
+    fn new(server: &str) -> GalaxyServer {
+        let option = |(name, kind): &(&'static str, &'static str)| ServerOption {
+            name,
+            kind,
+            section: format!("galaxy_server.{server}"),
+            env: format!("ANSIBLE_GALAXY_SERVER_{}_{}", server.to_uppercase(), name.to_uppercase()),
+        };
+        GalaxyServer { name: server.to_owned(), options: OPTIONS.iter().map(option).collect() }
+    }
+
+    /// The value of an option; null if nobody sets it.
+    pub fn value(&self, name: &str, config: &Config) -> Result<Value> {
+        let option = self.options.iter().find(|option| option.name == name);
+        option.map_or(Ok(Value::Null), |option| option.value(config).map(|(value, _)| value))
+    }
+}
+
+impl ServerOption {
+    /// Whether a server must have it.
+    pub fn is_required(&self) -> bool {
+        self.name == "url"
+    }
+
+    /// What it is now, and what made it so.
+    pub fn value(&self, config: &Config) -> Result<(Value, Origin)> {
+        match config.lookup_with_origin(&[&self.env], &[(&self.section, self.name)]) {
+            None if self.name == "timeout" => Ok((base_value("GALAXY_SERVER_TIMEOUT", config)?, Origin::Default)),
+            None => Ok((Value::Null, Origin::Default)),
+            Some((text, origin)) => match typed(self.kind, &text, None) {
+                Some(value) => Ok((value, origin)),
+                None => Err(Error::usage(format!(
+                    "'{text}' from {origin} is no value for {} of the Galaxy server in [{}]",
+                    self.name, self.section
+                ))),
+            },
+        }
+    }
+}
