@@ -96,7 +96,7 @@ impl Module for Ufw {
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let steps = steps(args, host)?;
-        let mut ufw = Ufws::of(host);
+        let mut ufw = Program::of(host);
         let before = (ufw.run(&["status", "verbose"], host)?, ufw.rules());
         if host.check() {
             let mut changed = false;
@@ -113,7 +113,7 @@ impl Module for Ufw {
 fn carry_out(
     steps: &[Step],
     before: (String, String),
-    mut ufw: Ufws,
+    mut ufw: Program,
     host: &Host,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
@@ -134,17 +134,17 @@ fn carry_out(
 }
 
 /// The program, and the commands of a task as Ansible lists them.
-struct Ufws {
+struct Program {
     program: String,
     grep: String,
     commands: Vec<String>,
 }
 
-impl Ufws {
-    fn of(host: &Host) -> Ufws {
+impl Program {
+    fn of(host: &Host) -> Program {
         let found =
             |name: &str| process::find(host, name).map_or_else(|| name.to_owned(), |path| path.display().to_string());
-        Ufws { program: found("ufw"), grep: found("grep"), commands: Vec::new() }
+        Program { program: found("ufw"), grep: found("grep"), commands: Vec::new() }
     }
 
     fn note(&mut self, words: &[&str]) {
@@ -221,7 +221,7 @@ fn place(args: &Args, host: &Host) -> Result<Option<i64>, Failure> {
     if relative == "zero" {
         return Ok(Some(insert));
     }
-    let listing = Ufws::of(host).run(&["status", "numbered"], host)?;
+    let listing = Program::of(host).run(&["status", "numbered"], host)?;
     Ok(relative_place(&listing, insert, relative))
 }
 
@@ -315,7 +315,7 @@ impl Step {
         }
     }
 
-    fn predict(&self, status: &str, rules: &str, ufw: &mut Ufws, host: &Host) -> Result<bool, Failure> {
+    fn predict(&self, status: &str, rules: &str, ufw: &mut Program, host: &Host) -> Result<bool, Failure> {
         let on = status.contains(" active");
         Ok(match self {
             Step::State(state) if state == "enabled" => !on,
