@@ -156,7 +156,7 @@ impl TaskOnHost {
 
     /// What a task without a loop came to.
     pub(super) fn alone(&self, context: &Context, outcome: ItemOutcome) -> HostOutcome {
-        let ItemOutcome { result, delegate, context: own } = outcome;
+        let ItemOutcome { result, delegate, context: own, .. } = outcome;
         let mut notify = Vec::new();
         if result.changed() {
             self.notified(&own, &mut notify);

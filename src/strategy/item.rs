@@ -47,6 +47,8 @@ pub(super) struct ItemOutcome {
     pub(super) delegate: Option<String>,
     /// What the action is done on is not the host itself: facts belong there.
     pub(super) context: Context,
+    /// What it needs could not be evaluated, with which 2.18 gives the whole loop up.
+    pub(super) ends_loop: bool,
 }
 
 impl TaskOnHost {
@@ -65,6 +67,9 @@ impl TaskOnHost {
         outcome: Result<TaskResult, Failure>,
         args: Option<Arguments>,
     ) -> ItemOutcome {
+        let ends_loop = self.shared.run.settings.compat == Compat::V2_18
+            && args.is_none()
+            && matches!(&outcome, Err(Failure::Evaluation(error)) if *error.kind() != ErrorKind::Division);
         let mut result = match outcome {
             Ok(result) => result,
             Err(failure) => {
@@ -93,7 +98,7 @@ impl TaskOnHost {
         if result.failed() {
             result = result.with_args(args);
         }
-        ItemOutcome { result, delegate, context: context.clone() }
+        ItemOutcome { result, delegate, context: context.clone(), ends_loop }
     }
 
     /// Whether all conditions hold; if not, the skipped result.

@@ -27,6 +27,8 @@ pub(super) struct Items<'a> {
     results: Vec<Value>,
     parts: Vec<(TaskResult, Option<String>)>,
     notify: Vec<String>,
+    /// What ended the loop before its end, instead of what its items came to.
+    ended: Option<TaskResult>,
 }
 
 impl<'a> Items<'a> {
@@ -39,6 +41,7 @@ impl<'a> Items<'a> {
             results: Vec::new(),
             parts: Vec::new(),
             notify: Vec::new(),
+            ended: None,
         }
     }
 
@@ -86,6 +89,9 @@ impl<'a> Items<'a> {
             if opened.pause > 0.0 && index < opened.items.len() {
                 tokio::time::sleep(Duration::from_secs_f64(opened.pause)).await;
             }
+        }
+        if let Some(ended) = self.ended.take() {
+            return ended;
         }
         summary(&self.parts, std::mem::take(&mut self.results))
     }
@@ -150,7 +156,13 @@ impl<'a> Items<'a> {
     /// Keeps and shows the result of an item; whether the loop goes on.
     fn finish(&mut self, index: usize, outcome: ItemOutcome) -> bool {
         let (task, opened) = (self.task, self.opened);
-        let ItemOutcome { mut result, delegate, context } = outcome;
+        let ItemOutcome { mut result, delegate, context, ends_loop } = outcome;
+        if ends_loop {
+            self.notify.clear();
+            self.parts = vec![(result.clone(), delegate)];
+            self.ended = Some(result);
+            return false;
+        }
         let item = opened.items.get(index).cloned().unwrap_or_default();
         result.set(&opened.loop_var, item.clone());
         result.set("ansible_loop_var", &*opened.loop_var);

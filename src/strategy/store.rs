@@ -58,7 +58,9 @@ impl Batch {
         world: &mut World,
     ) -> Result<()> {
         let name = outcome.action.as_str();
-        for (result, delegate) in &outcome.parts {
+        // Of what failed nothing is kept but what is registered, also if some of its items did not.
+        let is_kept = !outcome.result.failed() && !outcome.result.is_unreachable();
+        for (result, delegate) in outcome.parts.iter().filter(|_| is_kept) {
             let to: Arc<str> = match delegate {
                 Some(other) if outcome.delegate_facts => Arc::from(other.as_str()),
                 _ => Arc::clone(host),

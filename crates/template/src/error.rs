@@ -25,6 +25,8 @@ pub enum ErrorKind {
     Conditional,
     /// A filter, test, method or operator refused its arguments.
     Filter,
+    /// A number was divided by zero.
+    Division,
     /// A variable refers to itself.
     Recursion {
         /// The variables from the first to the one that closes the circle.

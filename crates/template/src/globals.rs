@@ -305,7 +305,7 @@ impl Context {
         }
         let lookup = lookup?;
         lookup.run(self, terms, options).map_err(|error| match error.kind() {
-            ErrorKind::Filter => Error::lookup(format!("The lookup '{name}' failed. {error}")),
+            ErrorKind::Filter | ErrorKind::Division => Error::lookup(format!("The lookup '{name}' failed. {error}")),
             _ => error,
         })
     }

@@ -4,7 +4,7 @@ use minijinja::Value;
 use minijinja::value::{Tuple, ValueKind};
 
 use super::unsupported;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::limits;
 use crate::python::{number, percent, time};
 
@@ -38,7 +38,7 @@ fn too_large() -> Error {
 }
 
 fn by_zero() -> Error {
-    Error::filter("Division by zero is not possible.")
+    Error::new(ErrorKind::Division, "Division by zero is not possible.")
 }
 
 fn is_list(value: &Value) -> bool {
