@@ -258,13 +258,14 @@ fn a_missing_file_to_copy() {
     [ERROR]: Task failed: Could not find or access 'none.txt'
     Searched in:
     	DIR/files/none.txt
-    	DIR/none.txt
+    	DIR/none.txt on the Ansible Controller.
+    If you are using a module and expect the file to exist on the remote, see the remote_src option
     Origin: p.yml:4:7
 
     4 |     - copy:
       |       ^
 
-    fatal: [localhost]: FAILED! => {"changed": false, "msg": "Could not find or access 'none.txt'\nSearched in:\n\tDIR/files/none.txt\n\tDIR/none.txt"}
+    fatal: [localhost]: FAILED! => {"changed": false, "msg": "Could not find or access 'none.txt'\nSearched in:\n\tDIR/files/none.txt\n\tDIR/none.txt on the Ansible Controller.\nIf you are using a module and expect the file to exist on the remote, see the remote_src option"}
     [exit 2]
     "##);
 }

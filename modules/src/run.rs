@@ -24,7 +24,11 @@ fn outcome(module: &dyn Module, arguments: &Value, host: &Host) -> Result<Outcom
     if host.check() && spec.check == Check::None {
         let mut outcome = Outcome::default();
         outcome.set("skipped", true);
-        outcome.set("msg", format!("remote module ({}) does not support check mode", spec.name));
+        let name = match spec.collection {
+            "ansible.builtin" => spec.name.to_owned(),
+            collection => format!("{collection}.{}", spec.name),
+        };
+        outcome.set("msg", format!("remote module ({name}) does not support check mode"));
         return Ok(outcome);
     }
     let plan = module.plan(&args, host)?;

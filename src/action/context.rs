@@ -345,7 +345,7 @@ impl ActionContext {
                 true => windlass_template::reads_project(),
                 false => windlass_template::reads_outside(),
             }
-            return if path.exists() { Ok(path) } else { Err(Failure::Failed(not_found(name, &[path]))) };
+            return if path.exists() { Ok(path) } else { Err(Failure::Failed(not_found(name, &[]))) };
         }
         windlass_template::reads_project();
         let mut tried = Vec::new();
@@ -371,6 +371,10 @@ fn is_vault(path: &Path) -> std::io::Result<bool> {
 }
 
 fn not_found(name: &str, tried: &[PathBuf]) -> String {
-    let shown: Vec<_> = tried.iter().map(|path| path.display().to_string()).collect();
-    format!("Could not find or access '{name}'\nSearched in:\n\t{}", shown.join("\n\t"))
+    let shown: String = tried.iter().map(|path| format!("\n\t{}", path.display())).collect();
+    let searched = if tried.is_empty() { String::new() } else { format!("\nSearched in:{shown}") };
+    format!(
+        "Could not find or access '{name}'{searched} on the Ansible Controller.\n\
+         If you are using a module and expect the file to exist on the remote, see the remote_src option"
+    )
 }

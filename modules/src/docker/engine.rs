@@ -27,6 +27,8 @@ use crate::{
 
 /// The oldest version of the API that is spoken.
 const OLDEST: Version = Version(1, 25);
+/// Older ones are not even asked.
+const KNOWN: Version = Version(1, 21);
 /// The version to speak if the engine does not say which it knows.
 const ASKING: &str = "/version";
 /// Larger answers are none of this API's descriptions.
@@ -152,6 +154,11 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// A switch as the SDK writes it, so that it stands so in the messages of failures.
+    pub(super) fn switch(self, name: &'static str, on: bool) -> Request<'a> {
+        self.query(name, if on { "True" } else { "False" })
+    }
+
     pub(super) fn header(mut self, name: &'static str, value: impl Into<String>) -> Request<'a> {
         self.headers.push((name, value.into()));
         self
@@ -213,6 +220,11 @@ impl Engine {
         };
         let mut engine = Engine { agent, server, shown, version: OLDEST, timeout };
         engine.version = engine.negotiate(args, host)?;
+        if engine.version < KNOWN {
+            return Err(Failure::new(format!(
+                "Error connecting: API versions below {KNOWN} are no longer supported by this library."
+            )));
+        }
         if engine.version < OLDEST {
             return Err(Failure::new(format!(
                 "Docker API version is {}. Minimum version required is {OLDEST}.",

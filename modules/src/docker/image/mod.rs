@@ -234,7 +234,7 @@ fn absent(task: &mut Task, image: &Image) -> Result<(), Failure> {
     let name = image.full();
     if !task.check {
         let force = task.args.bool("force_absent");
-        let removed = task.engine.call(Request::delete(format!("/images/{}", in_path(&name))).query("force", force));
+        let removed = task.engine.call(Request::delete(format!("/images/{}", in_path(&name))).switch("force", force));
         match removed {
             Err(error) if !error.is_missing() => {
                 return Err(Failure::new(format!("Error removing image {name} - {error}")));
@@ -266,6 +266,11 @@ fn save(task: &mut Task, image: &Image, path: &str, host: &Host) -> Result<(), F
             let unwritable =
                 |error: io::Error| Failure::new(format!("Error writing image archive {path} - {}", reason(&error)));
             let attributes = Attributes::default();
+            if !Path::new(path).parent().is_some_and(Path::is_dir) {
+                return Err(Failure::new(format!(
+                    "Error writing image archive {path} - [Errno 2] No such file or directory: '{path}'"
+                )));
+            }
             let mut staged = Staged::beside(Path::new(path), &attributes)?;
             let mut buffer = vec![0; 1 << 18];
             loop {
@@ -296,7 +301,7 @@ fn tag_as(task: &mut Task, image: &Image, repository: &str, host: &Host) -> Resu
                     Request::post(format!("/images/{}/tag", in_path(&full)))
                         .query("tag", tag)
                         .query("repo", name)
-                        .query("force", true),
+                        .switch("force", true),
                 )
                 .map_err(|error| Failure::new(format!("Error: failed to tag image - {error}")))?;
             let now = other.find(task)?.unwrap_or_default();

@@ -57,7 +57,7 @@ impl ApiError {
 
     /// The failure of a task: what was tried, and what came of it.
     pub(super) fn failure(&self, tried: &str) -> Failure {
-        let failure = Failure::new(format!("{tried}: {}", self.body.trim()));
+        let failure = Failure::new(format!("{tried}: {}", self.body));
         if self.is_connection() { failure } else { failure.with("reason", self.reason.as_str()) }
     }
 }

@@ -110,8 +110,10 @@ impl Node {
     }
 
     fn refused(&self, tried: &str, error: &ApiError) -> Failure {
-        let failure = Failure::new(format!("{tried} due to: {}", error.sentence()));
-        if error.is_connection() { failure } else { failure.with("status", error.status) }
+        if error.is_connection() {
+            return Failure::new(format!("{tried} due to: {}", error.sentence()));
+        }
+        Failure::new(format!("{tried} due to: {}", error.reason)).with("status", error.status)
     }
 }
 

@@ -154,6 +154,8 @@ pub(super) fn deploy(
 /// `helm uninstall`.
 pub(super) fn remove(line: &mut Line, args: &Args, wait: bool) -> Result<(), Failure> {
     line.add("uninstall");
+    // Shown as kubernetes.core shows it.
+    line.shown.push(' ');
     line.flag(!args.bool("purge"), "--keep-history");
     line.flag(args.bool("disable_hook"), "--no-hooks");
     line.flag(wait, "--wait");

@@ -25,7 +25,12 @@ pub(super) fn of(args: &Args, host: &Host) -> Result<Vec<Value>, Failure> {
         (_, Some(src)) if !src.is_empty() => documents(src, &text_of(src, host).map_err(refuse)?).map_err(refuse)?,
         _ => vec![json!({})],
     };
-    let is_alone = args.value("resource_definition").is_none() && args.str("src").is_none();
+    let is_alone = args.value("resource_definition").is_none_or(is_empty) && args.str("src").is_none_or(str::is_empty);
+    if is_alone && args.str("kind").is_none_or(str::is_empty) && args.str("state") == Some("present") {
+        return Err(Failure::new(
+            "Failed to create object: The `items` field in the body must be populated when calling methods on a ResourceList",
+        ));
+    }
     let mut all = Vec::new();
     for mut definition in given.into_iter().filter(|definition| is_alone || !is_empty(definition)) {
         complete(&mut definition, args).map_err(refuse)?;
