@@ -39,7 +39,8 @@ demo: build artifacts
 demo-down:
 	target/debug/windlass lab down
 
-test: setup check unit lab-test
+# The artifacts come first because tables of `unit` run on their API server too.
+test: setup check artifacts unit lab-test
 
 check:
 	cargo fmt --all --check

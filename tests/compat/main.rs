@@ -26,6 +26,7 @@ mod precedence;
 #[path = "../common/printed.rs"]
 mod printed;
 mod project;
+mod served;
 mod table;
 mod text;
 

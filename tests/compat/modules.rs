@@ -7,8 +7,9 @@
 //!
 //! A table whose first line is `## needs: PROGRAM...` has what `tools/programs` unpacked laid over the system, and a network of its own; what is
 //! written to `/usr`, `/etc` and `/var` is kept in memory. Where a program is missing, or file systems cannot be laid over others, it is skipped, which is said.
+//! What is a service is started by the project's `.programs/serve-NAME`; it ends with the table, whose processes are a namespace too.
 //!
-//! `{{ server }}` is a web server; the project's folder `.programs` has stand-ins for programs of the system.
+//! `{{ own }}` is a name that no other case has; `{{ server }}` is a web server; the project's folder `.programs` has stand-ins for programs of the system.
 //!
 //! With `diff: true` in a case the difference that is shown is compared too. In a table whose name starts with `refusals` each line is a case. It runs once, and the sentence of its failure is compared too.
 
@@ -24,7 +25,7 @@ use serde_json::{Value as Json, json};
 
 use crate::answers::{Answers, Report};
 use crate::engine::{Engine, LINES, copy_folder};
-use crate::text;
+use crate::{served, text};
 
 /// One file of cases.
 pub(crate) struct Table {
@@ -38,7 +39,8 @@ pub(crate) struct Table {
 
 /// What a table sees instead of the system's own folders.
 const COPIES: &str = "for folder in /etc /var/lib/dpkg /var/cache/debconf /var/spool; do copy=$SCRATCH/system$folder; \
-    mkdir -p $copy; [ $folder = /var/spool ] || cp -a $folder/. $copy; mount --bind $copy $folder; done";
+    mkdir -p $copy; [ $folder = /var/spool ] || cp -a $folder/. $copy; mount --bind $copy $folder; done; \
+    mkdir -p /etc/modprobe.d";
 
 /// The same for tables that need programs.
 const LAYERS: &str = "layers=$SCRATCH/system unpacked=${WINDLASS_CACHE:-/var/cache/windlass}/programs; \
@@ -46,7 +48,8 @@ const LAYERS: &str = "layers=$SCRATCH/system unpacked=${WINDLASS_CACHE:-/var/cac
     for folder in usr etc var; do mkdir $layers/{$folder,work-$folder}; below=/$folder; [ $folder != usr ] || [ ! -d $unpacked/usr ] || below=$unpacked/usr:/usr; \
     mount -t overlay overlay -o lowerdir=$below,upperdir=$layers/$folder,workdir=$layers/work-$folder /$folder || exit 77; done; \
     cp -a $unpacked/etc $unpacked/var / 2>/dev/null; ip link set lo up; \
-    for program in $NEEDS; do command -v $program >/dev/null || { echo $program is missing >&2; exit 77; }; done";
+    for program in $NEEDS; do serve=.programs/serve-$program; [ ! -e $serve ] || { . $serve; continue; }; \
+    command -v $program >/dev/null || { echo $program is missing >&2; exit 77; }; done";
 
 /// The status of a run that lacks what it needs.
 const SKIPPED: &str = "77";
@@ -100,11 +103,14 @@ impl Table {
         }
         let server = serve();
         fs::write(case.join("playbook.yml"), self.playbook(engine, &scratch, &server)).unwrap();
-        let (network, system) = if self.needs.is_empty() { ("", COPIES) } else { ("--net", LAYERS) };
+        let (apart, system) = match self.needs.is_empty() {
+            true => ("", COPIES),
+            false => ("--net --pid --fork --kill-child --mount-proc", LAYERS),
+        };
         let script = format!(
-            "unshare {network} true || exit 77; NEEDS='{}' exec unshare --mount --uts {network} bash -c '{system}; \
+            "unshare {apart} true || exit 77; NEEDS='{}' exec unshare --mount --uts {apart} bash -c '{system}; \
              for folder in /run/systemd /run/dbus; do [ ! -d $folder ] || mount -t tmpfs tmpfs $folder; done; \
-             exec ansible-playbook -i inventory playbook.yml'",
+             ansible-playbook -i inventory playbook.yml'",
             self.needs
         );
         let run = engine.run(&script, &case, &scratch);
@@ -113,7 +119,11 @@ impl Table {
             let _ = writeln!(std::io::stderr(), "{} is skipped: {}", self.name, run.stderr.trim());
             return None;
         }
-        let steady = |text: &str| self.steady(text, &case, &scratch, &server);
+        let is_served = self.is_served();
+        let steady = |text: &str| {
+            let text = self.steady(text, &case, &scratch, &server);
+            if is_served { served::steady(&text) } else { text }
+        };
         let written = fs::read_to_string(scratch.join("answers.json")).unwrap_or_else(|_| {
             panic!("{} [{}] wrote no answers:\n{}{}", self.name, engine.line, run.stdout, run.stderr)
         });
@@ -129,6 +139,9 @@ impl Table {
             let kept = [if is_shown { &["diff"][..] } else { &[] }, messages].concat();
             for run in ["check", "first", "again"] {
                 let mut result = text::steady_with(results[format!("r{index}_{run}")].clone(), &kept);
+                if is_served {
+                    result = served::described(result);
+                }
                 // dnf tells in no order what it did.
                 if let Some(Json::Array(done)) = result.get_mut("results") {
                     done.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
@@ -144,8 +157,9 @@ impl Table {
     }
 
     fn playbook(&self, engine: &Engine, scratch: &Path, server: &str) -> String {
-        let python =
-            if engine.is_ours || !self.needs.is_empty() { "/usr/bin/python3" } else { "{{ ansible_playbook_python }}" };
+        // What is bound to the system's programs is there for the system's Python alone; what speaks with a service is installed beside the engine.
+        let is_bound = !self.needs.is_empty() && !self.is_served();
+        let python = if engine.is_ours || is_bound { "/usr/bin/python3" } else { "{{ ansible_playbook_python }}" };
         let mut text = format!(
             "- hosts: localhost\n  gather_facts: false\n  vars:\n    ansible_python_interpreter: \"{python}\"\n    server: {server}\n  tasks:\n"
         );
@@ -153,7 +167,11 @@ impl Table {
             let lines: Vec<&str> = case.lines().collect();
             let last = lines.iter().rposition(|line| line.starts_with("- ")).unwrap_or(0);
             let here = scratch.join(folder_of(index));
-            text.push_str(&format!("    - vars:\n        here: {}\n      block:\n", here.display()));
+            let own = format!("wl-{}", folder_of(index));
+            text.push_str(&format!(
+                "    - vars:\n        here: {}\n        own: {own}\n      block:\n",
+                here.display()
+            ));
             let mut add = |lines: &[&str]| lines.iter().for_each(|line| text.push_str(&format!("        {line}\n")));
             add(&lines[..last]);
             for run in self.runs() {
@@ -172,6 +190,12 @@ impl Table {
             all.join(", ")
         ));
         text
+    }
+
+    /// Whether a service is started for it.
+    fn is_served(&self) -> bool {
+        let programs = crate::root().join("tables/project/.programs");
+        self.needs.split(' ').any(|program| programs.join(format!("serve-{program}")).exists())
     }
 
     /// How often each case runs, and how.

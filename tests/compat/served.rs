@@ -1,0 +1,121 @@
+//! What is left out of answers that speak of a service: what it hands out anew each time, and in what it says of a thing all that is empty, which
+//! is most of it.
+
+use regex::Regex;
+use serde_json::Value as Json;
+
+/// Where results hold what a service says of a thing, or of several.
+const DESCRIPTIONS: [&str; 6] = ["container", "containers", "image", "images", "network", "volume"];
+
+/// Names that a service gives, moments, sizes of the programs of this machine, and what is the same for all things.
+const HANDED_OUT: [&str; 20] = [
+    "Created",
+    "CreatedAt",
+    "FinishedAt",
+    "GraphDriver",
+    "HostnamePath",
+    "HostsPath",
+    "Log",
+    "LogPath",
+    "MaskedPaths",
+    "Pid",
+    "ReadonlyPaths",
+    "ResolvConfPath",
+    "RunningFor",
+    "Size",
+    "StartedAt",
+    "Status",
+    "duration",
+    "managedFields",
+    "resourceVersion",
+    "uid",
+];
+
+/// A text without names that a service gives, and without moments.
+pub(crate) fn steady(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (pattern, replacement) in [
+        (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UID"),
+        (r"\b[0-9a-f]{64}\b", "HASH"),
+        (r"\b[0-9a-f]{12}(\b|_)", "SHORT$1"),
+        (r"/(run|tmp)/(\.windlass-[0-9a-f]+|ansible\w{8}|tmp\w{8}\.yml)", "TEMPORARY"),
+        (r"\bwl-c\d+\b", "OWN"),
+        (r"\bone-[b-z2-9]{5}\b", "one-RANDOM"),
+        (r"\b10\.96\.\d+\.\d+\b", "ADDRESS"),
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "MOMENT"),
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? [+-]\d{4} \w+", "MOMENT"),
+        (r#"LAST DEPLOYED: [^\\"]*"#, "LAST DEPLOYED: MOMENT"),
+    ] {
+        text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
+    }
+    text
+}
+
+/// A result, with its descriptions cut down, and with what was done at the same time in an order.
+pub(crate) fn described(result: Json) -> Json {
+    let Json::Object(entries) = kept(result) else { return Json::Null };
+    let cut = |(key, value): (String, Json)| {
+        let value = match key.as_str() {
+            "actions" if value[0].get("what").is_some() => sorted(value),
+            "stderr" => value.as_str().unwrap_or_default().lines().collect(),
+            key if DESCRIPTIONS.contains(&key) => told(value),
+            _ => value,
+        };
+        let value = if key.starts_with("stderr") { sorted(value) } else { value };
+        (key, value)
+    };
+    Json::Object(entries.into_iter().map(cut).collect())
+}
+
+/// What is left without what a service hands out.
+fn kept(value: Json) -> Json {
+    match value {
+        Json::Object(entries) => {
+            let entries = entries.into_iter().filter(|(key, _)| !HANDED_OUT.contains(&key.as_str()));
+            Json::Object(entries.map(|(key, value)| (key, kept(value))).collect())
+        }
+        Json::Array(items) => Json::Array(items.into_iter().map(kept).collect()),
+        other => other,
+    }
+}
+
+/// What a description tells. Docker has lists that it makes of mappings, in no order, and mappings by the names it gave.
+fn told(value: Json) -> Json {
+    match value {
+        Json::Object(entries) => {
+            let entries = entries.into_iter().map(|(key, value)| {
+                let value = told(value);
+                let value = match (key.as_str(), value) {
+                    ("Binds" | "Env" | "Mounts", list) => sorted(list),
+                    ("Containers", Json::Object(all)) => sorted(all.into_iter().map(|(_, one)| one).collect()),
+                    (_, other) => other,
+                };
+                (key, value)
+            });
+            Json::Object(entries.filter(|(_, value)| !is_empty(value)).collect())
+        }
+        Json::Array(items) => Json::Array(items.into_iter().map(told).collect()),
+        other => other,
+    }
+}
+
+fn sorted(value: Json) -> Json {
+    match value {
+        Json::Array(mut items) => {
+            items.sort_by_key(Json::to_string);
+            Json::Array(items)
+        }
+        other => other,
+    }
+}
+
+fn is_empty(value: &Json) -> bool {
+    match value {
+        Json::Null => true,
+        Json::Bool(given) => !given,
+        Json::Number(number) => number.as_f64() == Some(0.0),
+        Json::String(text) => text.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Object(entries) => entries.is_empty(),
+    }
+}
