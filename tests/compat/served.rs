@@ -8,13 +8,14 @@ use serde_json::Value as Json;
 const DESCRIPTIONS: [&str; 6] = ["container", "containers", "image", "images", "network", "volume"];
 
 /// Names that a service gives, moments, sizes of the programs of this machine, and what is the same for all things.
-const HANDED_OUT: [&str; 20] = [
+const HANDED_OUT: [&str; 21] = [
     "Created",
     "CreatedAt",
     "FinishedAt",
     "GraphDriver",
     "HostnamePath",
     "HostsPath",
+    "IPPrefixLen",
     "Log",
     "LogPath",
     "MaskedPaths",
@@ -41,7 +42,8 @@ pub(crate) fn steady(text: &str) -> String {
         (r"/(run|tmp)/(\.windlass-[0-9a-f]+|ansible\w{8}|tmp\w{8}\.yml)", "TEMPORARY"),
         (r"\bwl-c\d+\b", "OWN"),
         (r"\bone-[b-z2-9]{5}\b", "one-RANDOM"),
-        (r"\b10\.96\.\d+\.\d+\b", "ADDRESS"),
+        (r"\b(10\.96|172\.(1[7-9]|2\d|3[01])|192\.168)\.\d+\.\d+(/\d+)?", "ADDRESS"),
+        (r"\b02:42(:[0-9a-f]{2}){4}\b", "HARDWARE"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "MOMENT"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? [+-]\d{4} \w+", "MOMENT"),
         (r#"LAST DEPLOYED: [^\\"]*"#, "LAST DEPLOYED: MOMENT"),
