@@ -67,6 +67,7 @@ impl TaskOnHost {
         outcome: Result<TaskResult, Failure>,
         args: Option<Arguments>,
     ) -> ItemOutcome {
+        // A division by zero is no error of a template for 2.18: the item fails like any other.
         let ends_loop = self.shared.run.settings.compat == Compat::V2_18
             && args.is_none()
             && matches!(&outcome, Err(Failure::Evaluation(error)) if *error.kind() != ErrorKind::Division);
