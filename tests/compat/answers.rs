@@ -30,6 +30,23 @@ impl Report {
         self.problems.lock().unwrap().insert(name, text);
     }
 
+    /// Whether nothing differs.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.problems.lock().unwrap().is_empty()
+    }
+
+    /// Forgets what does not differ in the other one, too.
+    pub(crate) fn keep_common(&self, other: &Report) {
+        let others = other.problems.lock().unwrap();
+        self.problems.lock().unwrap().retain(|name, _| others.contains_key(name));
+    }
+
+    /// What another one found belongs to this one.
+    pub(crate) fn add(&self, other: Report) {
+        *self.compared.lock().unwrap() += other.compared.into_inner().unwrap();
+        self.problems.lock().unwrap().extend(other.problems.into_inner().unwrap());
+    }
+
     /// Prints what differs, and fails if anything does.
     pub(crate) fn finish(self, what: &str) {
         let problems = self.problems.into_inner().unwrap();

@@ -84,6 +84,19 @@ pub(crate) fn is_possible() -> bool {
 impl Table {
     /// Asks the current line of each engine, and compares. What modules do does not depend on the line.
     pub(crate) fn run(&self, engines: &[Engine], report: &Report) {
+        let found = Report::default();
+        self.settle(engines, &found);
+        if self.is_served() && !found.is_clean() {
+            // Services race with themselves now and then: what differs counts if it differs again.
+            let again = Report::default();
+            self.settle(engines, &again);
+            again.keep_common(&found);
+            return report.add(again);
+        }
+        report.add(found);
+    }
+
+    fn settle(&self, engines: &[Engine], report: &Report) {
         let current = engines.iter().filter(|engine| engine.line == LINES[1]);
         let answers: Vec<_> = current.filter_map(|engine| Some((engine, self.ask(engine)?))).collect();
         if !answers.is_empty() {
