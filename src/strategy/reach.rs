@@ -34,9 +34,9 @@ impl TaskOnHost {
             let theirs = self.world.host_context(&Arc::from(host)).variable("ansible_host").ok().flatten();
             let is_implicit = self.world.inventory.host(host).is_some_and(|host| host.is_implicit());
             let own = if is_implicit { "127.0.0.1" } else { host };
-            theirs.filter(|_| host != &*self.host).unwrap_or_else(|| Value::from(own))
+            theirs.filter(|_| host != &*self.host).or_else(|| Some(Value::from(own)))
         };
-        let connection = || keyword("connection").unwrap_or_else(|| Value::from(settings.connection.as_str()));
+        let connection = || keyword("connection").or_else(|| Some(Value::from(settings.connection.as_str())));
         let user = || keyword("remote_user").or_else(|| settings.remote_user.as_deref().map(Value::from));
         // The keyword `port` sets no variable.
         let port = || settings.remote_port.map(Value::from);
@@ -45,7 +45,7 @@ impl TaskOnHost {
         let shell = || Some(Value::from("/bin/sh"));
         let password = || settings.connection_password.as_ref().map(|password| Value::from(password.expose()));
         let usual: [&dyn Fn() -> Option<Value>; 8] =
-            [&|| Some(address()), &|| Some(connection()), &user, &password, &port, &timeout, &key, &shell];
+            [&address, &connection, &user, &password, &port, &timeout, &key, &shell];
         let mut missing: IndexMap<Arc<str>, Variable> = IndexMap::new();
         for (names, usual) in NAMES.iter().zip(usual) {
             let (unset, value) = match names.each_ref().map(|name| context.variable(name)) {

@@ -81,12 +81,19 @@ fn literal(text: &str) -> Option<Value> {
 pub(crate) fn spelled(text: &str) -> Option<Value> {
     match text {
         "none" => Some(Value::from(())),
-        _ => data(PythonLiteral::read_with_json(text)?),
+        // A name for Jinja, unlike `true` and `false`.
+        "null" => None,
+        _ => alone(PythonLiteral::read_with_json(text)?),
     }
 }
 
+/// A literal that stands alone as a value; bytes are none then.
+pub(crate) fn alone(literal: PythonLiteral) -> Option<Value> {
+    if matches!(literal, PythonLiteral::Bytes(_)) { None } else { data(literal) }
+}
+
 /// A literal as a value; `None` for what no template can have.
-pub(crate) fn data(literal: PythonLiteral) -> Option<Value> {
+fn data(literal: PythonLiteral) -> Option<Value> {
     let all = |items: Vec<PythonLiteral>| items.into_iter().map(data).collect::<Option<Vec<_>>>();
     Some(match literal {
         PythonLiteral::None => Value::from(()),
@@ -117,5 +124,14 @@ mod tests {
         assert!(!keeps_text("d | default('|to_json')"));
         assert!(!keeps_text("(d | to_json)"));
         assert!(!keeps_text("d | to_json | from_json"));
+    }
+
+    #[test]
+    fn null_and_bytes_spell_nothing() {
+        assert_eq!(spelled("none"), Some(Value::from(())));
+        assert_eq!(spelled("'a' 'b'"), Some(Value::from("ab")));
+        for text in ["null", "b'a'", "word"] {
+            assert_eq!(spelled(text), None, "{text}");
+        }
     }
 }

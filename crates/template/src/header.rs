@@ -43,7 +43,7 @@ fn apply(options: &mut TemplateOptions, key: &str, written: &str, compat: Compat
     };
     // None has a comma in it: commas end the option.
     let value = PythonLiteral::read(written)
-        .and_then(classic::data)
+        .and_then(classic::alone)
         .ok_or_else(|| wrong("a literal of Python, such as True or '[['"))?;
     // For 2.18 anything is true or false.
     let flag = || match value.kind() == ValueKind::Bool || compat == Compat::V2_18 {
@@ -73,4 +73,19 @@ fn apply(options: &mut TemplateOptions, key: &str, written: &str, compat: Compat
         _ => return Err(Error::syntax(format!("There is no option `{key}` for the line `{MARK}`."))),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_no_option() {
+        let opened = |line: &str| {
+            let text = format!("{MARK} variable_start_string: {line}\nx");
+            split(&text, &TemplateOptions::default(), Compat::V2_18).map(|(_, options)| options.variable.0)
+        };
+        assert_eq!(opened("'[' '['").unwrap(), "[[");
+        assert!(opened("b'['").is_err());
+    }
 }
