@@ -129,13 +129,8 @@ impl TaskOnHost {
             Err(failure) => match self.condition(&context) {
                 // A loop over something undefined is no error when the task is not to be run anyway.
                 Ok(Some(skipped)) => self.finished(&context, skipped, None, false, Vec::new(), Vec::new()),
-                // A loop that cannot be made says nothing about change, and before 2.19 neither did what is undefined.
                 _ => {
-                    let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
-                    let mut result = failure.into_result(self.shared.run.settings.compat);
-                    if !is_undefined || self.shared.run.settings.compat == Compat::V2_18 {
-                        result.remove("changed");
-                    }
+                    let result = self.without_loop(failure);
                     self.finished(&context, result, None, false, Vec::new(), Vec::new())
                 }
             },
@@ -152,6 +147,16 @@ impl TaskOnHost {
                 self.finished(&context, result, delegate.as_deref(), true, parts, notify)
             }
         }
+    }
+
+    /// The result of a task whose loop cannot be made. It says nothing about change, and before 2.19 neither did what is undefined.
+    pub(super) fn without_loop(&self, failure: Failure) -> TaskResult {
+        let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
+        let mut result = failure.into_result(self.shared.run.settings.compat);
+        if !is_undefined || self.shared.run.settings.compat == Compat::V2_18 {
+            result.remove("changed");
+        }
+        result
     }
 
     /// What a task without a loop came to.
@@ -323,16 +328,16 @@ impl TaskOnHost {
         given.is_some_and(|value| truth(&value))
     }
 
-    /// Shows an item of an include that was skipped.
+    /// Shows an item of an include that was skipped or failed.
     pub(super) fn show_item(&self, result: &TaskResult, label: String) {
         let no_log = self.no_log(&self.scope()).unwrap_or(true);
         self.send_result(result, None, Some(label), false, false, no_log);
     }
 
     /// Shows a result of an include that was skipped or failed.
-    pub(super) fn show(&self, result: &TaskResult, ignored: bool) {
+    pub(super) fn show(&self, result: &TaskResult, looped: bool, ignored: bool) {
         let no_log = self.no_log(&self.scope()).unwrap_or(true);
-        self.send_result(result, None, None, false, ignored, no_log);
+        self.send_result(result, None, None, looped, ignored, no_log);
     }
 
     pub(super) fn send_result(

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indexmap::{IndexMap, IndexSet};
-use windlass_template::{Context, Value, Variable};
+use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::{Key, Node};
 
-use super::execute::{CENSORED, Shared, TaskOnHost};
+use super::execute::{CENSORED, Loop, Shared, TaskOnHost};
+use super::items;
 use super::result::TaskResult;
 use crate::action::{Failure, INCLUDE_TASKS};
 use crate::error::{Error, Result, did_you_mean};
@@ -66,76 +67,93 @@ pub(super) struct Included {
 #[derive(Default)]
 pub(super) struct Loaded(HashMap<String, Included>);
 
+/// What a task that includes came to on a host.
+pub(super) struct Asked {
+    pub(super) wanted: Vec<Wanted>,
+    /// What `register` keeps.
+    pub(super) result: TaskResult,
+    pub(super) looped: bool,
+}
+
 impl TaskOnHost {
-    /// What this host wants to include, and what `register` keeps of that; or the result, if it is skipped or failed.
-    pub(super) fn wanted(&self) -> Result<(Vec<Wanted>, TaskResult), TaskResult> {
-        let compat = self.shared.run.settings.compat;
+    /// What this host wants to include.
+    pub(super) fn wanted(&self) -> Asked {
         let context = self.scope();
-        let opened = match self.open_loop(&context) {
-            Ok(opened) => opened,
-            Err(failure) => {
-                return match self.condition(&context) {
-                    Ok(Some(skipped)) => Err(skipped),
-                    _ => Err(failure.into_result(compat)),
-                };
-            }
-        };
-        let is_role = self.task.short_action() == "include_role";
-        let mut wanted = Vec::new();
-        let mut skipped = None;
-        let mut registered = TaskResult::ok(false);
-        match opened {
-            None => match self.want(&context, IndexMap::new(), None).map_err(|failure| failure.into_result(compat))? {
-                Ok(one) => {
-                    registered = one.result(is_role).with("changed", false);
-                    wanted.push(one);
-                }
-                Err(result) => skipped = Some(result),
+        let nothing = |result| Asked { wanted: Vec::new(), result, looped: false };
+        match self.open_loop(&context) {
+            Err(failure) => match self.condition(&context) {
+                Ok(Some(skipped)) => nothing(skipped),
+                _ => nothing(self.without_loop(failure)),
             },
-            Some(opened) => {
-                let mut results = Vec::new();
-                for index in 0..opened.items.len() {
-                    let vars = opened.variables(index);
-                    let of_item: Vec<_> = data(&vars).collect();
-                    let item_context = context.with(vars.clone());
-                    let secret = self.no_log(&item_context).unwrap_or(true);
-                    let shown = match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
-                        _ if secret => CENSORED.to_owned(),
-                        Some(node) => item_context.render_tolerant(node),
-                        None => opened.items.get(index).map(windlass_template::text).unwrap_or_default(),
-                    };
-                    let result = match self
-                        .want(&item_context, vars, Some(shown.clone()))
-                        .map_err(|failure| failure.into_result(compat))?
-                    {
-                        Ok(one) => {
-                            let result = one.result(is_role);
-                            wanted.push(one);
-                            result
-                        }
-                        Err(result) => {
-                            self.show_item(&result, shown);
-                            skipped = Some(result.clone());
-                            result
-                        }
-                    };
-                    results.push(
-                        of_item.into_iter().fold(result, |result, (name, value)| result.with(&name, value)).to_value(),
-                    );
+            Ok(None) => match self.want(&context, IndexMap::new(), None) {
+                Ok(Ok(one)) => {
+                    let result = self.included_result(&one).with("changed", false);
+                    Asked { wanted: vec![one], result, looped: false }
                 }
-                registered = TaskResult::ok(false)
-                    .with("results", results)
-                    .with("msg", "All items completed")
-                    .with("skipped", false);
-                if opened.items.is_empty() {
-                    skipped = Some(TaskResult::skipped("No items in the list"));
+                Ok(Err(skipped)) => nothing(skipped),
+                Err(failure) => nothing(self.not_asked(failure)),
+            },
+            Ok(Some(opened)) if opened.items.is_empty() => nothing(items::none()),
+            Ok(Some(opened)) => self.wanted_by_items(&context, &opened),
+        }
+    }
+
+    fn wanted_by_items(&self, context: &Context, opened: &Loop) -> Asked {
+        let compat = self.shared.run.settings.compat;
+        let (mut wanted, mut parts, mut results) = (Vec::new(), Vec::new(), Vec::new());
+        for index in 0..opened.items.len() {
+            let vars = opened.variables(index);
+            let of_item: Vec<_> = data(&vars).collect();
+            let item_context = context.with(vars.clone());
+            let secret = self.no_log(&item_context).unwrap_or(true);
+            let shown = match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
+                _ if secret => CENSORED.to_owned(),
+                Some(node) => item_context.render_tolerant(node),
+                None => opened.items.get(index).map(windlass_template::text).unwrap_or_default(),
+            };
+            let not_included = match self.want(&item_context, vars, Some(shown.clone())) {
+                Ok(Ok(one)) => {
+                    wanted.push(one);
+                    None
                 }
+                Ok(Err(skipped)) => Some(skipped),
+                // 2.18 gives the whole loop up.
+                Err(failure) if compat == Compat::V2_18 => {
+                    return Asked { wanted: Vec::new(), result: self.not_asked(failure), looped: false };
+                }
+                Err(failure) => Some(self.not_asked(failure)),
+            };
+            let result = match (&not_included, wanted.last()) {
+                (None, Some(one)) => self.included_result(one),
+                _ => not_included.clone().unwrap_or_default(),
+            };
+            let result = of_item.into_iter().fold(result, |result, (name, value)| result.with(&name, value));
+            if not_included.is_some() {
+                self.show_item(&result, shown);
+            }
+            let is_last = self.breaks_off(opened, &item_context, &result);
+            results.push(result.to_value());
+            parts.push((result, None));
+            if is_last {
+                break;
             }
         }
-        match (wanted.is_empty(), skipped) {
-            (true, Some(result)) => Err(result),
-            _ => Ok((wanted, registered)),
+        Asked { wanted, result: items::summary(&parts, results), looped: true }
+    }
+
+    /// The result where it cannot be told what is to be included.
+    fn not_asked(&self, failure: Failure) -> TaskResult {
+        let compat = self.shared.run.settings.compat;
+        let mut result = failure.into_result(compat);
+        if compat == Compat::V2_18 {
+            result.remove("changed");
         }
+        result
+    }
+
+    /// What `register` keeps of what is included.
+    fn included_result(&self, wanted: &Wanted) -> TaskResult {
+        wanted.result(self.task.short_action() == "include_role")
     }
 
     fn want(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use super::execute::{HostOutcome, TaskOnHost};
-use super::include::{self, Loaded, Wanted};
+use super::include::{self, Asked, Loaded, Wanted};
 use super::play::Batch;
 use super::result::TaskResult;
 use super::store::registered;
@@ -35,16 +35,19 @@ impl Batch {
         for host in hosts {
             let on_host = TaskOnHost::new(&self.shared, &self.world, task, host);
             let _ = self.shared.events.send(super::task::host_start(task, host, name.clone()));
-            let (wanted, result) = match on_host.wanted() {
-                Ok(wanted) => wanted,
-                Err(result) => {
-                    self.without_include(&on_host, result);
-                    continue;
-                }
-            };
+            let Asked { wanted, result, looped } = on_host.wanted();
+            // If items of a loop fail the others are included all the same.
+            if wanted.is_empty() || result.failed() {
+                self.without_include(&on_host, result, looped);
+            } else {
+                self.register(&on_host, &result);
+            }
+            if wanted.is_empty() {
+                continue;
+            }
             match self.load_all(task, &wanted, &mut loaded) {
                 Ok(included) => {
-                    self.included(task, host, wanted.len() as u32, &result);
+                    self.included(host, wanted.len() as u32);
                     for (block, what, item) in included {
                         let same =
                             |entry: &&mut Entry| Arc::ptr_eq(&entry.block, &block) && !entry.hosts.contains(host);
@@ -67,7 +70,7 @@ impl Batch {
                         result.set("include", name);
                     }
                     let result = result.with("reason", error.message()).with_report(error.to_string());
-                    self.without_include(&on_host, result);
+                    self.without_include(&on_host, result, false);
                 }
             }
         }
@@ -81,7 +84,7 @@ impl Batch {
                 |entry: &Entry| if entry.hosts.contains(host) { Arc::clone(&entry.block) } else { Arc::clone(&empty) };
             let body = entries.iter().map(own).map(Item::Block).collect();
             let whole = Arc::new(Block::plain(&task.frame, body));
-            if let Some(run) = self.hosts.get_mut(host) {
+            if let Some(run) = self.hosts.get_mut(host).filter(|run| !run.out) {
                 match task.handler {
                     true => run.cursor.enter_handler(whole),
                     false => run.cursor.enter(whole),
@@ -91,16 +94,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Counts what a host includes, and registers it.
-    fn included(&mut self, task: &Arc<Task>, host: &Arc<str>, count: u32, result: &TaskResult) {
+    /// Counts what a host includes.
+    fn included(&mut self, host: &Arc<str>, count: u32) {
         self.stats.entry(Arc::clone(host)).or_default().ok += count;
         if let Some(run) = self.hosts.get_mut(host) {
             run.cursor.ran();
-        }
-        if let Some(register) = &task.register {
-            let mut world = self.world.successor();
-            Arc::make_mut(&mut world.host_mut(host).set).insert(Arc::clone(register), result.to_value());
-            self.world = Arc::new(world);
         }
     }
 
@@ -132,15 +130,18 @@ impl Batch {
     }
 
     /// A host that does not include: its condition is false, or it failed.
-    fn without_include(&mut self, on_host: &TaskOnHost, result: TaskResult) {
-        on_host.show(&result, result.failed() && on_host.ignores_errors());
-        if let Some(register) = &on_host.task.register {
-            let mut world = self.world.successor();
-            let set = Arc::make_mut(&mut world.host_mut(&on_host.host).set);
-            set.insert(Arc::clone(register), registered(&on_host.task, &result));
-            self.world = Arc::new(world);
-        }
+    fn without_include(&mut self, on_host: &TaskOnHost, result: TaskResult, looped: bool) {
+        on_host.show(&result, looped, result.failed() && on_host.ignores_errors());
+        self.register(on_host, &result);
         self.without(on_host, result);
+    }
+
+    fn register(&mut self, on_host: &TaskOnHost, result: &TaskResult) {
+        let Some(register) = &on_host.task.register else { return };
+        let mut world = self.world.successor();
+        let set = Arc::make_mut(&mut world.host_mut(&on_host.host).set);
+        set.insert(Arc::clone(register), registered(&on_host.task, result));
+        self.world = Arc::new(world);
     }
 
     /// Counts and follows a result that no action gave.

@@ -27,6 +27,8 @@ pub(super) struct Items<'a> {
     results: Vec<Value>,
     parts: Vec<(TaskResult, Option<String>)>,
     notify: Vec<String>,
+    /// Items of `add_host` and `group_by` that went well, which are told when all have: nothing is added otherwise.
+    untold: Vec<(TaskResult, Option<String>, String, bool)>,
     /// What ended the loop before its end, instead of what its items came to.
     ended: Option<TaskResult>,
 }
@@ -41,6 +43,7 @@ impl<'a> Items<'a> {
             results: Vec::new(),
             parts: Vec::new(),
             notify: Vec::new(),
+            untold: Vec::new(),
             ended: None,
         }
     }
@@ -54,10 +57,7 @@ impl<'a> Items<'a> {
     pub(super) async fn run(&mut self) -> TaskResult {
         let opened = self.opened;
         if opened.items.is_empty() {
-            return TaskResult::ok(false)
-                .with("skipped", true)
-                .with("skipped_reason", "No items in the list")
-                .with("results", Value::from(Vec::<Value>::new()));
+            return none();
         }
         if !matches!(self.context.variable(&opened.loop_var), Ok(None)) {
             self.task.warn(format!(
@@ -93,7 +93,16 @@ impl<'a> Items<'a> {
         if let Some(ended) = self.ended.take() {
             return ended;
         }
-        summary(&self.parts, std::mem::take(&mut self.results))
+        let mut summary = summary(&self.parts, std::mem::take(&mut self.results));
+        let added = std::mem::take(&mut self.untold);
+        if !summary.failed() {
+            for (result, delegate, label, no_log) in &added {
+                self.task.send_result(result, delegate.as_deref(), Some(label.clone()), false, false, *no_log);
+            }
+        } else if !added.is_empty() {
+            summary.set("changed", false);
+        }
+        summary
     }
 
     /// Whether nothing but what they read keeps items from being sent before earlier ones have answered.
@@ -205,7 +214,11 @@ impl<'a> Items<'a> {
             .keyword("ignore_errors")
             .and_then(|node| given(&context, node).ok()?)
             .is_some_and(|value| truth(&value));
-        task.send_result(&result, delegate.as_deref(), Some(label), false, ignored, no_log);
+        if matches!(task.task.short_action(), "add_host" | "group_by") && !result.failed() && !result.is_skipped() {
+            self.untold.push((result.clone(), delegate.clone(), label, no_log));
+        } else {
+            task.send_result(&result, delegate.as_deref(), Some(label), false, ignored, no_log);
+        }
         let lost = result.is_unreachable() || task.breaks_off(opened, &context, &result);
         self.results.push(result.to_value());
         self.parts.push((result, delegate));
@@ -221,13 +234,22 @@ impl<'a> Items<'a> {
     }
 }
 
+/// The result of a loop without items.
+pub(super) fn none() -> TaskResult {
+    TaskResult::ok(false)
+        .with("skipped", true)
+        .with("skipped_reason", "No items in the list")
+        .with("results", Value::from(Vec::<Value>::new()))
+}
+
 /// The result of a whole loop.
-fn summary(parts: &[(TaskResult, Option<String>)], results: Vec<Value>) -> TaskResult {
+pub(super) fn summary(parts: &[(TaskResult, Option<String>)], results: Vec<Value>) -> TaskResult {
     let any = |test: fn(&TaskResult) -> bool| parts.iter().any(|(result, _)| test(result));
+    let changed = any(TaskResult::changed);
     let mut result = TaskResult::new();
     result.set("results", results.into_iter().collect::<Value>());
-    result.set("changed", any(TaskResult::changed));
     if any(TaskResult::is_unreachable) {
+        result.set("changed", changed);
         result.set("unreachable", true);
         let message = parts
             .iter()
@@ -236,16 +258,16 @@ fn summary(parts: &[(TaskResult, Option<String>)], results: Vec<Value>) -> TaskR
         result.set("msg", message.unwrap_or_else(|| "One or more items could not reach the host".to_owned()));
         return result;
     }
-    if parts.iter().all(|(part, _)| part.is_skipped()) {
-        result.set("skipped", true);
+    let skipped = parts.iter().all(|(part, _)| part.is_skipped());
+    result.set("skipped", skipped);
+    if skipped {
         result.set("msg", "All items skipped");
     } else if any(|part| part.is("failed")) {
-        result.set("skipped", false);
         result.set("failed", true);
         result.set("msg", "One or more items failed");
     } else {
-        result.set("skipped", false);
         result.set("msg", "All items completed");
     }
+    result.set("changed", changed);
     result
 }

@@ -100,7 +100,7 @@ fn without_reason(line: &str, engine: &Engine) -> String {
     }
     let starts = "Task failed|The `loop` value|The lookup plugin|Conditional|Error while|Could not find or access|Unable to|Unexpected|Failed to|\
                   The task includes an option with an undefined variable|The conditional check|An unhandled exception|Invalid data passed to|\
-                  The field '|template error|the field '|the filter plugin";
+                  The field '|template error|the field '|the filter plugin|'[a-z]* object' has no attribute";
     let pattern = format!(r#""(msg|reason)": "({starts})([^"\\]|\\.)*""#);
     Regex::new(&pattern).unwrap().replace_all(line, r#""$1": "...""#).into_owned()
 }

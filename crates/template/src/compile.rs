@@ -1,13 +1,13 @@
-//! The one environment of the process and everything that was compiled in it.
+//! The environment of the process and what was compiled in it.
 //!
 //! An expression is compiled once, however many hosts, tasks and runs evaluate it: the environment knows nothing about
-//! them, all of that comes in with the [`Root`](crate::root::Root) of each evaluation.
+//! them, all of that comes in with the [`Root`](crate::root::Root) of each evaluation. What was not used for long is forgotten and
+//! compiled again.
 
-use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
@@ -16,6 +16,7 @@ use crate::emission::{self, Printed};
 use crate::engine::TemplateOptions;
 use crate::error::Error;
 use crate::limits;
+use crate::recent::Recent;
 use crate::syntax::{self, Dialect, Parsed, Part};
 use crate::{methods, operators};
 
@@ -77,22 +78,40 @@ pub(crate) enum CompiledPart {
 }
 
 /// A compiled template with blocks.
-#[derive(Debug)]
 pub(crate) struct Template {
-    name: String,
+    /// An environment of its own, so that it goes with the template.
+    environment: Environment<'static>,
     pub(crate) mutates: bool,
     /// Its output may be a single value.
     pub(crate) transparent: bool,
 }
 
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Template").field("mutates", &self.mutates).finish_non_exhaustive()
+    }
+}
+
+/// The name of a template in its environment.
+const NAME: &str = "template";
+
+/// What the names of templates that others include begin with; the rest is their source.
+const INCLUDED: &str = "included:";
+
 impl Template {
+    fn new(parsed: syntax::Template) -> Result<Template, Error> {
+        let mut environment = environment().clone();
+        environment.add_template_owned(NAME, parsed.source)?;
+        Ok(Template { environment, mutates: parsed.mutates, transparent: parsed.transparent })
+    }
+
     /// Renders it to text, to the only value it printed, or to nothing if it printed nothing at all.
     pub(crate) fn render(&self, root: Value) -> Result<Value, Error> {
         guarded(|| Ok(self.rendered(root)?))
     }
 
     fn rendered(&self, root: Value) -> Result<Value, minijinja::Error> {
-        let template = environment().get_template(&self.name)?;
+        let template = self.environment.get_template(NAME)?;
         let (rendered, printed) = emission::watch(|| {
             let mut output = Output::default();
             template.render_captured_to(root, &mut output)?;
@@ -135,8 +154,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
 
 /// The environment.
 fn environment() -> &'static Environment<'static> {
-    static ENVIRONMENT: OnceLock<Environment<'static>> = OnceLock::new();
-    ENVIRONMENT.get_or_init(|| {
+    static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
         let mut environment = Environment::empty();
         // What the last newline is has been decided before.
         if let Ok(syntax) = SyntaxConfig::builder().keep_trailing_newline(true).build() {
@@ -150,78 +168,67 @@ fn environment() -> &'static Environment<'static> {
         environment.set_debug(false);
         environment.set_fuel(Some(limits::STEPS));
         environment.set_recursion_limit(2000);
-        environment.set_loader(|name| Ok(sources().read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()));
+        environment.set_loader(|name| Ok(name.strip_prefix(INCLUDED).map(str::to_owned)));
         operators::register(&mut environment);
         environment
-    })
+    });
+    &ENVIRONMENT
 }
 
-type Sources = RwLock<HashMap<String, String>>;
+type Cache<T> = Recent<Result<Arc<T>, Error>>;
 
-/// The sources of the templates the environment may load.
-fn sources() -> &'static Sources {
-    static SOURCES: OnceLock<Sources> = OnceLock::new();
-    SOURCES.get_or_init(Sources::default)
+/// A memory for the whole process.
+const fn cache<T>() -> LazyLock<Cache<T>> {
+    LazyLock::new(|| Recent::new(Cache::<T>::ROOM))
 }
 
-/// Gives a template's source to the environment; the answer is the name to load it by.
-fn register(source: String) -> String {
-    static COUNTER: AtomicUsize = AtomicUsize::new(0);
-    let name = format!("template-{}", COUNTER.fetch_add(1, Ordering::Relaxed));
-    sources().write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), source);
-    name
-}
-
-type Cache<T> = RwLock<HashMap<Box<str>, Result<Arc<T>, Error>>>;
-
-fn cached<T>(cache: &'static Cache<T>, text: &str, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
-    if let Some(found) = cache.read().unwrap_or_else(PoisonError::into_inner).get(text) {
-        return found.clone();
+fn cached<T>(cache: &Cache<T>, text: &str, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
+    if let Some(found) = cache.get(text) {
+        return found;
     }
     let made = guarded(make).map(Arc::new).map_err(|error| error.with_expression(text));
-    cache.write().unwrap_or_else(PoisonError::into_inner).entry(text.into()).or_insert(made).clone()
+    cache.keep(text, made)
 }
 
 /// Compiles a text with the usual delimiters, as strings of playbooks and variables are.
 pub(crate) fn text(text: &str) -> Result<Arc<Compiled>, Error> {
-    static CACHE: OnceLock<Cache<Compiled>> = OnceLock::new();
+    static CACHE: LazyLock<Cache<Compiled>> = cache();
     let dialect = Dialect { escapes: syntax::Escapes::Literal, nested_templates: false };
-    cached(CACHE.get_or_init(Cache::default), text, || compile(text, &TemplateOptions::default(), dialect))
+    cached(&CACHE, text, || compile(text, &TemplateOptions::default(), dialect))
 }
 
 /// Compiles the text of a template file.
 pub(crate) fn file(text: &str, options: &TemplateOptions) -> Result<Arc<Compiled>, Error> {
-    static CACHE: OnceLock<Cache<Compiled>> = OnceLock::new();
+    static CACHE: LazyLock<Cache<Compiled>> = cache();
     let dialect = Dialect { escapes: syntax::Escapes::Decoded, nested_templates: false };
     let key = format!("{}\0{text}", options.key());
-    cached(CACHE.get_or_init(Cache::default), &key, || {
-        compile(text, options, dialect).map_err(|error| error.with_expression(""))
-    })
+    cached(&CACHE, &key, || compile(text, options, dialect).map_err(|error| error.with_expression("")))
 }
 
-/// Compiles a template file that another one includes; the answer is the name to load it by.
-pub(crate) fn included(text: &str, options: &TemplateOptions) -> Result<String, Error> {
-    static CACHE: OnceLock<Cache<String>> = OnceLock::new();
+/// Reads a template file that another one includes; the answer is the name to load it by.
+pub(crate) fn included(text: &str, options: &TemplateOptions) -> Result<Value, Error> {
+    static CACHE: LazyLock<Cache<Value>> = cache();
     let dialect = Dialect { escapes: syntax::Escapes::Decoded, nested_templates: false };
     let key = format!("{}\0{text}", options.key());
-    let name = cached(CACHE.get_or_init(Cache::default), &key, || {
-        Ok(register(syntax::parse_template(without_newline(text, options), options, dialect)?.source))
+    let name = cached(&CACHE, &key, || {
+        let parsed = syntax::parse_template(without_newline(text, options), options, dialect)?;
+        Ok(Value::from(format!("{INCLUDED}{}", parsed.source)))
     })?;
-    Ok(name.as_str().to_owned())
+    Ok(Value::clone(&name))
 }
 
 /// Compiles an expression as conditions are written: backslashes escape, and strings may be templates.
 pub(crate) fn condition(text: &str) -> Result<Arc<Expression>, Error> {
-    static CACHE: OnceLock<Cache<Expression>> = OnceLock::new();
+    static CACHE: LazyLock<Cache<Expression>> = cache();
     let dialect = Dialect { escapes: syntax::Escapes::Decoded, nested_templates: true };
-    cached(CACHE.get_or_init(Cache::default), text, || Expression::new(syntax::parse_expression(text, dialect)?))
+    cached(&CACHE, text, || Expression::new(syntax::parse_expression(text, dialect)?))
 }
 
 /// Compiles an expression; its strings are never templates.
 pub(crate) fn expression(text: &str) -> Result<Arc<Expression>, Error> {
-    static CACHE: OnceLock<Cache<Expression>> = OnceLock::new();
+    static CACHE: LazyLock<Cache<Expression>> = cache();
     let dialect = Dialect { escapes: syntax::Escapes::Decoded, nested_templates: false };
-    cached(CACHE.get_or_init(Cache::default), text, || Expression::new(syntax::parse_expression(text, dialect)?))
+    cached(&CACHE, text, || Expression::new(syntax::parse_expression(text, dialect)?))
 }
 
 /// The last newline of a template is none of its text, unless that is asked for.
@@ -251,11 +258,28 @@ fn compile(text: &str, options: &TemplateOptions, dialect: Dialect) -> Result<Co
             }
             Compiled::Parts(compiled)
         }
-        Parsed::Template(template) => {
-            let name = register(template.source);
-            // What minijinja does not accept is to be known now, not when the first host gets here.
-            environment().get_template(&name)?;
-            Compiled::Template(Template { name, mutates: template.mutates, transparent: template.transparent })
-        }
+        // What minijinja does not accept is to be known now, not when the first host gets here.
+        Parsed::Template(template) => Compiled::Template(Template::new(template)?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_templates_only_the_last_are_kept() {
+        let memory = Recent::new(64 << 10);
+        let dialect = Dialect { escapes: syntax::Escapes::Literal, nested_templates: false };
+        let weak: Vec<_> = (0..500)
+            .map(|number| {
+                let text = format!("{{% if true %}}{number}{{% endif %}}");
+                let made = cached(&memory, &text, || compile(&text, &TemplateOptions::default(), dialect)).unwrap();
+                assert!(matches!(*made, Compiled::Template(_)));
+                Arc::downgrade(&made)
+            })
+            .collect();
+        let kept = weak.iter().filter(|made| made.strong_count() > 0).count();
+        assert!((1..=128).contains(&kept), "{kept} of them are kept");
+    }
 }

@@ -40,6 +40,7 @@ mod operators;
 mod plain;
 mod plugins;
 mod python;
+mod recent;
 mod registry;
 mod root;
 mod scope;

@@ -155,8 +155,7 @@ pub(crate) fn include(
             let text = std::fs::read_to_string(&path).map_err(|error| {
                 Error::new(ErrorKind::Lookup, format!("The template {} cannot be read: {error}.", path.display()))
             })?;
-            let name = compile::included(&text, &options).map_err(|error| error.with_expression(relative))?;
-            return Ok(Value::from(name));
+            return Ok(compile::included(&text, &options).map_err(|error| error.with_expression(relative))?);
         }
     }
     if ignore_missing {

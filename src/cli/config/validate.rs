@@ -18,7 +18,6 @@ pub(super) fn validate(which: &Which, format: Validate) -> Result<u8> {
     }
     settings.extend(which.plugins().map(|entry| Described::base(&entry.setting)));
     let servers = if which.base() { galaxy_servers(&config)? } else { Vec::new() };
-    let of_servers = || servers.iter().flat_map(|server| &server.options);
     let mut wrong = Vec::new();
     match (format, &config.file) {
         (Validate::Ini, Some(file)) => {
@@ -26,7 +25,8 @@ pub(super) fn validate(which: &Which, format: Validate) -> Result<u8> {
             for (section, key) in config.keys() {
                 let keys = || {
                     let keys = settings.iter().flat_map(|setting| setting.ini.iter().copied());
-                    keys.chain(of_servers().map(|option| (option.section.as_str(), option.name)))
+                    let of_servers = servers.iter().flat_map(|server| &server.options);
+                    keys.chain(of_servers.map(|option| (option.section.as_str(), option.name)))
                 };
                 if !keys().any(|(known, _)| known == section) {
                     wrong.push(format!("Found unknown section '{section}' in '{file}'."));
@@ -42,8 +42,8 @@ pub(super) fn validate(which: &Which, format: Validate) -> Result<u8> {
             names.sort();
             for name in names {
                 let other = ["ANSIBLE_TEST_", "ANSIBLE_LINT_"].iter().any(|prefix| name.starts_with(prefix));
-                let known = settings.iter().any(|setting| setting.env.contains(&name.as_str()))
-                    || of_servers().any(|option| option.env == name);
+                // Of the servers only the sections are known, as in Ansible.
+                let known = settings.iter().any(|setting| setting.env.contains(&name.as_str()));
                 if name.starts_with("ANSIBLE_") && !other && !ours.contains(&name.as_str()) && !known {
                     wrong.push(format!("Found unknown environment variable '{name}'."));
                 }

@@ -191,6 +191,14 @@ impl Arguments {
         self.some(name).map(text)
     }
 
+    /// An argument for Python's `re`, which takes text and nothing that could become text.
+    pub(crate) fn expression(&self, name: &str) -> Result<&str, minijinja::Error> {
+        match self.get(name) {
+            None => Ok(""),
+            Some(value) => value.as_str().ok_or_else(|| self.wrong(name, "text", value)),
+        }
+    }
+
     /// An argument as text that must be given.
     pub(crate) fn need_text(&self, name: &str) -> Result<String, minijinja::Error> {
         self.need(name).map(text)

@@ -11,10 +11,9 @@ fn flags(args: &Arguments) -> Flags {
 }
 
 pub(super) fn regex_replace(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let pattern =
-        compile(&args.text_of("pattern").unwrap_or_default(), flags(args)).map_err(|reason| args.failed(reason))?;
-    let template = Template::parse(&args.text_of("replacement").unwrap_or_default(), &pattern)
-        .map_err(|reason| args.failed(reason))?;
+    let written = args.expression("pattern")?;
+    let pattern = compile(written, flags(args)).map_err(|reason| args.failed(reason))?;
+    let template = Template::parse(args.expression("replacement")?, &pattern).map_err(|reason| args.failed(reason))?;
     let limit = match args.size("count", 0)? {
         0 => usize::MAX,
         count => count,
@@ -22,15 +21,16 @@ pub(super) fn regex_replace(_: &mut State<'_, '_>, args: &Arguments) -> Outcome 
     let (replaced, count) = pattern.replace(&args.text(), &template, limit).map_err(|reason| args.failed(reason))?;
     let mandatory = args.size("mandatory_count", 0)?;
     if mandatory > 0 && mandatory != count {
-        let (pattern, value) = (args.text_of("pattern").unwrap_or_default(), args.text());
-        let sentence = format!("'{pattern}' should match {mandatory} times, but matches {count} times in '{value}'");
+        let value = args.text();
+        let sentence = format!("'{written}' should match {mandatory} times, but matches {count} times in '{value}'");
         return Err(args.says(sentence));
     }
     Ok(Value::from(replaced))
 }
 
 pub(super) fn regex_findall(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let pattern = compile(&args.need_text("regex")?, flags(args)).map_err(|reason| args.failed(reason))?;
+    args.need("regex")?;
+    let pattern = compile(args.expression("regex")?, flags(args)).map_err(|reason| args.failed(reason))?;
     let value = args.text();
     let matches = pattern.find_all(&value, usize::MAX).map_err(|reason| args.failed(reason))?;
     let group = |matched: &Match<'_>, index| Value::from(matched.group(index).unwrap_or_default());
@@ -43,9 +43,10 @@ pub(super) fn regex_findall(_: &mut State<'_, '_>, args: &Arguments) -> Outcome 
 }
 
 pub(super) fn regex_search(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    let pattern = compile(&args.need_text("regex")?, flags(args)).map_err(|reason| args.failed(reason))?;
+    args.need("regex")?;
+    let pattern = compile(args.expression("regex")?, flags(args)).map_err(|reason| args.failed(reason))?;
     let groups: Vec<usize> =
-        args.rest().iter().map(|wanted| group_of(args, &pattern, &text(wanted))).collect::<Result<_, _>>()?;
+        args.rest().iter().map(|wanted| group_of(args, &pattern, wanted)).collect::<Result<_, _>>()?;
     let value = args.text();
     let Some(matched) = pattern.find_at(&value, 0).map_err(|reason| args.failed(reason))? else {
         return Ok(Value::from(()));
@@ -57,7 +58,8 @@ pub(super) fn regex_search(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 }
 
 /// The group that `\1` or `\g<name>` asks for.
-fn group_of(args: &Arguments, pattern: &Pattern, wanted: &str) -> Result<usize, minijinja::Error> {
+fn group_of(args: &Arguments, pattern: &Pattern, wanted: &Value) -> Result<usize, minijinja::Error> {
+    let wanted = wanted.as_str().ok_or_else(|| args.wrong("args", "text", wanted))?;
     let number = if let Some(name) = wanted.strip_prefix("\\g<").and_then(|rest| rest.strip_suffix('>')) {
         name.parse().ok().or_else(|| pattern.group_number(name))
     } else if let Some(number) = wanted.strip_prefix('\\') {
@@ -73,7 +75,7 @@ fn group_of(args: &Arguments, pattern: &Pattern, wanted: &str) -> Result<usize, 
 
 pub(super) fn regex_escape(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.text();
-    match args.text_of("re_type").as_deref() {
+    match args.get("re_type").map(text).as_deref() {
         None | Some("python") => Ok(Value::from(escape(&value))),
         Some("posix_basic") => {
             let special = |character| "].[^$*\\".contains(character);

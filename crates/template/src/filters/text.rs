@@ -167,9 +167,10 @@ pub(super) fn split(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         Some(most) if most >= 0 => usize::try_from(most).unwrap_or(usize::MAX),
         _ => usize::MAX,
     };
-    let parts: Vec<Value> = match args.text_of("sep") {
-        Some(separator) if separator.is_empty() => return Err(args.error("cannot split at an empty separator")),
-        Some(separator) => value.splitn(most.saturating_add(1), &separator).map(Value::from).collect(),
+    let separator = args.some("sep").map(|sep| sep.as_str().ok_or_else(|| args.wrong("sep", "text", sep)));
+    let parts: Vec<Value> = match separator.transpose()? {
+        Some("") => return Err(args.error("cannot split at an empty separator")),
+        Some(separator) => value.splitn(most.saturating_add(1), separator).map(Value::from).collect(),
         None => {
             let mut parts = Vec::new();
             let mut rest = value.trim_start_matches(is_space);

@@ -90,6 +90,7 @@ impl Parser<'_> {
     fn arguments(&mut self) -> Result<String, Error> {
         self.expect("(")?;
         let mut arguments: Vec<String> = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
         while !self.accept(")") {
             if !arguments.is_empty() {
                 self.expect(",")?;
@@ -104,6 +105,10 @@ impl Parser<'_> {
             } else if let Some(name) = self.peek_name()
                 && self.tokens.get(self.position + 1).is_some_and(|token| token.is("="))
             {
+                if names.contains(&name) {
+                    return Err(Error::syntax(format!("The argument `{name}` is given twice.")));
+                }
+                names.push(name);
                 self.position += 2;
                 arguments.push(format!("{name}={}", self.condition()?));
             } else {

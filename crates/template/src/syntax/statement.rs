@@ -156,11 +156,16 @@ fn bare_filter(parser: &mut Parser<'_>) -> Result<String, Error> {
 fn parameters(parser: &mut Parser<'_>) -> Result<String, Error> {
     parser.expect("(")?;
     let mut parameters: Vec<String> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     while !parser.accept(")") {
         if !parameters.is_empty() {
             parser.expect(",")?;
         }
         let name = parser.expect_name()?;
+        if names.contains(&name) {
+            return Err(Error::syntax(format!("The macro has its parameter `{name}` twice.")));
+        }
+        names.push(name);
         if parser.accept("=") {
             parameters.push(format!("{name}={}", parser.condition()?));
         } else {

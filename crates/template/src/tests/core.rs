@@ -22,7 +22,7 @@ pub(super) fn search(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
 
 pub(super) fn regex(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
     let anchor = match args.text_of("match_type").as_deref() {
-        None | Some("search") => Anchor::Search,
+        None | Some("search" | "findall") => Anchor::Search,
         Some("match") => Anchor::Match,
         Some("fullmatch") => Anchor::Full,
         Some(other) => return Err(args.error(format!("matches by 'search', 'match' or 'fullmatch', not by '{other}'"))),
@@ -33,9 +33,9 @@ pub(super) fn regex(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
 fn find(args: &Arguments, anchor: Anchor) -> Verdict {
     let flags =
         Flags { ignore_case: args.flag("ignorecase", false), multi_line: args.flag("multiline", false), anchor };
-    let pattern = args.text_of("pattern").unwrap_or_default();
+    let pattern = args.expression("pattern")?;
     let subject = args.text();
-    compile(&pattern, flags).and_then(|pattern| pattern.is_match(&subject)).map_err(|reason| args.failed(reason))
+    compile(pattern, flags).and_then(|pattern| pattern.is_match(&subject)).map_err(|reason| args.failed(reason))
 }
 
 pub(super) fn all(_: &mut State<'_, '_>, args: &Arguments) -> Verdict {
