@@ -84,6 +84,9 @@ pub(super) static REBOOT: Spec = Spec {
 
 /// `wait_for_connection`: until the host answers a module.
 pub(super) async fn wait_for_connection(context: &ActionContext) -> Result<TaskResult, Failure> {
+    if context.check {
+        return Ok(TaskResult::ok(false).with("skipped", true));
+    }
     let seconds = |name: &str, default: u64| context.arg(name).and_then(crate::vars::number).unwrap_or(default);
     let start = Instant::now();
     tokio::time::sleep(Duration::from_secs(seconds("delay", 0))).await;

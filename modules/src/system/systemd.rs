@@ -193,25 +193,23 @@ fn properties(text: &str) -> Map {
     map
 }
 
-/// Whether what `systemctl is-enabled` prints means that the unit starts with the host.
+/// Whether what `systemctl is-enabled -l` prints means that the unit starts with the host: a state, and the links that make it so.
 fn means_enabled(rc: i32, text: &str) -> bool {
-    // What a generator enables is so until the host restarts, and may not be then.
-    rc == 0 && !matches!(text.trim(), "indirect" | "alias" | "enabled-runtime")
+    // An alias with its links is as it should be; systemd refuses to enable it. What only a generator enables has no links: it may not be
+    // so after the next start of the host.
+    rc == 0 && !matches!(text.trim_end(), "indirect" | "alias" | "enabled-runtime")
 }
 
 fn look(request: &Request, name: &str, host: &Host) -> Result<Unit, Failure> {
     let shown = request.command(&["show", name]).run(host)?;
-    let answer = request.command(&["is-enabled", name]).run(host)?;
-    let file_state = answer.stdout_text().trim().to_owned();
+    let answer = request.command(&["is-enabled", name, "-l"]).run(host)?;
+    let enabled = means_enabled(answer.rc, &answer.stdout_text());
+    let file_state = answer.stdout_text().lines().next().unwrap_or_default().trim().to_owned();
     if !shown.success() && file_state.is_empty() {
         let said = shown.stderr_text();
         return Err(Failure::new(format!("systemd cannot be asked about {name}: {}", said.trim())).with("stderr", said));
     }
-    Ok(Unit {
-        properties: properties(&shown.stdout_text()),
-        enabled: means_enabled(answer.rc, &file_state),
-        file_state,
-    })
+    Ok(Unit { properties: properties(&shown.stdout_text()), enabled, file_state })
 }
 
 /// One change of a unit, as a verb of systemctl.
@@ -396,5 +394,6 @@ mod tests {
         assert_eq!(map["Description"], "a=b");
         assert!(!means_enabled(0, "indirect\n") && !means_enabled(0, "enabled-runtime\n"));
         assert!(means_enabled(0, "static\n") && !means_enabled(1, "disabled\n"));
+        assert!(means_enabled(0, "alias\n  /etc/systemd/system/chronyd.service\n") && !means_enabled(0, "alias\n"));
     }
 }

@@ -6,6 +6,7 @@ use super::dpkg::{self, Database};
 use crate::{Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec};
 
 mod cache;
+mod mark;
 mod request;
 mod run;
 
@@ -139,6 +140,16 @@ enum Work {
     Nothing,
 }
 
+impl Work {
+    /// The packages asked for that apt takes for leftovers once nothing needs them.
+    fn came_by_themselves(&self) -> Vec<String> {
+        match self {
+            Work::Packages { wishes, .. } => mark::came_by_themselves(wishes),
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// The plan of `apt`, and of `package` where apt is the package manager.
 pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let settings = Settings::of(args)?;
@@ -153,7 +164,8 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     // Removals, files and upgrades tell nothing of the lists.
     let tells_lists =
         matches!(work, Work::Packages { .. } | Work::BuildDependencies { .. } | Work::Repair | Work::Nothing);
-    if commands.is_empty() && refresh.is_none() {
+    let marked = !host.check() && !work.came_by_themselves().is_empty();
+    if commands.is_empty() && refresh.is_none() && !marked {
         return Ok(match work {
             _ if tells_lists => Plan::unchanged().with("cache_updated", false).with("cache_update_time", updated),
             Work::File { .. } => Plan::unchanged().with("stdout", "").with("stderr", ""),
@@ -183,26 +195,10 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
             commands = decide(&work, &settings, host)?;
         }
         outcome.changed = (only_lists && renewed) || !commands.is_empty();
-        if commands.is_empty() {
-            return Ok(());
+        if !commands.is_empty() {
+            carry_out(&commands, &work, &settings, lock, outcome, host)?;
         }
-        run::repair(&settings, host)?;
-        let _policy = run::Policy::set(settings.policy)?;
-        let (mut stdout, mut stderr) = (String::new(), String::new());
-        for command in &commands {
-            let output = run::apt_get(command, &settings, lock, host)?;
-            stdout.push_str(&output.stdout_text());
-            stderr.push_str(&output.stderr_text());
-        }
-        if host.diff() {
-            outcome.diff.push(Diff { prepared: Some(run::announced(&stdout)), ..Diff::default() });
-        }
-        if matches!(work, Work::Autoremove | Work::Autoclean | Work::Repair | Work::Upgrade { .. }) {
-            outcome.changed = run::did_something(&stdout);
-        }
-        outcome.set("stdout", stdout);
-        outcome.set("stderr", stderr);
-        Ok(())
+        mark::take_off(&work.came_by_themselves(), host)
     };
     let mut plan = Plan::change(apply);
     if tells_lists {
@@ -220,6 +216,34 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
         plan = plan.with("stdout", prediction.stdout).with("stderr", prediction.stderr);
     }
     Ok(plan)
+}
+
+/// Runs the commands, and tells what they did.
+fn carry_out(
+    commands: &[Vec<String>],
+    work: &Work,
+    settings: &Settings,
+    lock: Duration,
+    outcome: &mut Outcome,
+    host: &Host,
+) -> Result<(), Failure> {
+    run::repair(settings, host)?;
+    let _policy = run::Policy::set(settings.policy)?;
+    let (mut stdout, mut stderr) = (String::new(), String::new());
+    for command in commands {
+        let output = run::apt_get(command, settings, lock, host)?;
+        stdout.push_str(&output.stdout_text());
+        stderr.push_str(&output.stderr_text());
+    }
+    if host.diff() {
+        outcome.diff.push(Diff { prepared: Some(run::announced(&stdout)), ..Diff::default() });
+    }
+    if matches!(work, Work::Autoremove | Work::Autoclean | Work::Repair | Work::Upgrade { .. }) {
+        outcome.changed = run::did_something(&stdout);
+    }
+    outcome.set("stdout", stdout);
+    outcome.set("stderr", stderr);
+    Ok(())
 }
 
 fn work_of(args: &Args) -> Result<Work, Failure> {

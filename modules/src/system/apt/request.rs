@@ -46,6 +46,11 @@ impl Wish {
         Ok(Wish { written: text.to_owned(), name: name.to_owned(), release, version })
     }
 
+    /// Whether a package of this name is one that is asked for.
+    pub(super) fn matches(&self, name: &str) -> bool {
+        self.name == name || self.pattern() && glob::matches(&self.name, name)
+    }
+
     fn pattern(&self) -> bool {
         self.name.contains(['*', '?', '['])
     }
