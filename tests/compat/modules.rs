@@ -9,6 +9,8 @@
 //! written to `/usr`, `/etc` and `/var` is kept in memory. Where a program is missing, or file systems cannot be laid over others, it is skipped, which is said.
 //! What is a service is started by the project's `.programs/serve-NAME`; it ends with the table, whose processes are a namespace too.
 //!
+//! With a line `## makes: keys`, what is told of keys that a case has made is not compared: they are others in each run.
+//!
 //! `{{ own }}` is a name that no other case has; `{{ server }}` is a web server; the project's folder `.programs` has stand-ins for programs of the system.
 //!
 //! With `diff: true` in a case the difference that is shown is compared too. In a table whose name starts with `refusals` each line is a case. It runs once, and the sentence of its failure is compared too.
@@ -33,6 +35,7 @@ pub(crate) struct Table {
     path: PathBuf,
     cases: Vec<String>,
     is_refusals: bool,
+    makes_keys: bool,
     /// Programs that few machines have.
     needs: String,
 }
@@ -51,6 +54,9 @@ const LAYERS: &str = "layers=$SCRATCH/system unpacked=${WINDLASS_CACHE:-/var/cac
     for program in $NEEDS; do serve=.programs/serve-$program; [ ! -e $serve ] || { . $serve; continue; }; \
     command -v $program >/dev/null || { echo $program is missing >&2; exit 77; }; done";
 
+/// Results that tell of a key.
+const OF_KEYS: [&str; 3] = ["fingerprint", "public_key", "privatekey"];
+
 /// The status of a run that lacks what it needs.
 const SKIPPED: &str = "77";
 
@@ -65,11 +71,12 @@ pub(crate) fn all() -> Vec<Table> {
         }
         let text = fs::read_to_string(&path).unwrap();
         let needs = text.lines().next().and_then(|line| line.strip_prefix("## needs: ")).unwrap_or_default().to_owned();
+        let makes_keys = text.lines().any(|line| line == "## makes: keys");
         let text: String = text.split_inclusive('\n').filter(|line| !line.starts_with("##")).collect();
         let is_refusals = name.starts_with("modules/refusals");
         let cases = text.split(if is_refusals { "\n" } else { "\n\n" }).map(|case| case.trim_matches('\n').to_owned());
         let cases = cases.filter(|case| !case.is_empty()).collect();
-        tables.push(Table { name, path, cases, is_refusals, needs });
+        tables.push(Table { name, path, cases, is_refusals, makes_keys, needs });
     }
     tables.sort_by(|a, b| a.name.cmp(&b.name));
     tables
@@ -140,6 +147,8 @@ impl Table {
         let written = fs::read_to_string(scratch.join("answers.json")).unwrap_or_else(|_| {
             panic!("{} [{}] wrote no answers:\n{}{}", self.name, engine.line, run.stdout, run.stderr)
         });
+        // The numbers of keys are larger than what this JSON holds.
+        let written = Regex::new(r": (\d{20,})").unwrap().replace_all(&written, r#": "$1""#);
         let results: Json = serde_json::from_str(&steady(&written)).unwrap();
         let answer = |index: usize| {
             if self.is_refusals {
@@ -160,6 +169,12 @@ impl Table {
                     done.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
                 }
                 answer.insert(run.to_owned(), result);
+            }
+            if self.makes_keys {
+                leave_out_keys(
+                    &mut answer,
+                    self.cases.get(index).is_some_and(|case| case.contains("x509_certificate: ")),
+                );
             }
             let files = files(&scratch.join(folder_of(index)));
             let files = files.into_iter().map(|(path, what)| (steady(&path), json!(steady(&what)))).collect();
@@ -233,7 +248,37 @@ impl Table {
         ] {
             text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
         }
+        if self.makes_keys {
+            let public = Regex::new(r"\b(ssh-\w+|ecdsa-[\w-]+) AAAA[\w+/=]+( ?\n?$)?").unwrap();
+            text = public.replace_all(&text, "$1 KEY").into_owned();
+            let encrypted = Regex::new(r"(DEK-Info: [A-Z0-9-]+),[^-]+").unwrap();
+            text = encrypted.replace_all(&text, "$1,...").into_owned();
+        }
         text
+    }
+}
+
+/// Leaves out what is told of keys that were made, of certificates' hashes (they have another number each time), and fingerprints by ways to hash that
+/// are not the usual ones.
+fn leave_out_keys(answer: &mut serde_json::Map<String, Json>, makes_certificate: bool) {
+    let is_made = answer.values().any(|result| result["changed"] == true);
+    // A key that check mode makes, as Ansible's modules do, is nobody's.
+    if let Some(check) = answer.get_mut("check").and_then(Json::as_object_mut).filter(|check| check["changed"] == true)
+    {
+        check.retain(|key, _| !OF_KEYS.contains(&key.as_str()));
+    }
+    if makes_certificate {
+        answer.values_mut().filter_map(Json::as_object_mut).for_each(|result| _ = result.remove("fingerprints"));
+    }
+    let entries = answer.values_mut().filter_map(Json::as_object_mut).flat_map(|result| result.iter_mut());
+    for (key, told) in entries {
+        match told {
+            told if is_made && OF_KEYS.contains(&key.as_str()) => *told = json!("NEW"),
+            Json::Object(hashes) if key.contains("fingerprint") => {
+                hashes.retain(|name, _| name == "md5" || name.starts_with("sha") && name.len() <= 6);
+            }
+            _ => {}
+        }
     }
 }
 

@@ -48,10 +48,10 @@ impl Key {
         let output =
             key.openssl(&["pkey", "-pubout", "-outform", "DER", "-passin", "env:WINDLASS_PASSPHRASE"], host)?;
         if !output.success() {
-            return Err(Failure::new(
-                "Wrong passphrase provided for private key, or private key cannot be parsed: openssl does not accept it.",
-            )
-            .with("stderr", output.stderr_text()));
+            return Err(Failure::new(format!(
+                "Wrong passphrase provided for private key, or private key cannot be parsed: {}",
+                output.stderr_text().trim()
+            )));
         }
         key.public = output.stdout;
         Ok(key)
@@ -59,10 +59,11 @@ impl Key {
 
     /// The key itself, as PKCS 8 has it.
     pub(super) fn unencrypted(&self, host: &Host) -> Result<Vec<u8>, Failure> {
-        let output = self.openssl(&["pkey", "-outform", "DER", "-passin", "env:WINDLASS_PASSPHRASE"], host)?;
+        let words = ["pkcs8", "-topk8", "-nocrypt", "-outform", "DER", "-passin", "env:WINDLASS_PASSPHRASE"];
+        let output = self.openssl(&words, host)?;
         match output.success() {
             true => Ok(output.stdout),
-            false => Err(output.failure(&["openssl".to_owned(), "pkey".to_owned()])),
+            false => Err(output.failure(&["openssl".to_owned(), "pkcs8".to_owned()])),
         }
     }
 

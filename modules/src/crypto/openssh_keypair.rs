@@ -72,8 +72,16 @@ impl Module for OpensshKeypair {
         if path.is_dir() {
             return Err(Failure::new(format!("{} is a directory. Please specify a path to a file.", path.display())));
         }
+        let task = Task::of(args)?;
         if args.str("state") == Some("absent") {
-            return Ok(removal(vec![path, public]));
+            let found = if path.exists() { task.derive(&path, host)? } else { None };
+            let comment = comment_of(&public, "");
+            let data = match &found {
+                Some(found) => found.described(&path, &comment),
+                None => task.described(&path, &comment),
+            };
+            let plan = removal(vec![path, public]);
+            return Ok(plan.with("public_key", "").with("fingerprint", "").with_all(data));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir() && !host.check()) {
@@ -82,16 +90,17 @@ impl Module for OpensshKeypair {
                 folder.display()
             )));
         }
-        let task = Task::of(args)?;
         let attributes = Attributes::of(args, host)?;
         let found = if path.exists() { task.derive(&path, host)? } else { None };
         if task.is_to_be_made(&path, found.as_ref(), args)? {
+            let comment = found.map(|found| comment_of(&public, &found.comment)).unwrap_or_default();
+            let asked = task.described(&path, &comment);
             let plan = Plan::change(move |host, outcome| {
                 task.generate(&path, host)?;
                 let key = task.derive(&path, host)?.ok_or_else(|| Failure::new("The new key cannot be read."))?;
                 task.finish(&path, &public, &key, &attributes, host, outcome)
             });
-            return Ok(plan);
+            return Ok(plan.with_all(asked));
         }
         let Some(found) = found else {
             // `never` leaves a key alone that cannot be read.
@@ -102,7 +111,7 @@ impl Module for OpensshKeypair {
         let recomment = task.comment.as_ref().is_some_and(|wanted| *wanted != comment_of(&public, &found.comment));
         let rewrite = std::fs::read_to_string(&public).ok().is_none_or(|text| !text.starts_with(&found.line));
         let open = attributes.changes(&path, true)?;
-        let closed = if public.exists() { public_attributes(&attributes)?.changes(&public, true)? } else { Vec::new() };
+        let closed = if public.exists() { attributes.changes(&public, true)? } else { Vec::new() };
         if !recomment && !rewrite && open.is_empty() && closed.is_empty() {
             return Ok(Plan::unchanged().with_all(data));
         }
@@ -129,11 +138,11 @@ fn removal(mut files: Vec<PathBuf>) -> Plan {
     })
 }
 
-/// The public key's permissions, unless the task has its own for both.
-fn public_attributes(attributes: &Attributes) -> Result<Attributes, Failure> {
+/// The permissions of a new public key, unless the task has its own for both; one that is there keeps those it has.
+fn public_attributes(attributes: &Attributes, public: &Path) -> Result<Attributes, Failure> {
     Ok(match attributes.mode {
-        Some(_) => attributes.clone(),
-        None => attributes.with_mode(Some(Mode::parse(&"0644".into())?)),
+        None if !public.exists() => attributes.with_mode(Some(Mode::parse(&"0644".into())?)),
+        _ => attributes.clone(),
     })
 }
 
@@ -174,6 +183,16 @@ struct Task {
 }
 
 impl Task {
+    /// What is known of a pair before it is made.
+    fn described(&self, path: &Path, comment: &str) -> Map {
+        let mut data = Map::new();
+        data.insert("filename".into(), path.display().to_string().into());
+        data.insert("size".into(), self.size.unwrap_or(256).into());
+        data.insert("type".into(), self.kind.as_str().into());
+        data.insert("comment".into(), comment.into());
+        data
+    }
+
     fn of(args: &Args) -> Result<Task, Failure> {
         let kind = args.required("type")?.to_owned();
         let (usual, allowed): (Option<i64>, &[i64]) = match kind.as_str() {
@@ -219,8 +238,14 @@ impl Task {
         command.variable("DISPLAY", "none").variable("WINDLASS_PASSPHRASE", &self.passphrase).run(host)
     }
 
-    /// The public half of the private key, if it can be read.
+    /// The public half of the private key, if it can be read, and only with the passphrase if there is one.
     fn derive(&self, path: &Path, host: &Host) -> Result<Option<Found>, Failure> {
+        if !self.passphrase.is_empty() {
+            let open = Command::new("ssh-keygen").plain_locale().args(["-y", "-P", "", "-f"]).arg(path.as_os_str());
+            if open.run(host)?.success() {
+                return Ok(None);
+            }
+        }
         let output = self.keygen(&["-y", "-f", &path.to_string_lossy()], host)?;
         if !output.success() {
             return Ok(None);
@@ -277,12 +302,14 @@ impl Task {
         if !output.success() {
             return Err(output.failure(&["ssh-keygen".to_owned()]));
         }
-        for (from, to, mode) in [
-            (new.clone(), path.to_owned(), "0600"),
-            (PathBuf::from(format!("{new_text}.pub")), PathBuf::from(format!("{}.pub", path.display())), "0644"),
+        let public = PathBuf::from(format!("{}.pub", path.display()));
+        let closed = Attributes::default().with_mode(Some(Mode::parse(&"0600".into())?));
+        for (from, attributes, to) in [
+            (new.clone(), closed, path.to_owned()),
+            (PathBuf::from(format!("{new_text}.pub")), public_attributes(&Attributes::default(), &public)?, public),
         ] {
             let mut wanted = Wanted::new(to, Source::File(from));
-            wanted.attributes = Attributes::default().with_mode(Some(Mode::parse(&mode.into())?));
+            wanted.attributes = attributes;
             wanted.follow = false;
             run::carry_out(wanted.plan(host)?, host)?;
         }
@@ -302,7 +329,7 @@ impl Task {
         let comment = self.comment.clone().unwrap_or_else(|| comment_of(public, &found.comment));
         let text = format!("{} {comment}", found.line).trim_end().to_owned() + "\n";
         let mut wanted = Wanted::new(public, Source::Bytes(text.into_bytes()));
-        wanted.attributes = public_attributes(attributes)?;
+        wanted.attributes = public_attributes(attributes, public)?;
         wanted.follow = false;
         run::carry_out(wanted.plan(host)?, host)?;
         attributes.apply(path, true)?;

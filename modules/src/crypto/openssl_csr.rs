@@ -145,6 +145,10 @@ impl Module for OpensslCsr {
         let (target, mut data) = Target::of_key(args, host)?;
         let return_content = args.bool("return_content");
         if args.str("state") == Some("absent") {
+            // What was asked for is told as far as it can be read; none of it matters.
+            if let Ok(wanted) = Key::required(args, host).and_then(|key| WantedRequest::of(args, &key)) {
+                data.extend(described(&wanted, args));
+            }
             if return_content {
                 data.insert("csr".into(), Value::Null);
             }

@@ -123,7 +123,14 @@ impl Module for OpensslPrivatekey {
             data.insert("curve".into(), curve.as_str().into());
         }
         if args.str("state") == Some("absent") {
+            if args.bool("return_content") {
+                data.insert("privatekey".into(), Value::Null);
+            }
             return Ok(target::removal(task.path, keep_old).with_all(data).with("fingerprint", Value::Null));
+        }
+        if task.path.is_dir() {
+            let path = task.path.display();
+            return Err(Failure::new(format!("{path} is a directory. Please specify a path to a file.")));
         }
         let attributes = Attributes::of(args, host)?;
         let return_content = args.bool("return_content");

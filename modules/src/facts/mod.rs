@@ -10,6 +10,7 @@ use crate::Map;
 mod account;
 mod clock;
 mod distribution;
+mod features;
 mod hardware;
 mod local;
 mod manager;

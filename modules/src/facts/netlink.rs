@@ -1,19 +1,21 @@
-//! Questions to the kernel's routing socket: addresses and routes, without a process.
+//! Questions to the kernel's netlink sockets: addresses and routes, without a process.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketType, netlink, recv, send, socket};
 
 const GET_ADDRESSES: u16 = 22;
 const GET_ROUTES: u16 = 26;
 const REQUEST: u16 = 1;
-const DUMP: u16 = 0x300;
+pub(super) const DUMP: u16 = 0x300;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const HEADER: usize = 16;
 /// Both the family header of an address message and that of a route message are padded to four bytes.
 const ADDRESS_HEADER: usize = 8;
 const ROUTE_HEADER: usize = 12;
+/// An attribute's kind without the marks for nested ones and for the order of bytes.
+const KIND: u16 = 0x3fff;
 const LOCAL_TABLE: u8 = 255;
 const LOCAL_TYPE: u8 = 2;
 
@@ -98,9 +100,18 @@ pub(crate) fn locally_reachable(six: bool) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Sends one request and collects the bodies of the answers.
 fn ask(kind: u16, flags: u16, body: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let socket = socket(AddressFamily::NETLINK, SocketType::RAW, None).ok()?;
+    ask_by(None, kind, flags, body)
+}
+
+/// A question in the generic protocol, to the family with this number.
+pub(super) fn ask_generic(family: u16, flags: u16, body: &[u8]) -> Option<Vec<Vec<u8>>> {
+    ask_by(Some(netlink::GENERIC), family, flags, body)
+}
+
+/// Sends one request and collects the bodies of the answers.
+fn ask_by(protocol: Option<Protocol>, kind: u16, flags: u16, body: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let socket = socket(AddressFamily::NETLINK, SocketType::RAW, protocol).ok()?;
     let mut request = Vec::with_capacity(HEADER + body.len());
     request.extend(u32::try_from(HEADER + body.len()).ok()?.to_ne_bytes());
     request.extend(kind.to_ne_bytes());
@@ -134,14 +145,14 @@ fn ask(kind: u16, flags: u16, body: &[u8]) -> Option<Vec<Vec<u8>>> {
 }
 
 /// The attributes at the end of a message: their kinds and bytes.
-struct Attributes<'a>(&'a [u8]);
+pub(super) struct Attributes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
     type Item = (u16, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
         let length = u16::from_ne_bytes(self.0.get(..2)?.try_into().ok()?) as usize;
-        let kind = u16::from_ne_bytes(self.0.get(2..4)?.try_into().ok()?);
+        let kind = u16::from_ne_bytes(self.0.get(2..4)?.try_into().ok()?) & KIND;
         let bytes = self.0.get(4..length)?;
         self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, bytes))

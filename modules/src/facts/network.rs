@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde_json::{Value, json};
 
 use super::{
-    Facts, Root,
+    Facts, Root, features,
     netlink::{self, Address},
 };
 use crate::Map;
@@ -17,8 +17,13 @@ pub(crate) fn collect(root: &Root, facts: &mut Facts) {
     let addresses = netlink::addresses().unwrap_or_else(|| from_proc(root));
     let names = root.names("/sys/class/net");
     let mut interfaces = Map::new();
+    let mut features = features::all();
     for name in names.iter().filter(|name| root.path("/sys/class/net").join(name).is_dir()) {
-        interfaces.insert(name.clone(), interface(root, name).into());
+        let mut interface = interface(root, name);
+        if let Some(features) = features.remove(name) {
+            interface.insert("features".into(), features.into());
+        }
+        interfaces.insert(name.clone(), interface.into());
     }
     let index =
         |name: &str| root.line(&format!("/sys/class/net/{name}/ifindex")).and_then(|text| text.parse::<u32>().ok());

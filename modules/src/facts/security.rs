@@ -113,9 +113,9 @@ pub(crate) fn capabilities(root: &Root, facts: &mut Facts) {
         return facts.set("system_capabilities", Vec::<String>::new());
     }
     let missing: Vec<&str> = names(!effective & all);
-    // The short way of writing sets: everything but a few, or just these.
-    let list = if missing.len() < 8 {
-        vec![format!("ep {}-ep", missing.join(","))]
+    // The short way of writing sets, everything but a few, in the pieces between its commas; or just these.
+    let list: Vec<String> = if missing.len() < 8 {
+        format!("ep {}-ep", missing.join(",")).split(',').map(str::to_owned).collect()
     } else {
         names(effective & all).into_iter().map(str::to_owned).collect()
     };
@@ -147,11 +147,11 @@ mod tests {
     #[test]
     fn missing_capabilities_are_named() {
         let (_folder, root) = tree(&[
-            ("/proc/self/status", "Name:\tx\nCapEff:\t000001fffeffffff\n"),
+            ("/proc/self/status", "Name:\tx\nCapEff:\t000001fffcffffff\n"),
             ("/proc/sys/kernel/cap_last_cap", "40\n"),
         ]);
         let mut facts = Facts::default();
         capabilities(&root, &mut facts);
-        assert_eq!(facts.value("system_capabilities"), Some(&json!(["ep cap_sys_resource-ep"])));
+        assert_eq!(facts.value("system_capabilities"), Some(&json!(["ep cap_sys_resource", "cap_sys_time-ep"])));
     }
 }

@@ -75,7 +75,8 @@ pub(crate) fn unescape(word: &str) -> String {
 }
 
 fn mounts(table: &str, binds: &[String], uuids: &BTreeMap<String, Vec<String>>, timeout: Duration) -> Vec<Value> {
-    let mut mounts = Vec::new();
+    // What is mounted over another is what is there.
+    let mut mounts = Map::new();
     for line in table.lines() {
         let fields: Vec<String> = line.split_whitespace().map(unescape).collect();
         let [device, mount, fstype, options, dump, passno] = fields.as_slice() else { continue };
@@ -99,9 +100,9 @@ fn mounts(table: &str, binds: &[String], uuids: &BTreeMap<String, Vec<String>>, 
             Some(size) => entry.extend(size),
             None => _ = entry.insert("note".into(), "Could not get extra information due to timeout".into()),
         }
-        mounts.push(entry.into());
+        mounts.insert(mount.clone(), entry.into());
     }
-    mounts
+    mounts.into_iter().map(|(_, entry)| entry).collect()
 }
 
 /// The sizes of a file system. A dead network file system would hold the question for ever, so it is asked on the side.
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn pseudo_file_systems_are_left_out_and_names_are_unescaped() {
-        let table = "/dev/sda1 / ext4 rw 0 1\nproc /proc proc rw 0 0\nnas:/export /mnt/with\\040space nfs rw 0 0\n";
+        let table = "/dev/sda1 / ext4 rw 0 1\nproc /proc proc rw 0 0\nnas:/export /mnt/with\\040space nfs rw 0 0\nnas:/other /mnt/with\\040space nfs ro 0 0\n";
         let found = mounts(
             table,
             &["/".to_owned()],
@@ -232,6 +233,7 @@ mod tests {
         assert_eq!(found[0]["options"], "rw,bind");
         assert!(found[0]["size_total"].as_u64().unwrap() > 0);
         assert_eq!(found[1]["mount"], "/mnt/with space");
+        assert_eq!(found[1]["device"], "nas:/other");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `systemd_service`: units of systemd.
 
+use serde_json::Value;
+
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
     facts::{Root, systemd_runs},
@@ -47,7 +49,7 @@ static SPEC: Spec = Spec {
     examples: "- name: Have containerd running, now and after a reboot\n  ansible.builtin.systemd_service:\n    name: containerd\n    state: started\n    enabled: true\n    daemon_reload: true\n",
     returns: &[
         Return { name: "name", kind: "str", when: "name was given", doc: "The unit." },
-        Return { name: "state", kind: "str", when: "state was given", doc: "The state asked for." },
+        Return { name: "state", kind: "str", when: "state was given", doc: "`started` or `stopped`." },
         Return { name: "enabled", kind: "bool", when: "enabled was given", doc: "Whether the unit is enabled now." },
         Return {
             name: "status",
@@ -127,7 +129,10 @@ impl Request {
             return Ok(());
         }
         let said = output.stderr_text();
-        let mut message = format!("Unable to {verb} service {unit}: {}", said.trim());
+        let mut message = match verb {
+            "mask" | "unmask" => format!("Failed to {verb} the service ({unit}): {}", said.trim()),
+            _ => format!("Unable to {verb} service {unit}: {}", said.trim()),
+        };
         if matches!(verb, "start" | "restart" | "reload") && self.scope == "system" {
             // systemd only says where to look; the reason stands in the journal.
             let journal = Command::new("journalctl")
@@ -153,7 +158,7 @@ struct Unit {
 
 impl Unit {
     fn property(&self, name: &str) -> &str {
-        self.properties.get(name).and_then(serde_json::Value::as_str).unwrap_or_default()
+        self.properties.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
     fn missing(&self) -> bool {
@@ -265,7 +270,7 @@ pub(super) fn plan(request: Request, host: &Host) -> Result<Plan, Failure> {
             outcome.changed = false;
             manager(&request, host)
         });
-        return Ok(not_changed(plan));
+        return Ok(not_changed(plan).with("name", Value::Null).with("status", Map::new()));
     };
     if !systemd_runs(&Root::host()) && request.state.is_some() {
         return Err(Failure::new(format!(
@@ -274,11 +279,8 @@ pub(super) fn plan(request: Request, host: &Host) -> Result<Plan, Failure> {
     }
     let unit = look(&request, &name, host)?;
     let needed = request.needs_unit();
-    if needed && unit.missing() && !(request.daemon_reload || request.daemon_reexec) {
-        return absent(&request, &name, host);
-    }
-    if needed && unit.missing() && host.check() {
-        return absent(&request, &name, host);
+    if needed && unit.missing() && (host.check() || !(request.daemon_reload || request.daemon_reexec)) {
+        return absent(&name, host);
     }
     let planned = verbs(&request, &unit);
     let changed = !planned.is_empty();
@@ -313,8 +315,9 @@ pub(super) fn plan(request: Request, host: &Host) -> Result<Plan, Failure> {
         Some(enabled) => plan.with("enabled", enabled),
         None => plan,
     };
-    Ok(match state {
-        Some(state) => plan.with("state", state),
+    Ok(match state.as_deref() {
+        // A unit that was restarted or reloaded runs.
+        Some(state) => plan.with("state", if state == "stopped" { state } else { "started" }),
         None => plan,
     })
 }
@@ -329,15 +332,14 @@ fn not_found(name: &str) -> Failure {
     Failure::new(format!("Could not find the requested service {name}: host"))
 }
 
-/// A unit that is not there: stopped and disabled it is already; in check mode an earlier task may be about to bring it.
-fn absent(request: &Request, name: &str, host: &Host) -> Result<Plan, Failure> {
+/// A unit that is not there; in check mode an earlier task may be about to bring it.
+fn absent(name: &str, host: &Host) -> Result<Plan, Failure> {
     if host.check() {
         let plan = Plan::change(|_, _| Ok(())).with("name", name);
         return Ok(
             plan.with_warning(format!("The unit {name} is not on this host yet; it is assumed that it will be."))
         );
     }
-    let _ = request;
     Err(not_found(name))
 }
 

@@ -66,7 +66,7 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let name = args.required("name")?.to_owned();
     let script = if name.starts_with('/') { name.clone() } else { format!("/etc/init.d/{name}") };
     if !std::path::Path::new(&script).exists() {
-        return Err(Failure::new(format!("Could not find the requested service {name}: host")).with("name", name));
+        return Err(Failure::new(format!("Could not find the requested service {name}: ")));
     }
     let arguments = shell_words::split(args.str("arguments").unwrap_or_default())
         .map_err(|error| Failure::new(format!("arguments cannot be split into words: {error}.")))?;
