@@ -23,6 +23,7 @@ pub(super) static DEBUG: Spec = Spec {
     ],
     examples: "- name: Where the host is\n  ansible.builtin.debug:\n    msg: \"{{ inventory_hostname }} is at {{ ansible_host }}\"\n\n\
                - name: All that is known of the host, only with -vv\n  ansible.builtin.debug:\n    var: hostvars[inventory_hostname]\n    verbosity: 2\n",
+    mutually_exclusive: &[&["msg", "var"]],
     returns: &[
         Return { name: "msg", kind: "raw", when: "without `var`", doc: "The message." },
         Return { name: "(the name in `var`)", kind: "raw", when: "with `var`", doc: "The value." },

@@ -38,9 +38,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         return Err("missing required arguments: argument_spec".into());
     };
     let provided = context.arg("provided_arguments");
-    let mut errors = Vec::new();
+    let mut found = Found::default();
     let compat = context.world.run.settings.compat;
-    check(options, "", &mut errors, compat, &|name| match provided
+    check(options, "", &mut found, compat, &|name| match provided
         .and_then(|map| map.get_attr(name).ok())
         .filter(|value| !value.is_undefined())
     {
@@ -52,6 +52,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let given = provided.and_then(|map| map.try_iter().ok()).into_iter().flatten();
     let unknown: Vec<String> =
         given.map(|name| windlass_template::text(&name)).filter(|name| !supported.contains(name)).collect();
+    let Found { mut errors, unsupported } = found;
+    errors.extend(unsupported);
     if !unknown.is_empty() {
         errors.push(format!("{}. Supported parameters include: {}.", unknown.join(", "), supported.join(", ")));
     }
@@ -71,76 +73,110 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Result<Option<Value>, String>;
 
-/// Checks the options of one level. `path` are the options around it: `outer -> inner`.
-fn check(options: &Value, path: &str, errors: &mut Vec<String>, compat: Compat, lookup: Lookup<'_>) {
-    let (found_in, found) = match path {
+/// What was found wrong so far.
+#[derive(Default)]
+struct Found {
+    errors: Vec<String>,
+    /// Told last, whatever the level.
+    unsupported: Vec<String>,
+}
+
+/// An option of a specification that has a value.
+struct Given {
+    name: String,
+    option: Value,
+    kind: String,
+    value: Value,
+}
+
+impl Given {
+    fn field(&self, key: &str) -> Option<Value> {
+        field(&self.option, key)
+    }
+
+    /// The value, or the items of a list.
+    fn entries(&self) -> Vec<Value> {
+        match self.kind == "list" {
+            true => self.value.try_iter().into_iter().flatten().collect(),
+            false => vec![self.value.clone()],
+        }
+    }
+}
+
+fn field(option: &Value, key: &str) -> Option<Value> {
+    option.get_attr(key).ok().filter(|value| !value.is_undefined() && !value.is_none())
+}
+
+/// Checks the options of one level, in Ansible's order: what is missing, types, choices, and then the levels inside. `path` are the
+/// options around it: `outer -> inner`.
+fn check(options: &Value, path: &str, found: &mut Found, compat: Compat, lookup: Lookup<'_>) {
+    let (found_in, found_at) = match path {
         "" => (String::new(), String::new()),
         path => (format!(" found in '{path}'."), format!(" found in {path}")),
     };
     let mut missing = Vec::new();
+    let mut all = Vec::new();
     for key in options.try_iter().into_iter().flatten() {
         let name = windlass_template::text(&key);
         let Ok(option) = options.get_item(&key) else { continue };
-        let field = |key: &str| option.get_attr(key).ok().filter(|value| !value.is_undefined() && !value.is_none());
         let value = match lookup(&name) {
             Ok(value) => value.filter(|value| !value.is_undefined()),
             Err(error) => {
-                errors.push(format!("{name}{found}: {error}"));
+                found.errors.push(format!("{name}{found_at}: {error}"));
                 continue;
             }
         };
-        let required = field("required").is_some_and(|value| crate::vars::truth(&value));
-        let Some(value) = value else {
-            if required {
-                missing.push(name);
-            }
-            continue;
-        };
-        // What must be given may be given as nothing, if its type allows that.
-        if value.is_none() && !required {
-            continue;
-        }
-        let kind = field("type").map(|kind| windlass_template::text(&kind)).unwrap_or_else(|| "str".to_owned());
-        // Up to 2.18, nothing is no text.
-        let is_no_text = value.is_none() && matches!(kind.as_str(), "str" | "path") && compat == Compat::V2_18;
-        if is_no_text || !fits(&value, &kind) {
-            let (class, reason) = (class_of(&value, compat), unfit(&value, &kind));
-            errors.push(format!(
-                "argument '{name}' is of type {class}{found_in} and we were unable to convert to {kind}: {reason}"
-            ));
-            continue;
-        }
-        if let Some(choices) = field("choices") {
-            let allowed: Vec<String> =
-                choices.try_iter().into_iter().flatten().map(|choice| windlass_template::text(&choice)).collect();
-            let given: Vec<Value> =
-                if kind == "list" { value.try_iter().into_iter().flatten().collect() } else { vec![value.clone()] };
-            if let Some(bad) = given.iter().map(windlass_template::text).find(|text| !allowed.contains(text)) {
-                errors.push(format!("value of {name} must be one of: {}, got: {bad}{found}", allowed.join(", ")));
-            }
-        }
-        if let Some(elements) = field("elements").filter(|_| kind == "list") {
-            let elements = windlass_template::text(&elements);
-            if let Some(bad) = value.try_iter().into_iter().flatten().find(|item| !fits(item, &elements)) {
-                let (class, reason) = (class_of(&bad, compat), unfit(&bad, &elements));
-                errors.push(format!(
-                    "Elements value for option '{name}' is of type {class}{found_in} and we were unable to convert to {elements}: {reason}"
-                ));
-            }
-        }
-        if let Some(inner) = field("options") {
-            let entries: Vec<Value> =
-                if kind == "list" { value.try_iter().into_iter().flatten().collect() } else { vec![value] };
-            let path = if path.is_empty() { name } else { format!("{path} -> {name}") };
-            for entry in entries {
-                unsupported(&inner, &path, &entry, errors);
-                check(&inner, &path, errors, compat, &|name| Ok(entry.get_attr(name).ok()));
-            }
+        let required = field(&option, "required").is_some_and(|value| crate::vars::truth(&value));
+        let kind = field(&option, "type").map_or_else(|| "str".to_owned(), |kind| windlass_template::text(&kind));
+        match value {
+            None if required => missing.push(name),
+            // What must be given may be given as nothing, if its type allows that.
+            Some(value) if required || !value.is_none() => all.push(Given { name, option, kind, value }),
+            _ => {}
         }
     }
     if !missing.is_empty() {
         missing.sort_unstable();
-        errors.push(format!("missing required arguments: {}{found}", missing.join(", ")));
+        found.errors.push(format!("missing required arguments: {}{found_at}", missing.join(", ")));
+    }
+    all.retain(|given| {
+        let Given { name, kind, value, .. } = given;
+        // Up to 2.18, nothing is no text.
+        let is_no_text = value.is_none() && matches!(kind.as_str(), "str" | "path") && compat == Compat::V2_18;
+        if is_no_text || !fits(value, kind) {
+            let (class, reason) = (class_of(value, compat), unfit(value, kind));
+            found.errors.push(format!(
+                "argument '{name}' is of type {class}{found_in} and we were unable to convert to {kind}: {reason}"
+            ));
+            return false;
+        }
+        if let Some(elements) = given.field("elements").filter(|_| kind == "list") {
+            let elements = windlass_template::text(&elements);
+            if let Some(bad) = given.entries().iter().find(|item| !fits(item, &elements)) {
+                let (class, reason) = (class_of(bad, compat), unfit(bad, &elements));
+                found.errors.push(format!(
+                    "Elements value for option '{name}' is of type {class}{found_in} and we were unable to convert to {elements}: {reason}"
+                ));
+            }
+        }
+        true
+    });
+    for given in &all {
+        let Some(choices) = given.field("choices") else { continue };
+        let allowed: Vec<String> =
+            choices.try_iter().into_iter().flatten().map(|choice| windlass_template::text(&choice)).collect();
+        if let Some(bad) = given.entries().iter().map(windlass_template::text).find(|text| !allowed.contains(text)) {
+            let name = &given.name;
+            found.errors.push(format!("value of {name} must be one of: {}, got: {bad}{found_at}", allowed.join(", ")));
+        }
+    }
+    for given in &all {
+        let Some(inner) = given.field("options") else { continue };
+        let path = if path.is_empty() { given.name.clone() } else { format!("{path} -> {}", given.name) };
+        for entry in given.entries() {
+            unsupported(&inner, &path, &entry, &mut found.unsupported);
+            check(&inner, &path, found, compat, &|name| Ok(entry.get_attr(name).ok()));
+        }
     }
 }
 

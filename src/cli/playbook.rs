@@ -184,6 +184,7 @@ fn write_retry_file(playbook: &Path, hosts: &[&str], shared: &crate::strategy::S
 /// A play with its hosts as they are listed.
 struct Listed<'a> {
     play: &'a Play,
+    name: String,
     patterns: Vec<String>,
     hosts: Option<Vec<Arc<str>>>,
 }
@@ -192,7 +193,7 @@ impl<'a> Listed<'a> {
     fn of(play: &'a Play, with_hosts: bool, run: &PlaybookRun) -> Result<Self> {
         let patterns = run.patterns_of(play)?;
         let hosts = if with_hosts { Some(run.matching(play, &patterns)?) } else { None };
-        Ok(Listed { play, patterns, hosts })
+        Ok(Listed { play, name: run.name_of(play), patterns, hosts })
     }
 }
 
@@ -214,10 +215,10 @@ fn list(
         tags.push("never".to_owned());
     }
     let filter = TagFilter::new(&tags, &shared.run.settings.skip_tags);
-    for (index, Listed { play, patterns, hosts: matched }) in plays.iter().enumerate() {
+    for (index, Listed { play, name, patterns, hosts: matched }) in plays.iter().enumerate() {
         let hosts = patterns.join(",");
         printer.line(
-            &format!("\n  play #{} ({hosts}): {}\tTAGS: [{}]", index + 1, play.name, play.frame.tags.join(",")),
+            &format!("\n  play #{} ({hosts}): {name}\tTAGS: [{}]", index + 1, play.frame.tags.join(",")),
             Color::Plain,
         );
         if let Some(matched) = matched {

@@ -4,4 +4,4 @@ mod cursor;
 mod tags;
 
 pub use cursor::{Cursor, Position, Selection, Step};
-pub use tags::TagFilter;
+pub use tags::{TagFilter, UNSELECTED};

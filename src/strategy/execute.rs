@@ -80,6 +80,24 @@ pub(super) struct TaskOnHost {
     pub(super) vars: IndexMap<Arc<str>, Variable>,
 }
 
+/// What a task came to with all its items.
+pub(super) struct Whole {
+    pub(super) result: TaskResult,
+    pub(super) delegate: Option<String>,
+    pub(super) looped: bool,
+    pub(super) parts: Vec<(TaskResult, Option<String>)>,
+    pub(super) notify: Vec<String>,
+    /// Whether the failures of its items are ignored, which each of them decides for itself.
+    pub(super) forgiven: Option<bool>,
+}
+
+impl Whole {
+    /// A task without a loop.
+    fn of(result: TaskResult) -> Whole {
+        Whole { result, delegate: None, looped: false, parts: Vec::new(), notify: Vec::new(), forgiven: None }
+    }
+}
+
 /// A loop, opened.
 pub(super) struct Loop {
     pub(super) items: Vec<Value>,
@@ -128,11 +146,8 @@ impl TaskOnHost {
         match self.open_loop(&context) {
             Err(failure) => match self.condition(&context) {
                 // A loop over something undefined is no error when the task is not to be run anyway.
-                Ok(Some(skipped)) => self.finished(&context, skipped, None, false, Vec::new(), Vec::new()),
-                _ => {
-                    let result = self.without_loop(failure);
-                    self.finished(&context, result, None, false, Vec::new(), Vec::new())
-                }
+                Ok(Some(skipped)) => self.finished(&context, Whole::of(skipped)),
+                _ => self.finished(&context, Whole::of(self.without_loop(failure))),
             },
             Ok(None) => {
                 let outcome = self.item(&context, None).await;
@@ -142,9 +157,7 @@ impl TaskOnHost {
                 let mut items = Items::new(&self, &context, &opened);
                 // Boxed, as all that is rare: otherwise the future of every task would have room for it.
                 let result = Box::pin(items.run()).await;
-                let (parts, notify) = items.into_parts();
-                let delegate = parts.first().and_then(|(_, delegate)| delegate.clone());
-                self.finished(&context, result, delegate.as_deref(), true, parts, notify)
+                self.finished(&context, items.whole(result))
             }
         }
     }
@@ -167,31 +180,20 @@ impl TaskOnHost {
             self.notified(&own, &mut notify);
         }
         let parts = vec![(result.clone(), delegate.clone())];
-        self.finished(context, result, delegate.as_deref(), false, parts, notify)
+        self.finished(context, Whole { delegate, parts, notify, ..Whole::of(result) })
     }
 
     /// Shows what the task came to.
-    fn finished(
-        &self,
-        context: &Context,
-        result: TaskResult,
-        delegate: Option<&str>,
-        looped: bool,
-        parts: Vec<(TaskResult, Option<String>)>,
-        mut notify: Vec<String>,
-    ) -> HostOutcome {
-        let ignore = |name: &str| {
-            self.task.keyword(name).and_then(|node| given(context, node).ok()?).is_some_and(|value| truth(&value))
-        };
-        let ignored =
-            (result.failed() && ignore("ignore_errors")) || (result.is_unreachable() && ignore("ignore_unreachable"));
+    fn finished(&self, context: &Context, whole: Whole) -> HostOutcome {
+        let Whole { result, delegate, looped, parts, mut notify, forgiven } = whole;
+        let ignored = forgiven.unwrap_or_else(|| self.forgives(context, &result));
         let no_log = self.no_log(context).unwrap_or(true);
         // What failed notifies nobody, also if that is ignored.
         if !result.changed() || result.failed() {
             notify.clear();
         }
-        self.send_result(&result, delegate, None, looped, ignored, no_log);
-        let delegate_facts = ignore("delegate_facts");
+        self.send_result(&result, delegate.as_deref(), None, looped, ignored, no_log);
+        let delegate_facts = self.holds(context, "delegate_facts");
         let action = self.task.short_action().to_owned();
         HostOutcome {
             host: Arc::clone(&self.host),
@@ -323,9 +325,17 @@ impl TaskOnHost {
 
     /// Whether `ignore_errors` holds.
     pub(super) fn ignores_errors(&self) -> bool {
-        let context = self.scope();
-        let given = self.task.keyword("ignore_errors").and_then(|node| given(&context, node).ok()?);
-        given.is_some_and(|value| truth(&value))
+        self.holds(&self.scope(), "ignore_errors")
+    }
+
+    /// Whether a failure, or an unreachable host, is ignored.
+    pub(super) fn forgives(&self, context: &Context, result: &TaskResult) -> bool {
+        (result.failed() && self.holds(context, "ignore_errors"))
+            || (result.is_unreachable() && self.holds(context, "ignore_unreachable"))
+    }
+
+    fn holds(&self, context: &Context, keyword: &str) -> bool {
+        self.task.keyword(keyword).and_then(|node| given(context, node).ok()?).is_some_and(|value| truth(&value))
     }
 
     /// Shows an item of an include that was skipped or failed.

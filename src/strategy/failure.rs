@@ -9,7 +9,7 @@ use super::failed_task;
 use super::play::{Batch, Gone};
 use crate::output::Event;
 use crate::playbook::Task;
-use crate::vars::{float, given, truth};
+use crate::vars::{float, given};
 
 impl Batch {
     /// Fails every host that has not failed already.
@@ -75,8 +75,9 @@ impl Batch {
         }
         let context = self.play_context();
         let keyword = |node: Option<&Node>| node.and_then(|node| given(&context, node).ok()?);
-        let fatal = keyword(task.keyword("any_errors_fatal"))
-            .map_or(self.shared.run.settings.any_errors_fatal, |value| truth(&value));
+        // Ansible looks at these as they are written: a template holds, whatever it would give.
+        let fatal = task.keyword("any_errors_fatal").map_or(self.shared.run.settings.any_errors_fatal, is_said)
+            && !task.keyword("ignore_errors").is_some_and(is_said);
         let limit = keyword(self.play.frame.keywords.get("max_fail_percentage")).and_then(|value| float(&value));
         let failed = self.hosts.keys().filter(|name| self.removed.contains_key(*name)).count();
         let over = limit.is_some_and(|limit| failed as f64 / self.hosts.len().max(1) as f64 * 100.0 > limit);
@@ -88,4 +89,9 @@ impl Batch {
             self.end_run = self.hosts.keys().all(|name| self.removed.contains_key(name));
         }
     }
+}
+
+/// Whether a keyword says something else than no.
+fn is_said(node: &Node) -> bool {
+    node.as_bool().unwrap_or_else(|| node.as_str().is_some_and(|text| !text.is_empty()))
 }

@@ -9,10 +9,9 @@ use indexmap::IndexMap;
 use windlass_template::{Context, Dependencies, Value, Variable};
 
 use super::ahead::{Ahead, Lane, departed};
-use super::execute::{Loop, TaskOnHost};
+use super::execute::{Loop, TaskOnHost, Whole};
 use super::item::ItemOutcome;
 use super::result::TaskResult;
-use crate::vars::{given, truth};
 
 /// How many items may be under way at once.
 const WINDOW: usize = 32;
@@ -29,6 +28,8 @@ pub(super) struct Items<'a> {
     notify: Vec<String>,
     /// Items of `add_host` and `group_by` that went well, which are told when all have: nothing is added otherwise.
     untold: Vec<(TaskResult, Option<String>, String, bool)>,
+    /// Whether all failures so far are ignored.
+    forgiven: Option<bool>,
     /// What ended the loop before its end, instead of what its items came to.
     ended: Option<TaskResult>,
 }
@@ -44,13 +45,15 @@ impl<'a> Items<'a> {
             parts: Vec::new(),
             notify: Vec::new(),
             untold: Vec::new(),
+            forgiven: None,
             ended: None,
         }
     }
 
-    /// The results of the items with the host each was done on, and the handlers to notify.
-    pub(super) fn into_parts(self) -> (Vec<(TaskResult, Option<String>)>, Vec<String>) {
-        (self.parts, self.notify)
+    /// All that the loop came to.
+    pub(super) fn whole(self, result: TaskResult) -> Whole {
+        let delegate = self.parts.first().and_then(|(_, delegate)| delegate.clone());
+        Whole { result, delegate, looped: true, parts: self.parts, notify: self.notify, forgiven: self.forgiven }
     }
 
     /// Runs all items; the result of the whole loop.
@@ -209,11 +212,10 @@ impl<'a> Items<'a> {
         if !result.is_skipped() {
             task.notified(&context, &mut self.notify);
         }
-        let ignored = task
-            .task
-            .keyword("ignore_errors")
-            .and_then(|node| given(&context, node).ok()?)
-            .is_some_and(|value| truth(&value));
+        let ignored = task.forgives(&context, &result);
+        if result.failed() || result.is_unreachable() {
+            self.forgiven = Some(ignored && self.forgiven.unwrap_or(true));
+        }
         if matches!(task.task.short_action(), "add_host" | "group_by") && !result.failed() && !result.is_skipped() {
             self.untold.push((result.clone(), delegate.clone(), label, no_log));
         } else {

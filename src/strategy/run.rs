@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use indexmap::IndexMap;
 use rpds::HashTrieMapSync;
-use windlass_template::Context;
+use windlass_template::{Compat, Context};
 use windlass_yaml::{Mapping, Node};
 
 use super::batch::batches;
@@ -15,7 +15,7 @@ use super::play::{Batch, Gone, HostRun, Strategy};
 use crate::connection::open_files;
 use crate::error::{Error, Result};
 use crate::output::{Event, Recap, Stats};
-use crate::plan::{Cursor, TagFilter};
+use crate::plan::{Cursor, TagFilter, UNSELECTED};
 use crate::playbook::{Block, Item, Play, Role, Task, VarsFile};
 use crate::vars::{FactCache, PlayState, TaskScope, World, given, truth, unless_omitted};
 
@@ -117,6 +117,11 @@ impl PlaybookRun {
     /// The patterns of a play's `hosts`.
     pub fn patterns_of(&self, play: &Play) -> Result<Vec<String>> {
         self.patterns_with(play, &Arc::default())
+    }
+
+    /// The name of a play as far as it can be told before its hosts are known.
+    pub fn name_of(&self, play: &Play) -> String {
+        play_name(play, &self.before_hosts(play, &Arc::default()))
     }
 
     /// What is known before the hosts of a play are, with the answers to its prompts.
@@ -278,7 +283,9 @@ impl PlaybookRun {
             Some(node) => given(&context, node).is_ok_and(|value| value.is_some_and(|value| truth(&value))),
             None => settings.force_handlers,
         };
-        let (block, without_facts) = whole_play(play, gather, force_handlers);
+        // Up to 2.18 handlers run whatever tags are skipped.
+        let flush_tag = if settings.compat == Compat::V2_18 { UNSELECTED } else { "always" };
+        let (block, without_facts) = whole_play(play, gather, force_handlers, flush_tag);
         let strategy = match play.frame.keywords.get("strategy") {
             Some(node) => {
                 let name = context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span))?;
@@ -436,7 +443,7 @@ fn play_name(play: &Play, context: &Context) -> String {
 
 /// Everything a host does in a play, as one block: facts, the sections, handlers after each. The second block is for hosts whose
 /// facts are known: the same, with nothing in the place of gathering them.
-fn whole_play(play: &Play, gather: bool, force_handlers: bool) -> (Arc<Block>, Arc<Block>) {
+fn whole_play(play: &Play, gather: bool, force_handlers: bool, flush_tag: &str) -> (Arc<Block>, Arc<Block>) {
     let frame = &play.frame;
     let mut body = Vec::new();
     if gather {
@@ -453,7 +460,7 @@ fn whole_play(play: &Play, gather: bool, force_handlers: bool) -> (Arc<Block>, A
     for section in [&play.pre_tasks, &play.tasks, &play.post_tasks] {
         let mut args = Mapping::new();
         args.insert_str("_raw_params", Node::literal("flush_handlers", play.span.clone()));
-        let flush = Item::Task(Arc::new(Task::internal("meta", args, frame, &["always"])));
+        let flush = Item::Task(Arc::new(Task::internal("meta", args, frame, &[flush_tag])));
         if force_handlers {
             // Handlers run on hosts that have failed, too.
             let mut block = Block::plain(frame, section.clone());

@@ -418,6 +418,10 @@ impl Context {
         if matches!(node.value, Yaml::Literal(_)) || !is_template(text) {
             return text.to_owned();
         }
+        // Up to 2.18, all of it stays.
+        if self.0.compat() == Compat::V2_18 {
+            return self.render_to_string(node).unwrap_or_else(|_| text.to_owned());
+        }
         let shown_or = |value: Result<Value, Error>, written: String| {
             value.and_then(|value| plain(&value)).map_or(written, |value| {
                 if value.is_none() || is_omit(&value) { String::new() } else { crate::text(&value) }
