@@ -7,11 +7,12 @@ use foldhash::fast::RandomState;
 use indexmap::map::MutableKeys;
 use indexmap::{Equivalent, IndexMap};
 
+use crate::resolve::{Instant, instant};
 use crate::{Node, Span, Value};
 
 /// A key of a mapping: a scalar and where it was written.
 ///
-/// Keys are equal as Python's dict has it: text equals text, and `1`, `1.0` and `true` are one key.
+/// Keys are equal as Python's dict has it: text equals text, and `1`, `1.0` and `true` are one key, as are two ways to write one moment.
 #[derive(Clone, Debug)]
 pub struct Key {
     /// The scalar.
@@ -60,7 +61,10 @@ impl Key {
             Value::Float(value) => Identity::Float(value.to_bits()),
             Value::BigInt(text) => Identity::Other(1, text.as_bytes()),
             Value::Vault(text) => Identity::Other(2, text.as_bytes()),
-            Value::Timestamp(text) => Identity::Other(3, text.as_bytes()),
+            Value::Timestamp(text) => match instant(text) {
+                Some(instant) => Identity::Moment(instant),
+                None => Identity::Other(3, text.as_bytes()),
+            },
             Value::Binary(bytes) => Identity::Other(4, bytes),
             Value::Null | Value::List(_) | Value::Map(_) => Identity::Other(0, b""),
         }
@@ -72,6 +76,7 @@ enum Identity<'a> {
     Text(&'a str),
     Int(i64),
     Float(u64),
+    Moment(Instant),
     Other(u8, &'a [u8]),
 }
 

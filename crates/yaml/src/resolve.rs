@@ -301,6 +301,29 @@ pub fn python_timestamp(text: &str, separator: char) -> String {
     written
 }
 
+/// When a date or time is. Dates, times without a zone and those with one are never equal, as in Python.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Instant {
+    Date(i64),
+    Local(i64),
+    Zoned(i64),
+}
+
+/// The instant of a date or time of YAML: days, or microseconds, since 1970.
+pub(crate) fn instant(text: &str) -> Option<Instant> {
+    let Moment { year, month, day, time } = moment(text)?;
+    // Years are counted from March, so that the day of a leap year is their last.
+    let (year, month) = if month > 2 { (i64::from(year), month - 3) } else { (i64::from(year) - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + i64::from((153 * month + 2) / 5 + day) - 719_469;
+    let Some(Time { hour, minute, second, microsecond, zone }) = time else { return Some(Instant::Date(days)) };
+    let seconds = days * 86_400 + i64::from(hour) * 3_600 + i64::from(minute) * 60 + i64::from(second);
+    let microseconds = seconds * 1_000_000 + i64::from(microsecond);
+    Some(match zone {
+        Some(zone) => Instant::Zoned(microseconds - i64::from(zone) * 60_000_000),
+        None => Instant::Local(microseconds),
+    })
+}
+
 /// `2001-12-14`, `2001-12-14t21:59:43.10-05:00` and its looser forms.
 fn moment(text: &str) -> Option<Moment> {
     let mut scan = Scan(text.as_bytes());
@@ -390,6 +413,24 @@ mod tests {
             Resolved::Value(value) => value,
             other => panic!("{text}: {other:?}"),
         }
+    }
+
+    #[test]
+    fn one_moment_is_one_key_however_it_is_written() {
+        let day = Some(Instant::Date(19_724));
+        assert_eq!(
+            (instant("2024-01-02"), instant("1970-01-01"), instant("24-01-02")),
+            (day, Some(Instant::Date(0)), None)
+        );
+        let moment = instant("2024-01-02 03:04:05.5Z");
+        assert_eq!(moment, Some(Instant::Zoned(1_704_164_645_500_000)));
+        for same in ["2024-01-02  3:04:05.50 Z", "2024-01-02T04:04:05.5+01:00", "2024-1-1t22:34:05.5-4:30"] {
+            assert_eq!(instant(same), moment, "{same}");
+        }
+        assert_ne!(instant("2024-01-02 03:04:05.5"), moment);
+        let keys = "{2024-01-02 03:04:05.5Z: a, 2024-01-02: b, 2024-01-02  3:04:05.5Z: c}";
+        let read = crate::load_one(crate::Source::new("x.yml", keys), &crate::Options::default()).unwrap();
+        assert_eq!(read.as_map().unwrap().values().filter_map(crate::Node::as_str).collect::<Vec<_>>(), ["c", "b"]);
     }
 
     #[test]

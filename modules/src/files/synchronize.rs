@@ -145,7 +145,7 @@ impl Task {
 
     fn run(&self, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         let (program, arguments) = self.words.split_first().ok_or_else(|| Failure::new("There is no rsync to run."))?;
-        let shown: Vec<_> = self.words.iter().map(|word| shell_words::quote(word)).collect();
+        let shown: Vec<_> = self.words.iter().map(|word| shown(word)).collect();
         let shown = shown.join(" ");
         let output = Command::new(program.as_str()).args(arguments.iter().map(String::as_str)).live().run(host)?;
         if !output.success() {
@@ -167,6 +167,14 @@ impl Task {
         outcome.set("rc", 0);
         outcome.set("cmd", shown);
         Ok(())
+    }
+}
+
+/// A word as a shell would take it; of an option's word only the value is quoted.
+fn shown(word: &str) -> String {
+    match word.split_once('=') {
+        Some((option, value)) if option.starts_with("--") => format!("{option}={}", shell_words::quote(value)),
+        _ => shell_words::quote(word).into_owned(),
     }
 }
 

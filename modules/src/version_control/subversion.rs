@@ -173,7 +173,9 @@ impl Client {
         }
         let shown: Vec<String> =
             std::iter::once(self.program.as_str()).chain(words.iter().copied()).map(str::to_owned).collect();
-        Err(output.failure(&shown))
+        let failure = output.failure(&shown);
+        let said = output.stderr_text().trim_end().to_owned();
+        Err(if said.is_empty() { failure } else { Failure { message: said, ..failure } })
     }
 
     fn fetch(&self, verb: &str, force: bool, host: &Host) -> Result<(), Failure> {
