@@ -8,12 +8,15 @@ use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, ValueKind, 
 use minijinja::{State, Value};
 
 use crate::context::{Context, Inner};
+use crate::engine::Compat;
 use crate::error::{Error, ErrorKind};
 use crate::mark::{self, mark};
 use crate::operators;
 use crate::plain::{plain, settled};
 use crate::plugins::PluginKind;
 use crate::python::time;
+use crate::scope::Variable;
+use crate::syntax::is_template;
 use crate::{lookups, registry, tracker};
 
 type Outcome = Result<Value, minijinja::Error>;
@@ -48,7 +51,16 @@ struct Variables(Weak<Inner>);
 
 impl Object for Variables {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.0.upgrade()?.value(key.as_str()?)
+        let (context, name) = (self.0.upgrade()?, key.as_str()?);
+        // Up to 2.18, a template is given as it is written.
+        if context.compat() == Compat::V2_18
+            && let Some(Variable::Text(node)) = context.raw(name)
+            && let Some(text) = node.as_str().filter(|text| is_template(text))
+        {
+            tracker::touch(name);
+            return Some(Value::from(text));
+        }
+        context.value(name)
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
