@@ -64,10 +64,12 @@ impl Module for Sysctl {
                 path_of(&name)
             )));
         }
-        let in_kernel = set && live.as_deref().is_some_and(|live| live != value);
-        if !in_file && !in_kernel {
+        // A value that is in the file but not in force is brought into force; one that the kernel does not have never is.
+        let apart = present && (set || reload) && live.as_deref() != Some(&value);
+        if !in_file && !apart {
             return Ok(Plan::unchanged());
         }
+        let in_kernel = set && apart && live.is_some();
         let diff = host.diff().then(|| Diff::of(&file, before, after.clone()));
         let plan = Plan::change(move |_: &Host, _: &mut Outcome| {
             if in_file {
@@ -76,7 +78,7 @@ impl Module for Sysctl {
             if in_kernel {
                 write_live(&name, &value).or_else(|failure| if ignore { Ok(()) } else { Err(failure) })?;
             }
-            if in_file && reload {
+            if reload {
                 apply_all(&after, &file, ignore)?;
             }
             Ok(())
@@ -237,6 +239,18 @@ mod tests {
         assert_eq!(first["changed"], true, "{first}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "kernel.ostype=Linux\n");
         assert_eq!(run(false)["changed"], false);
+    }
+
+    #[test]
+    fn what_is_in_the_file_but_not_in_force_is_a_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("99-test.conf");
+        std::fs::write(&file, "kernel.ostype=Other\n").unwrap();
+        let run = |reload| {
+            let arguments = json!({ "name": "kernel.ostype", "value": "Other", "sysctl_file": file, "reload": reload, "ignoreerrors": true });
+            crate::run(&Sysctl, &arguments, &Host::alone(false, false))["changed"].clone()
+        };
+        assert_eq!((run(true), run(false)), (json!(true), json!(false)));
     }
 
     #[test]
