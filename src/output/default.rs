@@ -308,6 +308,7 @@ impl Output for DefaultOutput {
                 }
             }
             Event::PlayStart { name, check, .. } => {
+                let name = name.trim();
                 let title = if name.is_empty() { "PLAY".to_owned() } else { format!("PLAY [{name}]") };
                 let title = title + mark(*check);
                 self.titles.clear();
@@ -321,7 +322,7 @@ impl Output for DefaultOutput {
                 let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
                 let arguments =
                     if self.arguments && !hidden { format!(" {}", arguments_of(task)) } else { String::new() };
-                let mut text = banner(&format!("{kind} [{name}{arguments}]{}", mark(*check)));
+                let mut text = banner(&format!("{kind} [{}{arguments}]{}", name.trim(), mark(*check)));
                 if let (Some(path), true) = (path_of(task), self.verbosity() >= 2) {
                     text.push_str(&format!("\ntask path: {path}"));
                 }

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::{
-    Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
+    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
     files::{
         attributes::Attributes,
         mode::Mode,
@@ -92,15 +94,26 @@ impl Module for OpensshKeypair {
         }
         let attributes = Attributes::of(args, host)?;
         let found = if path.exists() { task.derive(&path, host)? } else { None };
+        let before = compared(found.as_ref(), &public);
+        // What a new key will be like cannot be foreseen.
+        let foreseen = (host.diff() && host.check()).then(|| difference(&before, before.clone()));
         if task.is_to_be_made(&path, found.as_ref(), args)? {
             let comment = found.map(|found| comment_of(&public, &found.comment)).unwrap_or_default();
             let asked = task.described(&path, &comment);
             let plan = Plan::change(move |host, outcome| {
                 task.generate(&path, host)?;
                 let key = task.derive(&path, host)?.ok_or_else(|| Failure::new("The new key cannot be read."))?;
-                task.finish(&path, &public, &key, &attributes, host, outcome)
+                task.finish(&path, &public, &key, &attributes, host, outcome)?;
+                if host.diff() {
+                    outcome.diff.push(difference(&before, compared(Some(&key), &public)));
+                }
+                Ok(())
             });
-            return Ok(plan.with_all(asked));
+            let plan = plan.with_all(asked);
+            return Ok(match foreseen {
+                Some(diff) => plan.with_diff(diff),
+                None => plan,
+            });
         }
         let Some(found) = found else {
             // `never` leaves a key alone that cannot be read.
@@ -113,15 +126,24 @@ impl Module for OpensshKeypair {
         let open = attributes.changes(&path, true)?;
         let closed = if public.exists() { attributes.changes(&public, true)? } else { Vec::new() };
         if !recomment && !rewrite && open.is_empty() && closed.is_empty() {
-            return Ok(Plan::unchanged().with_all(data));
+            let plan = Plan::unchanged().with_all(data);
+            return Ok(if host.diff() { plan.with_diff(difference(&before, before.clone())) } else { plan });
         }
         let plan = Plan::change(move |host, outcome| {
             if recomment {
                 task.keygen(&["-q", "-c", "-C", &comment, "-f", &path.to_string_lossy()], host)?;
             }
-            task.finish(&path, &public, &found, &attributes, host, outcome)
+            task.finish(&path, &public, &found, &attributes, host, outcome)?;
+            if host.diff() {
+                outcome.diff.push(difference(&before, compared(Some(&found), &public)));
+            }
+            Ok(())
         });
-        Ok(plan.with_all(data))
+        let plan = plan.with_all(data);
+        Ok(match foreseen {
+            Some(diff) => plan.with_diff(diff),
+            None => plan,
+        })
     }
 }
 
@@ -144,6 +166,27 @@ fn public_attributes(attributes: &Attributes, public: &Path) -> Result<Attribute
         None if !public.exists() => attributes.with_mode(Some(Mode::parse(&"0644".into())?)),
         _ => attributes.clone(),
     })
+}
+
+/// A pair of keys as differences show it: what the private key is, and the public one as its file has it.
+fn compared(found: Option<&Found>, public: &Path) -> Value {
+    let mut shown = Map::new();
+    if let Some(found) = found {
+        shown.insert("size".into(), found.bits.into());
+        shown.insert("type".into(), found.kind.as_str().into());
+        shown.insert("fingerprint".into(), found.fingerprint.as_str().into());
+        shown.insert("format".into(), "".into());
+    }
+    let text = std::fs::read_to_string(public).unwrap_or_default();
+    if let Some(data) = text.split_whitespace().nth(1) {
+        shown.insert("comment".into(), comment_of(public, "").into());
+        shown.insert("public_key".into(), data.into());
+    }
+    shown.into()
+}
+
+fn difference(before: &Value, after: Value) -> Diff {
+    Diff { before: before.clone(), after, ..Diff::default() }
 }
 
 fn comment_of(public: &Path, usual: &str) -> String {
