@@ -6,7 +6,7 @@ use windlass_yaml::Node;
 
 use super::execute::{HostOutcome, TaskOnHost};
 use super::failed_task;
-use super::play::{Batch, Gone};
+use super::play::{Batch, Gone, HostRun};
 use crate::output::Event;
 use crate::playbook::Task;
 use crate::vars::{float, given};
@@ -22,6 +22,17 @@ impl Batch {
             .collect();
         for name in &others {
             self.fail_host(name);
+        }
+    }
+
+    /// What one host did for all has failed for all. Ansible marks the others twice, which leads them past the nearest rescue, or past what
+    /// always runs if there is none; once, if `ignore_errors` is said but does not hold.
+    pub(super) fn fail_all_but(&mut self, task: &Task, host: &Arc<str>) {
+        let marks = if task.keyword("ignore_errors").is_some_and(is_said) { 1 } else { 2 };
+        for _ in 0..marks {
+            let left = |(name, run): &(&Arc<str>, &HostRun)| *name != host && !run.out && !run.ended;
+            let others: Vec<Arc<str>> = self.hosts.iter().filter(left).map(|(name, _)| Arc::clone(name)).collect();
+            others.iter().for_each(|name| self.fail_host(name));
         }
     }
 

@@ -91,6 +91,9 @@ impl Batch {
                 }
             }
         }
+        if let Some(host) = hosts.first().filter(|_| once && self.step_failed) {
+            self.fail_all_but(task, host);
+        }
         Ok(())
     }
 

@@ -117,9 +117,8 @@ impl Batch {
             self.notify(task, outcome)?;
             self.follow(task, outcome);
         }
-        if started.once && self.step_failed {
-            // What one host did for all has failed for all.
-            self.fail_others();
+        if let Some(outcome) = outcomes.first().filter(|_| started.once && self.step_failed) {
+            self.fail_all_but(task, &outcome.host);
         }
         Ok(())
     }
