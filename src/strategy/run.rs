@@ -437,6 +437,10 @@ fn shuffle(hosts: &mut [Arc<str>]) {
 fn play_name(play: &Play, context: &Context) -> String {
     match play.frame.keywords.get("name") {
         Some(node) => context.render_tolerant(node),
+        // Since 2.19 the names of hosts that were joined are no template.
+        None if play.hosts.as_list().is_some() && context.engine().options().compat == Compat::V2_19 => {
+            play.name.clone()
+        }
         None => context.render_tolerant(&Node::string(play.name.as_str(), play.span.clone())),
     }
 }
