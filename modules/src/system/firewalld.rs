@@ -116,7 +116,7 @@ impl Module for Firewalld {
         let wanted = setting.wanted(matches!(state, "enabled" | "present"));
         let mut places = Vec::new();
         for place in [permanent.then_some(true), immediate.then_some(false)].into_iter().flatten() {
-            if setting.is_set(&firewall, place, &zone, host)? != wanted {
+            if setting.is_set(&firewall, place, &zone, wanted, host)? != wanted {
                 places.push(place);
             }
         }
@@ -224,11 +224,23 @@ impl Setting {
         }
     }
 
-    fn is_set(&self, firewall: &Firewall, permanent: bool, zone: &str, host: &Host) -> Result<bool, Failure> {
+    fn is_set(
+        &self,
+        firewall: &Firewall,
+        permanent: bool,
+        zone: &str,
+        wanted: bool,
+        host: &Host,
+    ) -> Result<bool, Failure> {
         let zoned = format!("--zone={zone}");
         match self {
             Setting::Element { option, element, .. } => {
-                firewall.query(permanent, &[zoned, format!("--query-{option}={}", shown(option, element))], host)
+                let words = [zoned, format!("--query-{option}={}", shown(option, element))];
+                match firewall.query(permanent, &words, host) {
+                    // What firewalld does not know is nowhere, so nothing has to be taken away.
+                    Err(failure) if !wanted && is_unknown(&failure) => Ok(false),
+                    answer => answer,
+                }
             }
             Setting::Switch { option, .. } => firewall.query(permanent, &[zoned, format!("--query-{option}")], host),
             Setting::Target(target) => {
@@ -349,6 +361,11 @@ fn refused(output: &Output) -> Failure {
     Failure::new(format!("ERROR: Exception caught: {said}"))
 }
 
+/// Whether firewalld does not know a service, or has no port of this number; a zone has to be there.
+fn is_unknown(failure: &Failure) -> bool {
+    failure.message.contains("INVALID_") && !failure.message.contains("INVALID_ZONE")
+}
+
 /// A failure of a change tells which one it was.
 fn while_changing(failure: Failure, operation: &str) -> Failure {
     let hint = match failure.message.contains("INVALID_SERVICE") {
@@ -358,4 +375,15 @@ fn while_changing(failure: Failure, operation: &str) -> Failure {
         false => "",
     };
     Failure { message: format!("{} {operation}{hint}", failure.message), ..failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_is_unknown_is_nowhere_but_a_zone_has_to_be_there() {
+        assert!(is_unknown(&Failure::new("ERROR: Exception caught: INVALID_SERVICE: cockpit")));
+        assert!(!is_unknown(&Failure::new("ERROR: Exception caught: INVALID_ZONE: nowhere")));
+    }
 }
