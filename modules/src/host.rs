@@ -39,6 +39,8 @@ pub struct Host {
     pub(crate) check: bool,
     pub(crate) diff: bool,
     pub(crate) max_diff: u64,
+    /// What the task calls the module.
+    pub(crate) written: Option<String>,
     pub(crate) stream: bool,
     /// It is a job that outlives the connection.
     pub(crate) detached: bool,
@@ -56,6 +58,7 @@ impl Host {
         Host {
             check,
             diff,
+            written: None,
             max_diff: crate::files::difference::MAX_DIFF,
             stream: false,
             detached: false,
@@ -70,6 +73,12 @@ impl Host {
     /// A host for one run without a controller: events are dropped, contents are missing.
     pub fn alone(check: bool, diff: bool) -> Host {
         Host::new(Arc::new(NoController), check, diff)
+    }
+
+    /// With the name by which the task calls the module.
+    pub fn with_name(mut self, written: &str) -> Host {
+        self.written = Some(written.to_owned());
+        self
     }
 
     /// With the environment the task sets for every process it starts.

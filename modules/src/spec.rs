@@ -65,14 +65,14 @@ impl Spec {
         returns: &[],
     };
 
-    /// What it is called in sentences about its arguments: its full name. Ansible's own modules that have an action are called there as the
-    /// action calls them.
-    pub fn called(&self) -> String {
+    /// What it is called in sentences about its arguments: what the task calls it, or its full name. Ansible's own modules that have an action
+    /// are called there as the action calls them.
+    pub fn called(&self, written: Option<&str>) -> String {
         const WITH_ACTION: [&str; 9] =
             ["assemble", "async_status", "command", "copy", "dnf", "service", "shell", "unarchive", "uri"];
         match self.collection == "ansible.builtin" && WITH_ACTION.contains(&self.name) {
             true => format!("ansible.legacy.{}", self.name),
-            false => format!("{}.{}", self.collection, self.name),
+            false => written.map_or_else(|| format!("{}.{}", self.collection, self.name), str::to_owned),
         }
     }
 

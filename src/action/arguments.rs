@@ -10,7 +10,12 @@ use super::Failure;
 use crate::memory::Memory;
 
 /// The arguments of an action, checked against its spec, under the names the spec gives them. Those of modules are checked on the host.
-pub fn checked(action: &str, args: IndexMap<Arc<str>, Value>) -> Result<IndexMap<Arc<str>, Value>, Failure> {
+/// `written` is what the task calls it.
+pub fn checked(
+    action: &str,
+    written: &str,
+    args: IndexMap<Arc<str>, Value>,
+) -> Result<IndexMap<Arc<str>, Value>, Failure> {
     let Some(spec) = super::action(action).map(|action| action.spec) else { return Ok(args) };
     let mut unknown = args.keys().filter(|name| spec.option(name).is_none());
     if let (true, Some(first)) = (spec.lists_unknown, unknown.next()) {
@@ -19,7 +24,7 @@ pub fn checked(action: &str, args: IndexMap<Arc<str>, Value>) -> Result<IndexMap
     }
     let shape = shape_of(spec, &args);
     if CHECKED.get(&shape).is_none() {
-        check(spec, &args)?;
+        check(spec, written, &args)?;
         CHECKED.keep(shape, ());
     }
     let mut named: IndexMap<Arc<str>, Value> = IndexMap::with_capacity(args.len());
@@ -55,7 +60,7 @@ fn shape_of(spec: &Spec, args: &IndexMap<Arc<str>, Value>) -> String {
     shape
 }
 
-fn check(spec: &'static Spec, args: &IndexMap<Arc<str>, Value>) -> Result<(), Failure> {
+fn check(spec: &'static Spec, written: &str, args: &IndexMap<Arc<str>, Value>) -> Result<(), Failure> {
     // Texts may be large, and what may be anything needs no check: that it is there is enough.
     let shown = args.iter().map(|(name, value)| {
         let raw = spec.option(name).is_some_and(|option| option.kind == Kind::Raw);
@@ -63,7 +68,8 @@ fn check(spec: &'static Spec, args: &IndexMap<Arc<str>, Value>) -> Result<(), Fa
         (name.to_string(), shown)
     });
     let shown = serde_json::Value::Object(shown.collect());
-    Args::validate(spec, &shown, &Host::alone(false, false)).map_err(|failure| Failure::Failed(failure.message))?;
+    let host = Host::alone(false, false).with_name(written);
+    Args::validate(spec, &shown, &host).map_err(|failure| Failure::Failed(failure.message))?;
     // Modules take the text of any value for a path, actions do not; `fetch` says so itself.
     let is_path = |name: &str| spec.option(name).is_some_and(|option| option.kind == Kind::Path);
     let wrong = args.iter().filter(|(name, _)| is_path(name)).find_map(|(name, value)| match value.kind() {
@@ -84,7 +90,7 @@ mod tests {
     use super::*;
 
     fn checked_copy(pairs: &[(&str, Value)]) -> Result<IndexMap<Arc<str>, Value>, Failure> {
-        checked("copy", pairs.iter().map(|(name, value)| (Arc::from(*name), value.clone())).collect())
+        checked("copy", "copy", pairs.iter().map(|(name, value)| (Arc::from(*name), value.clone())).collect())
     }
 
     #[test]

@@ -220,7 +220,7 @@ impl TaskOnHost {
             Err(Failure::Evaluation(error)) => return self.unknown_or(*error, "an argument").map(Prepared::Skipped),
             Err(failure) => return Err(failure),
         };
-        let args = action::checked(self.task.short_action(), args)?;
+        let args = action::checked(self.task.short_action(), &self.task.action, args)?;
         let task = &self.task;
         let flag = |name: &str| -> Result<Option<bool>, Failure> {
             let Some(node) = self.keyword(context, name) else { return Ok(None) };

@@ -35,7 +35,7 @@ impl Args {
                 )));
             }
         };
-        let called = spec.called();
+        let called = spec.called(host.written.as_deref());
         let level = Level { module: &called, options: spec.options, inside: Vec::new(), host };
         let mut warnings = Vec::new();
         let named = level.named(given, &mut warnings);

@@ -28,6 +28,7 @@ pub(crate) fn run_within(command: Command, host: &Host, limit: Duration) -> Resu
         check: host.check,
         diff: host.diff,
         max_diff: host.max_diff,
+        written: host.written.clone(),
         stream: true,
         detached: host.detached,
         environment: host.environment.clone(),
