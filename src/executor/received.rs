@@ -1,5 +1,6 @@
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use sha1::{Digest as _, Sha1};
@@ -46,9 +47,13 @@ impl Received {
         self.file.path()
     }
 
-    /// Gives it its name, replacing what is there in one step; the file is safely on the disk before that.
+    /// Gives it its name, replacing what is there in one step; the file is safely on the disk before that. It has the permissions of the file that it
+    /// replaces, or those of any new file.
     pub fn persist(self, destination: &Path) -> Result<PathBuf, Error> {
         let failed = |error: io::Error| wrong(destination, &error);
+        let mode =
+            destination.metadata().map_or_else(|_| 0o666 & !umask(), |found| found.permissions().mode() & 0o7777);
+        self.file.as_file().set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
         self.file.as_file().sync_all().map_err(failed)?;
         self.file.persist(destination).map_err(|error| failed(error.error))?;
         if let Some(directory) = destination.parent() {
@@ -56,6 +61,13 @@ impl Received {
         }
         Ok(destination.to_owned())
     }
+}
+
+/// What new files are denied. The system call would set it, for other threads too.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
+    mask.unwrap_or(0o077)
 }
 
 fn wrong(path: &Path, error: &io::Error) -> Error {
