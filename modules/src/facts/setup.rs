@@ -69,7 +69,9 @@ impl Module for Setup {
         named.insert("gather_subset".into(), wanted.into());
         named.insert("module_setup".into(), true.into());
         let filter = args.list("filter");
-        let named = if filter.is_empty() || filter.contains(&"*") { named } else { filtered(named, &filter)? };
+        // A pattern that is empty, or a list that is, asks for all.
+        let is_all = filter.is_empty() || filter.iter().any(|pattern| matches!(*pattern, "" | "*"));
+        let named = if is_all { named } else { filtered(named, &filter)? };
         Ok(Plan::unchanged().with("ansible_facts", named))
     }
 }
@@ -182,6 +184,12 @@ mod tests {
             assert_eq!(python["version"]["major"], 3, "{python}");
             assert!(facts["ansible_python_version"].as_str().unwrap().starts_with("3."));
         }
+    }
+
+    #[test]
+    fn an_empty_filter_takes_all() {
+        let facts = facts(json!({ "gather_subset": ["!all"], "filter": "" }));
+        assert!(facts.get("ansible_hostname").is_some());
     }
 
     #[test]
