@@ -116,8 +116,8 @@ impl Plan {
     }
 
     /// With a difference to show; compute it only if [`Host::diff`] says so.
-    pub fn with_diff(mut self, diff: Diff) -> Plan {
-        self.outcome.diff.push(diff);
+    pub fn with_diff(mut self, diff: impl Into<Option<Diff>>) -> Plan {
+        self.outcome.diff.extend(diff.into());
         self
     }
 

@@ -110,10 +110,7 @@ impl Module for OpensshKeypair {
                 Ok(())
             });
             let plan = plan.with_all(asked);
-            return Ok(match foreseen {
-                Some(diff) => plan.with_diff(diff),
-                None => plan,
-            });
+            return Ok(plan.with_diff(foreseen));
         }
         let Some(found) = found else {
             // `never` leaves a key alone that cannot be read.
@@ -127,7 +124,7 @@ impl Module for OpensshKeypair {
         let closed = if public.exists() { attributes.changes(&public, true)? } else { Vec::new() };
         if !recomment && !rewrite && open.is_empty() && closed.is_empty() {
             let plan = Plan::unchanged().with_all(data);
-            return Ok(if host.diff() { plan.with_diff(difference(&before, before.clone())) } else { plan });
+            return Ok(plan.with_diff(host.diff().then(|| difference(&before, before.clone()))));
         }
         let plan = Plan::change(move |host, outcome| {
             if recomment {
@@ -140,10 +137,7 @@ impl Module for OpensshKeypair {
             Ok(())
         });
         let plan = plan.with_all(data);
-        Ok(match foreseen {
-            Some(diff) => plan.with_diff(diff),
-            None => plan,
-        })
+        Ok(plan.with_diff(foreseen))
     }
 }
 

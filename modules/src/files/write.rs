@@ -151,10 +151,7 @@ impl Wanted {
             None
         };
         let plan = Plan::change(move |host, outcome| self.write(&sum, host, outcome)).with_all(data);
-        Ok(match diff {
-            Some(diff) => plan.with_diff(diff),
-            None => plan,
-        })
+        Ok(plan.with_diff(diff))
     }
 
     fn write(self, sum: &str, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {

@@ -201,10 +201,7 @@ impl Module for AuthorizedKey {
                 outcome.data.extend(describe(Path::new(&target)));
                 Ok(())
             });
-            match diff {
-                Some(diff) => plan.with_diff(diff),
-                None => plan,
-            }
+            plan.with_diff(diff)
         };
         Ok(plan.with_all(data))
     }

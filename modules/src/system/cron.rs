@@ -241,10 +241,7 @@ impl Module for Cron {
                 }
                 table.write(&after, host)
             });
-            match diff {
-                Some(diff) => plan.with_diff(diff),
-                None => plan,
-            }
+            plan.with_diff(diff)
         };
         let plan = plan.with("jobs", jobs).with("envs", envs);
         Ok(match file {

@@ -148,10 +148,7 @@ impl Module for Hostname {
             Ok(())
         });
         let plan = plan.with("name", shown).with("ansible_facts", facts);
-        Ok(match diff {
-            Some(diff) => plan.with_diff(diff),
-            None => plan,
-        })
+        Ok(plan.with_diff(diff))
     }
 }
 

@@ -61,10 +61,7 @@ impl Module for LocaleGen {
                 config_file::replace(FILE, &after, false)?;
                 Command::new("locale-gen").plain_locale().live().check_run(host).map(|_| ())
             });
-            match diff {
-                Some(diff) => plan.with_diff(diff),
-                None => plan,
-            }
+            plan.with_diff(diff)
         };
         Ok(plan.with("name", names).with("mechanism", "glibc").with("ubuntu_mode", false))
     }

@@ -228,10 +228,7 @@ impl Module for Mount {
             Ok(())
         };
         let plan = report(Plan::change(apply), &shown, &shown_table, boot);
-        Ok(match diff {
-            Some(diff) => plan.with_diff(diff),
-            None => plan,
-        })
+        Ok(plan.with_diff(diff))
     }
 }
 

@@ -141,10 +141,7 @@ impl Module for PamLimits {
             })
         };
         let plan = plan.with("msg", msg);
-        Ok(match diff {
-            Some(diff) => plan.with_diff(diff),
-            None => plan,
-        })
+        Ok(plan.with_diff(diff))
     }
 }
 

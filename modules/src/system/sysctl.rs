@@ -83,10 +83,7 @@ impl Module for Sysctl {
             }
             Ok(())
         });
-        Ok(match diff {
-            Some(diff) => plan.with_diff(diff),
-            None => plan,
-        })
+        Ok(plan.with_diff(diff))
     }
 }
 

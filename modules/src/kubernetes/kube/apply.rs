@@ -100,10 +100,7 @@ pub(super) fn plan_present(client: Client, args: &Args, reload: bool, host: &Hos
         report(outcome, &output.stdout_text());
         Ok(())
     });
-    Ok(match diff {
-        Some(diff) => plan.with_diff(diff),
-        None => plan,
-    })
+    Ok(plan.with_diff(diff))
 }
 
 /// What the API server says it would do.
@@ -130,10 +127,7 @@ fn predict(
     let changed = !output.success() || lines.iter().any(Line::changed);
     let plan = if changed { Plan::change(|_, _| Ok(())) } else { Plan::unchanged() };
     let plan = plan.with("resources", lines.iter().map(Line::to_json).collect::<Vec<_>>()).with("stdout", text);
-    let plan = match diff.filter(|_| changed) {
-        Some(diff) => plan.with_diff(diff),
-        None => plan,
-    };
+    let plan = plan.with_diff(diff.filter(|_| changed));
     Ok(if output.success() {
         plan
     } else {

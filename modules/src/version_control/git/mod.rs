@@ -240,10 +240,7 @@ fn update(repository: Repository, wish: Wish, moves: Option<(PathBuf, PathBuf)>,
         let plan =
             plan.with("before", before.clone()).with("after", after.clone()).with("remote_url_changed", readdressed);
         let diff = if host.diff() { repository.difference(&before, &after, host)? } else { None };
-        return Ok(match diff {
-            Some(diff) => plan.with_diff(diff),
-            None => plan,
-        });
+        return Ok(plan.with_diff(diff));
     }
     let start = before.clone();
     let plan = Plan::change(move |host, outcome| {
