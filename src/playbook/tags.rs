@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_template::Context;
-use windlass_yaml::Mapping;
+use windlass_yaml::{Mapping, Node};
 
 use super::keyword::Keywords;
 use super::load::Loader;
@@ -18,15 +18,12 @@ impl Loader {
         frame: &Arc<Frame>,
         vars: &Arc<Mapping>,
     ) -> Result<Arc<[String]>> {
-        let own = keywords.list("tags");
-        if own.is_empty() {
-            return Ok(Arc::clone(&frame.tags));
-        }
+        let Some(own) = keywords.get("tags") else { return Ok(Arc::clone(&frame.tags)) };
         let mut tags = frame.tags.to_vec();
-        for node in own {
+        for node in own.as_list().unwrap_or(std::slice::from_ref(own)) {
             match node.as_str() {
-                Some(text) if text.contains("{{") => add_tags_of(&self.static_value(&node, frame, vars)?, &mut tags),
-                _ => add_tags(&node.scalar_text().unwrap_or_default(), &mut tags),
+                Some(text) if text.contains("{{") => add_tags_of(&self.static_value(node, frame, vars)?, &mut tags),
+                _ => add_written(own, &node.scalar_text().unwrap_or_default(), &mut tags),
             }
         }
         Ok(tags.into())
@@ -36,29 +33,40 @@ impl Loader {
 /// The tags of a play and of what imports it.
 pub(super) fn tags_of_play(keywords: &Keywords, inherited: &Keywords, context: &Context) -> Vec<String> {
     let mut tags = Vec::new();
-    for node in inherited.list("tags").iter().chain(&keywords.list("tags")) {
-        match context.render(node) {
-            Ok(value) => add_tags_of(&value, &mut tags),
-            Err(_) => add_tags(&context.render_tolerant(node), &mut tags),
+    for own in inherited.get("tags").into_iter().chain(keywords.get("tags")) {
+        for node in own.as_list().unwrap_or(std::slice::from_ref(own)) {
+            match node.as_str() {
+                Some(text) if text.contains("{{") => match context.render(node) {
+                    Ok(value) => add_tags_of(&value, &mut tags),
+                    Err(_) => add_written(own, &context.render_tolerant(node), &mut tags),
+                },
+                _ => add_written(own, &node.scalar_text().unwrap_or_default(), &mut tags),
+            }
         }
     }
     tags
 }
 
-/// A template may come to a list of tags.
+/// A template may come to a list of tags. What it comes to is not taken apart.
 fn add_tags_of(value: &windlass_template::Value, tags: &mut Vec<String>) {
     match value.kind() {
         minijinja::value::ValueKind::Seq => {
-            value.try_iter().into_iter().flatten().for_each(|item| add_tags(&windlass_template::text(&item), tags));
+            value.try_iter().into_iter().flatten().for_each(|item| add_tag(&windlass_template::text(&item), tags));
         }
-        _ => add_tags(&windlass_template::text(value), tags),
+        _ => add_tag(&windlass_template::text(value), tags),
     }
 }
 
-fn add_tags(text: &str, tags: &mut Vec<String>) {
-    for tag in text.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
-        if !tags.iter().any(|known| known == tag) {
-            tags.push(tag.to_owned());
-        }
+/// Commas part tags in a text that is the whole keyword; in a list each item is a tag.
+fn add_written(keyword: &Node, text: &str, tags: &mut Vec<String>) {
+    match keyword.as_list() {
+        Some(_) => add_tag(text, tags),
+        None => text.split(',').for_each(|tag| add_tag(tag.trim(), tags)),
+    }
+}
+
+fn add_tag(tag: &str, tags: &mut Vec<String>) {
+    if !tag.is_empty() && !tags.iter().any(|known| known == tag) {
+        tags.push(tag.to_owned());
     }
 }

@@ -9,7 +9,6 @@ use windlass_yaml::{Mapping, Node};
 
 use super::execute::TaskOnHost;
 use crate::action::Failure;
-use crate::error::Error;
 use crate::vars::{given, unless_omitted};
 
 impl TaskOnHost {
@@ -111,17 +110,12 @@ impl TaskOnHost {
         nodes.reverse();
         let mut environment = BTreeMap::new();
         for node in nodes {
-            let known = self.without_unknown_facts(context, node);
-            let Some(value) = given(context, known.as_ref().unwrap_or(node))? else { continue };
-            let maps: Vec<Value> = match value.kind() {
-                minijinja::value::ValueKind::Seq => value.try_iter().into_iter().flatten().collect(),
-                _ => vec![value],
-            };
-            for map in maps.iter().filter(|map| !map.is_none()) {
+            for node in node.as_list().unwrap_or(std::slice::from_ref(node)) {
+                let known = self.without_unknown_facts(context, node);
+                let Some(map) = given(context, known.as_ref().unwrap_or(node))? else { continue };
                 if map.kind() != minijinja::value::ValueKind::Map {
-                    return Err(
-                        Error::parse(format!("environment must be a dictionary, received {map}"), &node.span).into()
-                    );
+                    self.warn(format!("could not parse environment value, skipping: {map} ({})", node.span));
+                    continue;
                 }
                 for key in map.try_iter().into_iter().flatten() {
                     if let Ok(item) = map.get_item(&key) {

@@ -78,10 +78,8 @@ impl TaskOnHost {
             }
             if attempt > retries {
                 result.set("attempts", retries);
-                // What `failed_when` says counts more.
-                if result.get("failed_when_result").is_none() {
-                    result.set("failed", true);
-                }
+                // Tasks see a failure; whether the host has failed is for `failed_when` to say.
+                result.set("failed", true);
                 return Ok(result);
             }
             result.set("retries", retries + 1);

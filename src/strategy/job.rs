@@ -49,7 +49,7 @@ impl TaskOnHost {
             }
         }
         let message = format!("async task did not complete within the requested time - {limit}s");
-        Ok(TaskResult::new().with("failed", true).with("msg", message).with("async_result", last.to_value()))
+        Ok(TaskResult::failure(message).with("async_result", last.to_value()))
     }
 
     fn tell(&self, job: &str, state: JobState) {
