@@ -45,6 +45,7 @@ fn call(module: &str, args: Value) -> Call<Value> {
         id: 0,
         module: module.into(),
         args,
+        dry_run: false,
         check: false,
         diff: false,
         max_diff: None,

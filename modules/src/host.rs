@@ -37,6 +37,7 @@ pub type Content = windlass_protocol::Content;
 /// The host as one run of a module sees it.
 pub struct Host {
     pub(crate) check: bool,
+    pub(crate) dry_run: bool,
     pub(crate) diff: bool,
     pub(crate) max_diff: u64,
     /// What the task calls the module.
@@ -57,6 +58,7 @@ impl Host {
     pub fn new(sink: Arc<dyn Sink>, check: bool, diff: bool) -> Host {
         Host {
             check,
+            dry_run: false,
             diff,
             written: None,
             max_diff: crate::files::difference::MAX_DIFF,
@@ -73,6 +75,12 @@ impl Host {
     /// A host for one run without a controller: events are dropped, contents are missing.
     pub fn alone(check: bool, diff: bool) -> Host {
         Host::new(Arc::new(NoController), check, diff)
+    }
+
+    /// The whole run is a prediction.
+    pub fn with_dry_run(mut self, dry_run: bool) -> Host {
+        self.dry_run = dry_run;
+        self
     }
 
     /// With the name by which the task calls the module.
@@ -112,6 +120,12 @@ impl Host {
     /// Only a prediction is asked for.
     pub fn check(&self) -> bool {
         self.check
+    }
+
+    /// Earlier tasks of the run were only predicted too (`--check`): something that is missing may be what they would have made. With
+    /// `check_mode` on a task alone, what is missing is missing.
+    pub fn dry_run(&self) -> bool {
+        self.dry_run
     }
 
     /// Differences are to be reported.

@@ -294,6 +294,7 @@ impl ActionContext {
             module: name.to_owned(),
             args,
             check: self.check,
+            dry_run: self.check && self.world.run.settings.check,
             diff: self.diff,
             max_diff: Some(self.world.run.settings.max_diff_size).filter(|_| self.diff),
             environment: self.environment.clone(),

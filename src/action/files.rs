@@ -8,10 +8,8 @@ use minijinja::value::ValueKind;
 use windlass_modules::files::checksum::{Hasher, of_bytes};
 use windlass_template::Value;
 
-use super::{ActionContext, Content, Failure};
+use super::{ActionContext, Arguments, Content, Failure};
 use crate::strategy::TaskResult;
-
-pub(super) type Args = IndexMap<Arc<str>, Value>;
 
 /// `copy`: a file, a tree, or a text.
 pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -56,7 +54,7 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
 }
 
 /// Sends one content to be written by the `copy` module, whose result is left as it is.
-pub(super) async fn written(context: &ActionContext, mut args: Args, content: Content) -> Result<TaskResult, Failure> {
+pub(super) async fn written(context: &ActionContext, mut args: Arguments, content: Content) -> Result<TaskResult, Failure> {
     args.insert("_content".into(), Value::from(0));
     context.module("ansible.builtin.copy", value_of(args), vec![content]).await
 }
@@ -64,7 +62,7 @@ pub(super) async fn written(context: &ActionContext, mut args: Args, content: Co
 /// Sends one content to be written by the `copy` module.
 pub(super) async fn copy_content(
     context: &ActionContext,
-    mut args: Args,
+    mut args: Arguments,
     content: Content,
 ) -> Result<TaskResult, Failure> {
     args.shift_remove("decrypt");
@@ -80,7 +78,7 @@ pub(super) async fn copy_content(
 /// A whole tree in one request. Without a slash at its end the folder itself is part of it.
 async fn tree(
     context: &ActionContext,
-    mut args: Args,
+    mut args: Arguments,
     folder: &Path,
     inside: bool,
     decrypt: bool,
@@ -312,7 +310,7 @@ impl Sums {
     }
 }
 
-pub(super) fn value_of(args: Args) -> Value {
+pub(super) fn value_of(args: Arguments) -> Value {
     Value::from_pairs(args.into_iter().map(|(key, value)| (Value::from(&*key), value)))
 }
 

@@ -7,6 +7,7 @@ mod assemble;
 mod async_status;
 mod context;
 mod control;
+mod defaults;
 mod engine;
 mod files;
 mod foreign;
@@ -36,6 +37,7 @@ use crate::strategy::TaskResult;
 
 pub use arguments::checked;
 pub use context::{ActionContext, Content, Failure};
+pub use defaults::{Arguments, module_defaults};
 pub(crate) use engine::{INCLUDE_ROLE, INCLUDE_TASKS};
 
 /// What an action comes to: a result, or the host could not be reached, which is a result too.

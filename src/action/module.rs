@@ -1,8 +1,8 @@
 use windlass_modules::facts::setup;
 use windlass_modules::{Kind, Opt, Return, Spec};
-use windlass_template::Value;
 
-use super::{ActionContext, Failure};
+use super::files::value_of;
+use super::{ActionContext, Arguments, Failure};
 use crate::strategy::TaskResult;
 
 pub(super) static GATHER_FACTS: Spec = Spec {
@@ -33,9 +33,27 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         let written = &context.task.action;
         return Err(format!("Unsupported parameters for ({written}) module: expand_argument_vars").into());
     }
-    let args = Value::from_pairs(context.args.iter().map(|(key, value)| (Value::from(&**key), value.clone())));
-    context.module(&context.task_module(), args, Vec::new()).await
+    let chosen = match context.action.as_str() {
+        "service" => service(context).await?,
+        _ => None,
+    };
+    let (module, args) = chosen.unwrap_or_else(|| (context.task_module(), context.args.clone()));
+    context.module(&module, value_of(args), Vec::new()).await
 }
+
+/// `service`: the module with defaults of its own that does the work.
+async fn service(context: &ActionContext) -> Result<Option<(String, Arguments)>, Failure> {
+    let mut chosen = context.chosen(&["systemd", "sysvinit"], &context.args, "service_mgr").await?;
+    if let Some((module, args)) = &mut chosen
+        && module.ends_with("systemd")
+    {
+        args.retain(|name, _| !matches!(&**name, "args" | "arguments" | "pattern" | "runlevel" | "sleep"));
+    }
+    Ok(chosen)
+}
+
+/// Modules that may do the work of `package`.
+const PACKAGE_MANAGERS: &[&str] = &["apk", "apt", "dnf", "dnf5", "pacman", "yum", "zypper"];
 
 /// `package`: the manager may be told by a variable of the host.
 pub(super) async fn package(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -44,22 +62,16 @@ pub(super) async fn package(context: &ActionContext) -> Result<TaskResult, Failu
     if let Some(manager) = told.filter(|_| context.text("use").is_none_or(|given| given == "auto")) {
         args.insert("use".into(), manager);
     }
-    let args = Value::from_pairs(args.iter().map(|(key, value)| (Value::from(&**key), value.clone())));
-    context.module(&context.task_module(), args, Vec::new()).await
+    let chosen = context.chosen(PACKAGE_MANAGERS, &args, "pkg_mgr").await?;
+    let (module, args) = chosen.unwrap_or_else(|| (context.task_module(), args));
+    context.module(&module, value_of(args), Vec::new()).await
 }
 
 /// `gather_facts`: the `setup` module.
 pub(super) async fn gather_facts(context: &ActionContext) -> Result<TaskResult, Failure> {
-    let args = context.args.iter().filter(|(key, _)| &***key != "parallel");
-    let args = Value::from_pairs(args.map(|(key, value)| (Value::from(&**key), value.clone())));
-    let mut result = context.module("ansible.builtin.setup", args, Vec::new()).await?;
-    if let Some(facts) = result.get("ansible_facts") {
-        let pairs = facts.try_iter().into_iter().flatten();
-        let pairs = pairs.filter_map(|key| facts.get_item(&key).ok().map(|value| (key, value)));
-        let mark = [(Value::from(crate::vars::GATHERED), Value::from(true))];
-        result.set("ansible_facts", Value::from_pairs(pairs.chain(mark).collect::<Vec<_>>()));
-    }
-    Ok(result)
+    let mut args = context.with_defaults_of("setup", &context.args)?;
+    args.shift_remove("parallel");
+    context.module("ansible.builtin.setup", value_of(args), Vec::new()).await
 }
 
 impl ActionContext {

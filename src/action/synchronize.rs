@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::net::UnixListener;
 use windlass_template::Value;
 
-use super::files::{Args, Reading, file_name, value_of, walk};
-use super::{ActionContext, Content, Failure};
+use super::files::{Reading, file_name, value_of, walk};
+use super::{ActionContext, Arguments, Content, Failure};
 use crate::connection::{Kind, Target, relay};
 use crate::executor::RawCommand;
 use crate::strategy::TaskResult;
@@ -89,7 +89,7 @@ fn trailing_slash(path: &str) -> &'static str {
 }
 
 /// Makes the path of the other side one of another host.
-fn paths(context: &ActionContext, args: &mut Args, target: &Target, (src, dest): (String, String)) {
+fn paths(context: &ActionContext, args: &mut Arguments, target: &Target, (src, dest): (String, String)) {
     let host = if target.host.contains(':') { format!("[{}]", target.host) } else { target.host.clone() };
     let user = target.user.as_ref().filter(|_| context.flag("set_remote_user").unwrap_or(true));
     let host = user.map_or_else(|| host.clone(), |user| format!("{user}@{host}"));
@@ -128,7 +128,7 @@ fn ssh_command(context: &ActionContext, target: &Target) -> String {
 async fn through_connection(
     context: &ActionContext,
     own: &ConnectionVariables,
-    mut args: Args,
+    mut args: Arguments,
 ) -> Result<Option<TaskResult>, Failure> {
     let failed = |error: std::io::Error| Failure::Failed(format!("rsync cannot be given the connection: {error}"));
     let folder = tempfile::tempdir().map_err(failed)?;

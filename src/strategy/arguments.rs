@@ -3,21 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use windlass_template::{Context, Value};
 use windlass_yaml::{Mapping, Node};
 
 use super::execute::TaskOnHost;
-use crate::action::Failure;
+use crate::action::{Arguments, Failure, module_defaults};
 use crate::vars::{given, unless_omitted};
 
 impl TaskOnHost {
     /// The arguments, rendered; what is `omit` is left out.
-    pub(super) fn arguments(&self, context: &Context) -> Result<IndexMap<Arc<str>, Value>, Failure> {
+    pub(super) fn arguments(&self, context: &Context) -> Result<Arguments, Failure> {
         let task = &self.task;
         let action = task.short_action();
-        let mut args: IndexMap<Arc<str>, Value> = IndexMap::new();
-        for defaults in self.module_defaults(context)? {
+        let mut args = Arguments::new();
+        for defaults in module_defaults(task, &task.action, &self.shared.loader.modules, context)? {
             args.extend(defaults);
         }
         if let Some(node) = &task.args_template {
@@ -54,52 +53,6 @@ impl TaskOnHost {
             args.insert(name, value);
         }
         Ok(args)
-    }
-
-    /// The defaults of the groups the module is in, then its own; of several entries for one name the innermost counts.
-    fn module_defaults(&self, context: &Context) -> Result<Vec<IndexMap<Arc<str>, Value>>, Failure> {
-        let own = self.task.keywords.get("module_defaults").into_iter();
-        let around = self.task.frame.chain().filter_map(|frame| frame.keywords.get("module_defaults"));
-        let mut nodes: Vec<&Node> = own.chain(around).collect();
-        if nodes.is_empty() {
-            return Ok(Vec::new());
-        }
-        nodes.reverse();
-        let modules = &self.shared.loader.modules;
-        let collections = self.task.collections();
-        let full = modules.full_name(&self.task.action, &collections);
-        let (mut groups, mut specific) = (IndexMap::new(), None);
-        for node in nodes {
-            let maps: Vec<Node> = node.as_list().map(<[Node]>::to_vec).unwrap_or_else(|| vec![node.clone()]);
-            for map in maps.iter().filter_map(Node::as_map) {
-                for (key, defaults) in map.iter() {
-                    let key_text = key.to_text();
-                    let Some(group) = key_text.strip_prefix("group/") else {
-                        if crate::playbook::short_name(&key_text) == self.task.short_action()
-                            || modules.full_name(&key_text, &collections) == full
-                        {
-                            specific = Some(defaults.clone());
-                        }
-                        continue;
-                    };
-                    // Groups that are nowhere were refused when the playbook was read.
-                    if modules.group(group).is_some_and(|members| members.contains(&full)) {
-                        groups.insert(group.to_owned(), defaults.clone());
-                    }
-                }
-            }
-        }
-        let mut found = Vec::new();
-        for node in groups.into_values().chain(specific) {
-            let value = crate::vars::render(context, &node)?;
-            let entries = value
-                .try_iter()
-                .into_iter()
-                .flatten()
-                .filter_map(|key| Some((Arc::from(key.as_str()?), value.get_item(&key).ok()?)));
-            found.push(entries.collect());
-        }
-        Ok(found)
     }
 
     /// The environment of the task's processes: that of the play and the blocks around, then the task's own.

@@ -9,8 +9,8 @@ use windlass_yaml::Node;
 
 use super::ahead::Ahead;
 use super::execute::{Shared, TaskOnHost};
-use super::result::{Arguments, TaskResult};
-use crate::action::{self, ActionContext, Failure};
+use super::result::TaskResult;
+use crate::action::{self, ActionContext, Arguments, Failure};
 use crate::output::{Event, Spending};
 use crate::vars::{given, number, truth};
 

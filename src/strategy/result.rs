@@ -6,6 +6,8 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use windlass_template::Value;
 
+use crate::action::Arguments;
+
 /// A result: Ansible's keys in the order they were set.
 #[derive(Debug, Clone, Default)]
 pub struct TaskResult {
@@ -21,9 +23,6 @@ pub struct TaskResult {
     /// What the action was called with, if it failed.
     args: Option<Arc<Arguments>>,
 }
-
-/// Arguments of an action, rendered.
-pub(super) type Arguments = IndexMap<Arc<str>, Value>;
 
 impl TaskResult {
     /// An empty result: not changed, not failed.

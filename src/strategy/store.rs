@@ -12,7 +12,7 @@ use super::play::Batch;
 use super::result::TaskResult;
 use crate::error::Result;
 use crate::playbook::Task;
-use crate::vars::{TaskScope, World, clean_facts, reserved};
+use crate::vars::{GATHERED, TaskScope, World, clean_facts, reserved};
 
 impl Batch {
     /// Counts a result for the recap.
@@ -75,6 +75,9 @@ impl Batch {
                     Arc::make_mut(&mut world.host_mut(&to).set).extend(pairs);
                 } else {
                     let (mut kept, dropped) = clean_facts(facts);
+                    if name == "gather_facts" {
+                        kept.push((Arc::from(GATHERED), Value::from(true)));
+                    }
                     // What was found out about the host a task was delegated to is always about that host.
                     if let Some(other) = delegate {
                         let other: Arc<str> = Arc::from(other.as_str());

@@ -36,6 +36,9 @@ pub struct Request<V> {
     /// Predict only: nothing may be changed.
     #[serde(default)]
     pub check: bool,
+    /// The whole run is such a prediction, so that what earlier tasks would have made is not there.
+    #[serde(default)]
+    pub dry_run: bool,
     /// Report what changes as a diff.
     #[serde(default)]
     pub diff: bool,

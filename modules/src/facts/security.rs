@@ -34,18 +34,22 @@ pub(crate) fn fips(root: &Root, facts: &mut Facts) {
     facts.set("fips", root.line("/proc/sys/crypto/fips_enabled").as_deref() == Some("1"));
 }
 
-/// `is_chroot`: whether this is the root that process 1 has.
+/// `is_chroot`.
 pub(crate) fn chroot(root: &Root, facts: &mut Facts) {
+    facts.set("is_chroot", is_chroot(root));
+}
+
+/// Whether this is another root than process 1 has.
+pub(crate) fn is_chroot(root: &Root) -> bool {
     let identity = |path: &str| {
         use std::os::unix::fs::MetadataExt;
         std::fs::metadata(root.path(path)).ok().map(|metadata| (metadata.dev(), metadata.ino()))
     };
-    let chrooted = match (identity("/"), identity("/proc/1/root/.")) {
+    match (identity("/"), identity("/proc/1/root/.")) {
         (Some(here), Some(first)) => here != first,
         (Some((_, inode)), None) => inode != 2 && inode != 128 && inode != 256,
         _ => false,
-    };
-    facts.set("is_chroot", chrooted);
+    }
 }
 
 /// The kernel's capabilities, in the order of their numbers.

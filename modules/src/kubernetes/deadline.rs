@@ -26,6 +26,7 @@ pub(crate) fn run_within(command: Command, host: &Host, limit: Duration) -> Resu
     let stop = Arc::new(AtomicBool::new(false));
     let limited = Host {
         check: host.check,
+        dry_run: host.dry_run,
         diff: host.diff,
         max_diff: host.max_diff,
         written: host.written.clone(),

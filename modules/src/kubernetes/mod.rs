@@ -14,9 +14,9 @@ pub mod image;
 pub mod kube;
 pub mod kubeadm;
 
-/// In check mode, a program that is not there yet (an earlier task would have brought it) leaves only a guess: that something changes.
+/// In a dry run, a program that is not there yet (an earlier task would have brought it) leaves only a guess: that something changes.
 fn guess_without(program: &str, host: &Host) -> Option<Plan> {
-    (host.check() && process::find(host, program).is_none()).then(|| {
+    (host.dry_run() && process::find(host, program).is_none()).then(|| {
         Plan::change(|_, _| Ok(())).with_warning(format!(
             "{program} is not on this host yet, so what it would find is unknown; a change is assumed."
         ))

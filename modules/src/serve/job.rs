@@ -165,6 +165,7 @@ fn guarded(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> 
 fn execute(session: &Arc<Session>, job: &Arc<Job>, request: &Request<Value>) -> Value {
     let connection = Connection { session: Arc::clone(session), job: Arc::clone(job), id: request.id };
     let mut host = Host::new(Arc::new(connection), request.check, request.diff)
+        .with_dry_run(request.dry_run)
         .with_name(&request.module)
         .with_environment(request.environment.clone())
         .with_contents(request.contents.clone())

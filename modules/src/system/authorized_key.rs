@@ -163,7 +163,7 @@ impl Module for AuthorizedKey {
         let keys = wanted(args)?;
         let user = match accounts::user_by_name(&name) {
             Some(user) => user,
-            None if host.check() => {
+            None if host.dry_run() => {
                 let plan = Plan::change(|_, _| Ok(())).with("user", name.as_str());
                 return Ok(
                     plan.with_warning(format!("The user {name} does not exist yet; it is assumed that it will."))

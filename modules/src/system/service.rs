@@ -43,7 +43,6 @@ static SPEC: Spec = Spec {
         Opt::new("no_block", Kind::Bool, "systemd: do not wait.").default("false"),
         Opt::new("force", Kind::Bool, "systemd: replace links that are in the way."),
     ],
-    required_one_of: &[&["state", "enabled", "masked", "daemon_reload"]],
     examples: "- name: Have cron running\n  ansible.builtin.service:\n    name: cron\n    state: started\n    enabled: true\n",
     returns: &[
         Return { name: "name", kind: "str", when: "always", doc: "The service." },
@@ -77,10 +76,13 @@ impl Module for Service {
 
 /// Services that are scripts in `/etc/init.d`.
 fn scripted(args: &Args, openrc: bool, host: &Host) -> Result<Plan, Failure> {
+    if args.str("state").is_none() && args.maybe_bool("enabled").is_none() {
+        return Err(Failure::new("one of the following is required: state, enabled"));
+    }
     let name = args.required("name")?.to_owned();
     let script = format!("/etc/init.d/{name}");
     if !std::path::Path::new(&script).exists() {
-        if host.check() {
+        if host.dry_run() {
             let plan = Plan::change(|_, _| Ok(())).with("name", name.as_str());
             return Ok(plan
                 .with_warning(format!("The service {name} is not on this host yet; it is assumed that it will be.")));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
-    facts::{Root, systemd_runs},
+    facts::{Root, is_chroot, systemd_runs},
     process::Command,
 };
 
@@ -118,6 +118,26 @@ impl Request {
         command.args(words.iter().copied())
     }
 
+    /// Has systemd read its files again, or start itself anew. Where it does not run there is nothing to tell.
+    fn tell_manager(&self, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
+        let asked = [("daemon-reload", self.daemon_reload), ("daemon-reexec", self.daemon_reexec)];
+        for (verb, _) in asked.into_iter().filter(|(_, asked)| *asked && self.scope != "global") {
+            let output = self.command(&[verb]).run(host)?;
+            if output.success() {
+                continue;
+            }
+            let said = output.stderr_text();
+            if !is_offline(host) {
+                return Err(Failure::new(format!("failure {} during {verb}: {}", output.rc, said.trim())));
+            }
+            outcome.warnings.push(format!(
+                "{verb} failed, but target is a chroot or systemd is offline. Continuing. Error was: {} / {said}",
+                output.rc
+            ));
+        }
+        Ok(())
+    }
+
     /// Whether the unit has to exist for this: one that does not can be masked, so that a package that is still to come starts nothing.
     fn needs_unit(&self) -> bool {
         self.masked.is_none() || self.state.is_some() || self.enabled.is_some()
@@ -148,6 +168,14 @@ impl Request {
     }
 }
 
+/// What to know where states can only be changed by the next start of the host.
+const OFFLINE: &str = "Target is a chroot or systemd is offline. This can lead to false positives or prevent the init system tools from working.";
+
+/// Whether the host is only a tree of files here, in which nothing runs.
+fn is_offline(host: &Host) -> bool {
+    host.variable("SYSTEMD_OFFLINE").as_deref() == Some("1") || is_chroot(&Root::host())
+}
+
 /// What systemd says of a unit.
 #[derive(Debug, Clone, Default)]
 struct Unit {
@@ -162,7 +190,11 @@ impl Unit {
     }
 
     fn missing(&self) -> bool {
-        self.property("LoadState") == "not-found" && self.property("ActiveState") != "active"
+        match self.property("LoadState") {
+            // systemd was not asked; what its files say was.
+            "" => matches!(self.file_state.as_str(), "" | "not-found"),
+            state => state == "not-found" && self.property("ActiveState") != "active",
+        }
     }
 
     fn masked(&self) -> bool {
@@ -241,38 +273,16 @@ fn verbs(request: &Request, unit: &Unit) -> Vec<&'static str> {
 }
 
 /// The plan for one unit, or for systemd itself if no unit is named.
-pub(super) fn plan(request: Request, host: &Host) -> Result<Plan, Failure> {
-    let manager = move |request: &Request, host: &Host| {
-        if request.daemon_reload && request.scope != "global" {
-            let output = request.command(&["daemon-reload"]).run(host)?;
-            if !output.success() {
-                return Err(Failure::new(format!(
-                    "failure {} during daemon-reload: {}",
-                    output.rc,
-                    output.stderr_text().trim()
-                )));
-            }
-        }
-        if request.daemon_reexec && request.scope != "global" {
-            let output = request.command(&["daemon-reexec"]).run(host)?;
-            if !output.success() {
-                return Err(Failure::new(format!(
-                    "failure {} during daemon-reexec: {}",
-                    output.rc,
-                    output.stderr_text().trim()
-                )));
-            }
-        }
-        Ok(())
-    };
+pub(super) fn plan(mut request: Request, host: &Host) -> Result<Plan, Failure> {
     let Some(name) = request.name.clone() else {
         let plan = Plan::change(move |host, outcome| {
             outcome.changed = false;
-            manager(&request, host)
+            request.tell_manager(host, outcome)
         });
         return Ok(not_changed(plan).with("name", Value::Null).with("status", Map::new()));
     };
-    if !systemd_runs(&Root::host()) && request.state.is_some() {
+    let offline = is_offline(host);
+    if !offline && request.state.is_some() && !systemd_runs(&Root::host()) {
         return Err(Failure::new(format!(
             "systemd is not the running init system of this host, so the state of {name} cannot be managed with it."
         )));
@@ -282,16 +292,20 @@ pub(super) fn plan(request: Request, host: &Host) -> Result<Plan, Failure> {
     if needed && unit.missing() && (host.check() || !(request.daemon_reload || request.daemon_reexec)) {
         return absent(&name, host);
     }
+    let state = request.state.clone();
+    let idle = offline && state.is_some() && unit.property("ActiveState").is_empty();
+    if idle {
+        request.state = None;
+    }
     let planned = verbs(&request, &unit);
     let changed = !planned.is_empty();
     let works = changed || request.daemon_reload || request.daemon_reexec;
     let enabled = request.enabled.map(|wanted| wanted || (unit.enabled && !changed));
-    let state = request.state.clone();
     let status = unit.properties.clone();
     let shown = name.clone();
     let plan = if works {
         let apply = move |host: &Host, outcome: &mut Outcome| {
-            manager(&request, host)?;
+            request.tell_manager(host, outcome)?;
             // What systemd has just read may say something else than before.
             let unit = if request.daemon_reload || request.daemon_reexec { look(&request, &name, host)? } else { unit };
             if needed && unit.missing() {
@@ -315,6 +329,7 @@ pub(super) fn plan(request: Request, host: &Host) -> Result<Plan, Failure> {
         Some(enabled) => plan.with("enabled", enabled),
         None => plan,
     };
+    let plan = if idle { plan.with_warning(OFFLINE) } else { plan };
     Ok(match state.as_deref() {
         // A unit that was restarted or reloaded runs.
         Some(state) => plan.with("state", if state == "stopped" { state } else { "started" }),
@@ -332,9 +347,9 @@ fn not_found(name: &str) -> Failure {
     Failure::new(format!("Could not find the requested service {name}: host"))
 }
 
-/// A unit that is not there; in check mode an earlier task may be about to bring it.
+/// A unit that is not there; an earlier task of a dry run may be about to bring it.
 fn absent(name: &str, host: &Host) -> Result<Plan, Failure> {
-    if host.check() {
+    if host.dry_run() {
         let plan = Plan::change(|_, _| Ok(())).with("name", name);
         return Ok(
             plan.with_warning(format!("The unit {name} is not on this host yet; it is assumed that it will be."))

@@ -78,6 +78,7 @@ pub(crate) fn request(id: u64, module: &str, args: Value) -> Request<Value> {
         module: module.into(),
         args,
         check: false,
+        dry_run: false,
         diff: false,
         max_diff: None,
         environment: Default::default(),

@@ -31,7 +31,7 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
                 "src file does not exist, use 'force=yes' if you really want to create the link: {}",
                 full.display()
             );
-            if !host.check() {
+            if !host.dry_run() {
                 return Err(refuse(sentence).with("src", src.as_str()));
             }
             warning = Some(format!("{sentence}. An earlier task may be about to make it, so check mode goes on."));

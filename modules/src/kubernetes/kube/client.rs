@@ -37,13 +37,13 @@ impl Client {
         }
     }
 
-    /// In check mode, a cluster that an earlier task would have made cannot be asked.
+    /// In a dry run, a cluster that an earlier task would have made cannot be asked.
     pub(super) fn guess(&self, host: &Host) -> Option<Plan> {
         if let Some(guess) = super::super::guess_without(&self.program, host) {
             return Some(guess);
         }
         let given = self.options.iter().find_map(|option| option.strip_prefix("--kubeconfig="));
-        let missing = given.filter(|path| host.check() && !std::path::Path::new(path).exists())?;
+        let missing = given.filter(|path| host.dry_run() && !std::path::Path::new(path).exists())?;
         Some(Plan::change(|_, _| Ok(())).with_warning(format!(
             "{missing} is not on this host yet, so the cluster cannot be asked; a change is assumed."
         )))

@@ -33,7 +33,7 @@ impl Tool {
             match (&config_path, args.str("config_content")) {
                 (_, Some(content)) => Some(content.to_owned()),
                 // In check mode the file may be one that an earlier task would have written.
-                (Some(path), None) if host.check() && !Path::new(path).exists() => None,
+                (Some(path), None) if host.dry_run() && !Path::new(path).exists() => None,
                 (Some(path), None) => Some(std::fs::read_to_string(path).map_err(|error| {
                     Failure::new(format!("The kubeadm configuration {path} cannot be read: {error}."))
                 })?),

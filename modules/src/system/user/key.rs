@@ -4,7 +4,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Args, Failure, Host, Outcome, accounts::User, process::Command, process::reason};
+use serde_json::json;
+
+use crate::{Args, Failure, Host, Map, Outcome, accounts::User, process::Command, process::reason};
 
 /// The SSH key that a user is to have.
 #[derive(Debug, Clone)]
@@ -38,26 +40,38 @@ impl Wanted {
         }
     }
 
-    /// Makes the key if there is none, and reports it.
+    fn public(&self, home: &str) -> PathBuf {
+        let mut path = self.path(home).into_os_string();
+        path.push(".pub");
+        path.into()
+    }
+
+    /// Whether a key is to be made, and what to tell of the files that are there already.
+    pub(super) fn decide(&self, home: &str) -> (bool, Vec<String>) {
+        let mut told = Vec::new();
+        for (what, file) in [("private", self.path(home)), ("public", self.public(home))] {
+            let shown = file.display();
+            if !file.exists() {
+                continue;
+            }
+            if !self.force {
+                let end = "no force, so skipping ssh-keygen generation";
+                return (false, vec![format!("Found existing ssh key {what} file \"{shown}\", {end}")]);
+            }
+            told.push(format!("Overwriting existing ssh key {what} file \"{shown}\""));
+        }
+        (true, told)
+    }
+
+    /// Makes the key, unless there is one that may not be overwritten, and reports it.
     pub(super) fn have(&self, user: &User, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
-        let path = self.path(&user.home);
-        let shown = path.to_string_lossy().into_owned();
-        let public = PathBuf::from(format!("{shown}.pub"));
-        if !path.exists() {
-            // Whatever stands in the key's place may be a link of the user's to somewhere else, and must not be written through.
+        let (path, public) = (self.path(&user.home), self.public(&user.home));
+        let (make, told) = self.decide(&user.home);
+        outcome.warnings.extend(told);
+        if make {
+            outcome.changed = true;
             for file in [&path, &public] {
-                match (file.symlink_metadata(), self.force) {
-                    (Err(_), _) => {}
-                    (Ok(_), false) => {
-                        return Err(Failure::new(format!(
-                            "Key already exists, use \"force: yes\" to overwrite: {}",
-                            file.display()
-                        )));
-                    }
-                    (Ok(_), true) => fs::remove_file(file).map_err(|error| {
-                        Failure::new(format!("{} could not be removed: {}.", file.display(), reason(&error)))
-                    })?,
-                }
+                self.make_way(file)?;
             }
             self.generate(&path, user, host)?;
             for file in [&path, &public] {
@@ -66,15 +80,40 @@ impl Wanted {
                 })?;
             }
         }
-        let fingerprint = Command::new("ssh-keygen").plain_locale().args(["-l", "-f", &shown]).run(host)?;
-        if fingerprint.success() {
-            outcome.set("ssh_fingerprint", fingerprint.stdout_text().trim());
-        }
-        if let Ok(text) = fs::read_to_string(&public) {
-            outcome.set("ssh_public_key", text.trim());
-        }
-        outcome.set("ssh_key_file", shown);
+        outcome.data.extend(self.report(&user.home, host)?);
         Ok(())
+    }
+
+    /// What there is to say of the key as it is.
+    pub(super) fn report(&self, home: &str, host: &Host) -> Result<Map, Failure> {
+        let path = self.path(home);
+        let shown = path.to_string_lossy().into_owned();
+        let mut fingerprint = String::new();
+        if path.exists() {
+            let output = Command::new("ssh-keygen").plain_locale().args(["-l", "-f", &shown]).run(host)?;
+            fingerprint = if output.success() { output.stdout_text() } else { output.stderr_text() };
+        }
+        let public = fs::read_to_string(self.public(home)).ok();
+        let entries = [
+            ("ssh_fingerprint", json!(fingerprint.trim())),
+            ("ssh_key_file", json!(shown)),
+            ("ssh_public_key", json!(public.as_deref().map(str::trim))),
+        ];
+        Ok(entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// Removes what a new key replaces. A link of the user's that leads nowhere yet must not be written through either.
+    fn make_way(&self, file: &Path) -> Result<(), Failure> {
+        match (file.symlink_metadata(), self.force) {
+            (Err(_), _) => Ok(()),
+            (Ok(_), false) => Err(Failure::new(format!(
+                "Key already exists, use \"force: yes\" to overwrite: {}",
+                file.display()
+            ))),
+            (Ok(_), true) => fs::remove_file(file).map_err(|error| {
+                Failure::new(format!("{} could not be removed: {}.", file.display(), reason(&error)))
+            }),
+        }
     }
 
     fn generate(&self, path: &Path, user: &User, host: &Host) -> Result<(), Failure> {
@@ -148,13 +187,19 @@ mod tests {
             let mut first = Outcome::default();
             wanted.have(&user, &host, &mut first).unwrap();
             let public = folder.path().join(format!(".ssh/other{}.pub", passphrase.len()));
-            std::os::unix::fs::symlink("/dev/null", &public).unwrap();
+            std::os::unix::fs::symlink("/dev/no such device", &public).unwrap();
             let other = Wanted { file: Some(format!(".ssh/other{}", passphrase.len())), ..wanted.clone() };
             assert!(
                 other.have(&user, &host, &mut Outcome::default()).unwrap_err().message.contains("Key already exists")
             );
-            Wanted { force: true, ..other }.have(&user, &host, &mut Outcome::default()).unwrap();
+            Wanted { force: true, ..other.clone() }.have(&user, &host, &mut Outcome::default()).unwrap();
             assert!(!public.is_symlink());
+            let mut kept = Outcome::default();
+            other.have(&user, &host, &mut kept).unwrap();
+            assert!(!kept.changed && kept.warnings[0].starts_with("Found existing ssh key private file"));
+            let mut anew = Outcome::default();
+            Wanted { force: true, ..other.clone() }.have(&user, &host, &mut anew).unwrap();
+            assert!(anew.changed && anew.data["ssh_public_key"] != kept.data["ssh_public_key"]);
             let mut second = Outcome::default();
             wanted.have(&user, &host, &mut second).unwrap();
             assert_eq!(first.data["ssh_public_key"], second.data["ssh_public_key"]);

@@ -62,7 +62,7 @@ static SPEC: Spec = Spec {
         Opt::new(
             "force",
             Kind::Bool,
-            "With `absent`: even if the user is logged in. With `generate_ssh_key`: over files that are in the way.",
+            "With `absent`: even if the user is logged in. With `generate_ssh_key`: make it anew, over the one that is there.",
         )
         .default("false"),
         Opt::new("local", Kind::Bool, "Look only at the host's own accounts.").default("false"),
@@ -155,9 +155,13 @@ fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> 
         && wanted.create_home
         && home.as_deref().is_some_and(|home| !std::path::Path::new(home).exists());
     let key = args.bool("generate_ssh_key").then(|| key::Wanted::of(args));
-    let key_missing = key.as_ref().is_some_and(|key| home.as_deref().is_none_or(|home| !key.path(home).exists()));
+    let (makes_key, told) = match (&key, &home) {
+        (None, _) => (false, Vec::new()),
+        (Some(_), None) => (true, Vec::new()),
+        (Some(key), Some(home)) => key.decide(home),
+    };
     let created = account.is_none();
-    let shown = report(args, &name, account.as_ref(), created);
+    let mut shown = report(args, &name, account.as_ref(), created);
     let mut warnings: Vec<String> = wanted.warning().into_iter().collect();
     let local = args.bool("local");
     if local {
@@ -172,7 +176,11 @@ fn present(args: &Args, name: String, account: Option<Account>, host: &Host) -> 
             "'append' is set, but no 'groups' are specified. Use 'groups' to say which groups are added.".to_owned(),
         );
     }
-    let changed = !changes.is_empty() || missing_home || key_missing;
+    if let (Some(key), Some(home), true) = (&key, &home, host.check() && !created) {
+        warnings.extend(told);
+        shown.extend(key.report(home, host)?);
+    }
+    let changed = !changes.is_empty() || missing_home || makes_key;
     let plan = if changed || key.is_some() {
         let mut plan = Plan::change(move |host: &Host, outcome: &mut Outcome| {
             let (mut stdout, mut stderr) = (String::new(), String::new());

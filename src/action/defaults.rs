@@ -1,0 +1,122 @@
+//! `module_defaults`: of the module a task names, and of the one that its action picks and runs.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use windlass_template::{Context, Value};
+use windlass_yaml::Node;
+
+use super::{ActionContext, Failure};
+use crate::foreign::Modules;
+use crate::playbook::{Task, short_name};
+
+/// Arguments of an action, rendered.
+pub type Arguments = IndexMap<Arc<str>, Value>;
+
+/// The defaults of the groups the module is in, then its own; of several entries for one name the innermost counts.
+pub fn module_defaults(
+    task: &Task,
+    action: &str,
+    modules: &Modules,
+    context: &Context,
+) -> Result<Vec<Arguments>, Failure> {
+    let mut nodes: Vec<&Node> = task.keyword_values("module_defaults").collect();
+    if nodes.is_empty() {
+        return Ok(Vec::new());
+    }
+    nodes.reverse();
+    let collections = task.collections();
+    let full = modules.full_name(action, &collections);
+    let (mut groups, mut specific) = (IndexMap::new(), None);
+    for node in nodes {
+        let maps: Vec<Node> = node.as_list().map(<[Node]>::to_vec).unwrap_or_else(|| vec![node.clone()]);
+        for map in maps.iter().filter_map(Node::as_map) {
+            for (key, defaults) in map.iter() {
+                let key_text = key.to_text();
+                let Some(group) = key_text.strip_prefix("group/") else {
+                    if short_name(&key_text) == short_name(action) || modules.full_name(&key_text, &collections) == full
+                    {
+                        specific = Some(defaults.clone());
+                    }
+                    continue;
+                };
+                // Groups that are nowhere were refused when the playbook was read.
+                if modules.group(group).is_some_and(|members| members.contains(&full)) {
+                    groups.insert(group.to_owned(), defaults.clone());
+                }
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for node in groups.into_values().chain(specific) {
+        let value = crate::vars::render(context, &node)?;
+        let entries = value
+            .try_iter()
+            .into_iter()
+            .flatten()
+            .filter_map(|key| Some((Arc::from(key.as_str()?), value.get_item(&key).ok()?)));
+        found.push(entries.collect());
+    }
+    Ok(found)
+}
+
+impl ActionContext {
+    /// Arguments, with the defaults of a module for what they leave open.
+    pub(super) fn with_defaults_of(&self, module: &str, args: &Arguments) -> Result<Arguments, Failure> {
+        let mut completed = Arguments::new();
+        for defaults in module_defaults(&self.task, module, &self.modules, &self.context)? {
+            completed.extend(defaults);
+        }
+        completed.extend(args.iter().map(|(name, value)| (name.clone(), value.clone())));
+        Ok(completed)
+    }
+
+    /// Of these modules the one that `use` or a fact of the host names, with its defaults. Nothing if that one has none: then the host may
+    /// choose by itself, and needs not be asked first.
+    pub(super) async fn chosen(
+        &self,
+        modules: &[&str],
+        args: &Arguments,
+        fact: &str,
+    ) -> Result<Option<(String, Arguments)>, Failure> {
+        let mut with_defaults = Vec::new();
+        for module in modules {
+            let completed = self.with_defaults_of(module, args)?;
+            if completed.len() > args.len() {
+                with_defaults.push((*module, completed));
+            }
+        }
+        if with_defaults.is_empty() {
+            return Ok(None);
+        }
+        let told = args.get("use").map(windlass_template::text).unwrap_or_default();
+        let name = if matches!(told.as_str(), "" | "auto") { self.fact(fact).await? } else { told };
+        let chosen = with_defaults.into_iter().find(|(module, _)| *module == short_name(&name));
+        Ok(chosen.map(|(module, mut args)| {
+            args.shift_remove("use");
+            (format!("ansible.legacy.{module}"), args)
+        }))
+    }
+
+    /// A fact of the host, which is asked for it if it is not known.
+    async fn fact(&self, name: &str) -> Result<String, Failure> {
+        let text = |facts: Option<Value>, name: &str| {
+            let fact = facts.and_then(|facts| facts.get_attr(name).ok());
+            fact.and_then(|fact| fact.as_str().map(str::to_owned))
+        };
+        // Known are the facts of the task's host, which need not be the one it is delegated to.
+        if self.task.keywords.get("delegate_to").is_none()
+            && let Some(known) = text(self.context.variable("ansible_facts")?, name)
+        {
+            return Ok(known);
+        }
+        if let Some(ahead) = self.ahead.as_ref().filter(|ahead| ahead.is_undecided()) {
+            ahead.refuse();
+            return Err("it has to wait for the answer to a question".into());
+        }
+        let name = format!("ansible_{name}");
+        let args = Value::from_pairs([("gather_subset", "!all"), ("filter", name.as_str())]);
+        let answer = self.module_on(&self.connection, "ansible.builtin.setup", args, Vec::new()).await?;
+        Ok(text(answer.get("ansible_facts").cloned(), &name).unwrap_or_default())
+    }
+}
