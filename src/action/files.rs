@@ -54,7 +54,11 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
 }
 
 /// Sends one content to be written by the `copy` module, whose result is left as it is.
-pub(super) async fn written(context: &ActionContext, mut args: Arguments, content: Content) -> Result<TaskResult, Failure> {
+pub(super) async fn written(
+    context: &ActionContext,
+    mut args: Arguments,
+    content: Content,
+) -> Result<TaskResult, Failure> {
     args.insert("_content".into(), Value::from(0));
     context.module("ansible.builtin.copy", value_of(args), vec![content]).await
 }

@@ -34,9 +34,9 @@ pub mod setup;
 
 pub(crate) use manager::{package_manager_of, service_manager_of, systemd_runs};
 pub(crate) use root::Root;
-pub(crate) use security::is_chroot;
 #[cfg(test)]
 pub(crate) use root::tests::tree;
+pub(crate) use security::is_chroot;
 pub(crate) use storage::unescape;
 
 /// The family of the host's distribution, such as `Debian`.

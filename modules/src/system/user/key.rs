@@ -106,13 +106,11 @@ impl Wanted {
     fn make_way(&self, file: &Path) -> Result<(), Failure> {
         match (file.symlink_metadata(), self.force) {
             (Err(_), _) => Ok(()),
-            (Ok(_), false) => Err(Failure::new(format!(
-                "Key already exists, use \"force: yes\" to overwrite: {}",
-                file.display()
-            ))),
-            (Ok(_), true) => fs::remove_file(file).map_err(|error| {
-                Failure::new(format!("{} could not be removed: {}.", file.display(), reason(&error)))
-            }),
+            (Ok(_), false) => {
+                Err(Failure::new(format!("Key already exists, use \"force: yes\" to overwrite: {}", file.display())))
+            }
+            (Ok(_), true) => fs::remove_file(file)
+                .map_err(|error| Failure::new(format!("{} could not be removed: {}.", file.display(), reason(&error)))),
         }
     }
 
