@@ -1,5 +1,7 @@
 //! Errors that end a run, as sentences with a place and advice.
 
+use std::path::Path;
+
 use windlass_yaml::Span;
 
 /// The outcome of anything that can end a run.
@@ -125,8 +127,34 @@ impl Error {
         text
     }
 
+    /// The same as ansible-core 2.18 lays it out.
+    pub fn classic(&self) -> String {
+        let mut text = self.message.clone();
+        if let Some(span) = self.span.as_ref().filter(|span| span.is_located() && !span.source.is_secret()) {
+            let file = crate::vars::absolute(Path::new(&span.source.name));
+            text.push_str(&format!(
+                "\n\nThe error appears to be in '{}': line {}, column {}, but may\nbe elsewhere in the file depending on the exact syntax problem.\n\n\
+                 The offending line appears to be:\n\n",
+                file.display(),
+                span.line,
+                span.column
+            ));
+            let lines = [span.line.checked_sub(1), Some(span.line)].into_iter().flatten();
+            for line in lines.filter(|line| *line > 0) {
+                text.push_str(span.source.line(line).unwrap_or_default());
+                text.push('\n');
+            }
+            text.push_str(&" ".repeat(span.column.saturating_sub(1) as usize));
+            text.push_str("^ here\n");
+        }
+        self.with_advice(text)
+    }
+
     fn render(&self) -> String {
-        let mut text = self.what_and_where();
+        self.with_advice(self.what_and_where())
+    }
+
+    fn with_advice(&self, mut text: String) -> String {
         if let Some(hint) = &self.hint {
             text.push_str("\n\nhint: ");
             text.push_str(hint);

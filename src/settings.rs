@@ -128,7 +128,7 @@ pub struct Settings {
     pub any_errors_fatal: bool,
     /// Whether facts are variables of their own (`ansible_hostname` beside `ansible_facts.hostname`).
     pub inject_facts: bool,
-    /// Whether `set_fact` keeps texts such as `yes` before 2.19, which always keeps them.
+    /// Whether templates give values rather than texts, and `set_fact` keeps texts such as `yes`, before 2.19, which always does.
     pub jinja2_native: bool,
     /// Whether roles keep their variables to themselves: if it is not set, those that are included do.
     pub private_role_vars: Option<bool>,
@@ -144,6 +144,8 @@ pub struct Settings {
     pub fact_cache_timeout: u64,
     /// Whether a condition may give something else than a boolean.
     pub allow_broken_conditionals: bool,
+    /// Whether it is told what will not work any more one day.
+    pub deprecation_warnings: bool,
     /// Whether a notified handler that does not exist is an error.
     pub error_on_missing_handler: bool,
     /// `ansible_managed`.
@@ -333,6 +335,7 @@ impl Settings {
             rejected: Rejected::read(config, &mut warnings)?,
             inject_facts: config.bool("inject_facts_as_vars").unwrap_or(true),
             allow_broken_conditionals: config.bool("allow_broken_conditionals").unwrap_or(false),
+            deprecation_warnings: config.bool("deprecation_warnings").unwrap_or(true),
             error_on_missing_handler: config.bool("error_on_missing_handler").unwrap_or(true),
             ansible_managed: config.get("ansible_managed").unwrap_or_else(|| "Ansible managed".to_owned()),
             no_log: config.bool("no_log").unwrap_or(false),

@@ -3,7 +3,7 @@
 use minijinja::value::ValueKind;
 use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::{Compat, Value};
-use windlass_yaml::Node;
+use windlass_yaml::{Node, Value as Yaml};
 
 use super::{ActionContext, Failure};
 use crate::strategy::TaskResult;
@@ -132,6 +132,7 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
     let fail_message = message(context, "fail_msg")?;
     let success_message = message(context, "success_msg")?;
     let quiet = context.flag("quiet").unwrap_or(false);
+    let is_classic = context.world.run.settings.compat == Compat::V2_18;
     let conditions = match that.as_list() {
         Some(list) => list.to_vec(),
         // A template may stand for the whole list.
@@ -139,6 +140,10 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
             Ok(value) if value.kind() == minijinja::value::ValueKind::Seq => {
                 let texts = value.try_iter().into_iter().flatten();
                 texts.map(|item| Node::string(windlass_template::text(&item), that.span.clone())).collect()
+            }
+            // Up to 2.18 it is rendered before it is judged.
+            Ok(value) if is_classic && value.kind() == ValueKind::Bool => {
+                vec![Node::new(Yaml::Bool(value.is_true()), that.span.clone())]
             }
             _ => vec![that.clone()],
         },

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use windlass_modules::{Kind, Opt, Return, Spec};
-use windlass_template::{Compat, Value};
+use windlass_template::{Compat, Origin, Value};
+use windlass_yaml::Node;
 
 use super::{ActionContext, Failure};
 use crate::strategy::TaskResult;
@@ -38,8 +39,29 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     if facts.is_empty() {
         return Err("No key/value pairs provided, at least one is required for this action to succeed".into());
     }
+    let result = TaskResult::ok(false).with("_ansible_facts_cacheable", cacheable);
+    let result = match context.world.run.settings.compat {
+        // What `type_debug` says of them depends on it.
+        Compat::V2_18 => result.with("_windlass_origins", origins(context, &facts)),
+        Compat::V2_19 => result,
+    };
     let facts = Value::from_pairs(facts.iter().map(|(name, value)| (Value::from(&**name), value.clone())));
-    Ok(TaskResult::ok(false).with("ansible_facts", facts).with("_ansible_facts_cacheable", cacheable))
+    Ok(result.with("ansible_facts", facts))
+}
+
+/// Where the texts come from.
+fn origins(context: &ActionContext, facts: &[(Arc<str>, Value)]) -> Value {
+    let args = &context.task.args;
+    // What is split off a line (`name=text`) is no text of the file any more; all of it has the place of the line.
+    let is_split = |name: &str, node: &Node| {
+        let line = node.span.source.line(node.span.line).unwrap_or_default();
+        line.chars().skip(node.span.column.saturating_sub(1) as usize).collect::<String>().contains(&format!("{name}="))
+    };
+    let origin = |name: &str| match args.get(name).map(|node| (is_split(name, node), context.context.origin(node))) {
+        Some((true, Origin::Written)) | None => Origin::Made,
+        Some((_, origin)) => origin,
+    };
+    Value::from_pairs(facts.iter().map(|(name, _)| (Value::from(&**name), Value::from(origin(name).word()))))
 }
 
 /// Fails if a name is none for a variable.

@@ -156,9 +156,9 @@ fn report(error: &Error, compat: Option<&str>) {
             .and_then(|config| Settings::from_config(&config))
             .is_ok_and(|settings| settings.compat == windlass_template::Compat::V2_18),
     };
-    let mark = if is_classic { "ERROR!" } else { "[ERROR]:" };
+    let text = if is_classic { format!("ERROR! {}", error.classic()) } else { format!("[ERROR]: {error}") };
     let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    Printer::new(color, Secrets::default()).error_line(&format!("{mark} {error}"), Color::Error);
+    Printer::new(color, Secrets::default()).error_line(&text, Color::Error);
 }
 
 /// What Ansible's commands say of themselves, without what is about Python.

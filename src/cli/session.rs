@@ -126,6 +126,7 @@ impl Session {
         let engine = Engine::new(windlass_template::Options {
             compat: settings.compat,
             allow_broken_conditionals: settings.allow_broken_conditionals,
+            jinja2_native: settings.jinja2_native,
             playbook_dir: settings.playbook_dir.clone(),
             secrets: vault,
             revealed: revealed.clone(),

@@ -337,7 +337,7 @@ impl Outputs {
                 .maybe_hint(did_you_mean(stdout, names)));
         };
         let mut outputs: Vec<Box<dyn Output>> =
-            vec![Box::new(Screen::new(printer.clone(), settings.verbosity, live)), (first.make)(&setup(first))?];
+            vec![Box::new(Screen::new(printer.clone(), settings, live)), (first.make)(&setup(first))?];
         let mut seen = vec![first.full_name()];
         for name in enabled {
             match find_callback(name) {

@@ -148,6 +148,8 @@ pub enum Event {
     },
     /// A sentence for the user.
     Warning(String),
+    /// A sentence about what will not work any more one day.
+    Deprecation(String),
     /// A question or notice of `pause`.
     Notice(String),
     /// A sentence for those who want to know more.

@@ -21,13 +21,19 @@ impl Log {
         Ok(Log { file: Mutex::new(file), user: user.unwrap_or_else(|| "root".to_owned()) })
     }
 
-    /// Adds a line.
+    /// Adds a line. Warnings and errors have levels of their own.
     pub(super) fn write(&self, text: &str) {
         let time = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S,%3f");
         let (process, user) = (std::process::id(), &self.user);
         let text = text.trim_start_matches('\n').trim_end_matches('\n');
+        let begins = |words: &[&str]| words.iter().any(|word| text.starts_with(word));
+        let level = match text {
+            _ if begins(&["[WARNING]", "[DEPRECATION WARNING]"]) => "WARNING",
+            _ if begins(&["[ERROR]", "ERROR!"]) => "ERROR",
+            _ => "INFO",
+        };
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // A full disk is no reason to stop a run half-way.
-        let _ = writeln!(file, "{time} p={process} u={user} n=ansible INFO| {text}");
+        let _ = writeln!(file, "{time} p={process} u={user} n=ansible {level}| {text}");
     }
 }

@@ -24,6 +24,8 @@ pub enum Color {
     Unreachable,
     /// Warnings.
     Warn,
+    /// What will not work any more one day.
+    Deprecated,
     /// What -v shows.
     Verbose,
     /// Jobs.
@@ -46,6 +48,7 @@ const SETTINGS: &[(Color, &str, &str)] = &[
     (Color::Error, "COLOR_ERROR", "0;31"),
     (Color::Unreachable, "COLOR_UNREACHABLE", "1;31"),
     (Color::Warn, "COLOR_WARN", "1;35"),
+    (Color::Deprecated, "COLOR_DEPRECATE", "0;35"),
     (Color::Verbose, "COLOR_VERBOSE", "0;34"),
     (Color::Debug, "COLOR_DEBUG", "1;30"),
     (Color::DiffAdd, "COLOR_DIFF_ADD", "0;32"),

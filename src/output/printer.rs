@@ -120,6 +120,17 @@ impl Printer {
         }
     }
 
+    /// What will not work any more one day, and how such sentences are switched off.
+    pub fn deprecation(&self, sentence: &str) {
+        let text = format!("[DEPRECATION WARNING]: {sentence}");
+        if self.is_new(&text) {
+            self.warning(
+                "Deprecation warnings can be disabled by setting `deprecation_warnings=False` in ansible.cfg.",
+            );
+            self.error_line(&text, Color::Deprecated);
+        }
+    }
+
     /// What went wrong and where; what every host would say again is said once.
     pub fn report(&self, report: &str, stderr: bool) {
         let text = format!("[ERROR]: {}\n", report.trim_end());

@@ -3,17 +3,19 @@
 use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output};
+use crate::settings::Settings;
 
 /// The screen.
 pub(super) struct Screen {
     printer: Printer,
     verbosity: u8,
+    deprecations: bool,
     live: bool,
 }
 
 impl Screen {
-    pub(super) fn new(printer: Printer, verbosity: u8, live: bool) -> Screen {
-        Screen { printer, verbosity, live }
+    pub(super) fn new(printer: Printer, settings: &Settings, live: bool) -> Screen {
+        Screen { printer, verbosity: settings.verbosity, deprecations: settings.deprecation_warnings, live }
     }
 }
 
@@ -21,6 +23,7 @@ impl Output for Screen {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Warning(sentence) => self.printer.warning(sentence),
+            Event::Deprecation(sentence) if self.deprecations => self.printer.deprecation(sentence),
             Event::Notice(text) => self.printer.line(text, Color::Plain),
             Event::Verbose { level, text } if self.verbosity >= *level => self.printer.line(text, Color::Verbose),
             Event::Banner(text) => self.printer.banner(text),

@@ -67,4 +67,8 @@ impl windlass_template::Settings for BaseSettings {
     fn warn(&self, sentence: String) {
         let _ = self.events.send(Event::Warning(sentence));
     }
+
+    fn deprecated(&self, sentence: String) {
+        let _ = self.events.send(Event::Deprecation(sentence));
+    }
 }

@@ -298,8 +298,10 @@ impl TaskOnHost {
             return Ok(if is_classic { "None" } else { CENSORED }.to_owned());
         }
         match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
-            Some(node) => Ok(windlass_template::text(&crate::vars::render(context, node)?)),
-            None => Ok(windlass_template::text(item)),
+            Some(node) if node.as_str() != Some("") => {
+                Ok(windlass_template::text(&crate::vars::render(context, node)?))
+            }
+            _ => Ok(windlass_template::text(item)),
         }
     }
 

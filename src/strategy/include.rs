@@ -108,8 +108,8 @@ impl TaskOnHost {
             let secret = self.no_log(&item_context).unwrap_or(true);
             let shown = match self.task.keywords.get("loop_control").and_then(|control| control.get("label")) {
                 _ if secret => CENSORED.to_owned(),
-                Some(node) => item_context.render_tolerant(node),
-                None => opened.items.get(index).map(windlass_template::text).unwrap_or_default(),
+                Some(node) if node.as_str() != Some("") => item_context.render_tolerant(node),
+                _ => opened.items.get(index).map(windlass_template::text).unwrap_or_default(),
             };
             let not_included = match self.want(&item_context, vars, Some(shown.clone())) {
                 Ok(Ok(one)) => {

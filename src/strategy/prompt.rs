@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use windlass_template::{Context, Value, Variable};
-use windlass_yaml::{Mapping, Node};
+use windlass_yaml::{Mapping, Node, Span};
 
 use super::ask::ask;
 use super::execute::Shared;
@@ -27,7 +27,8 @@ pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> 
             shared.secrets.add(&answer);
         }
         // What was typed may be a template, as it may in a file of variables.
-        let span = entry.span.clone();
+        // The answer stands in no file.
+        let span = Span::synthetic("vars_prompt");
         let value = if question.is_unsafe { Node::literal(answer, span) } else { Node::string(answer, span) };
         answers.insert_str(&question.name, value);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use windlass_template::{Scope, Value, Variable};
+use windlass_template::{Origin, Scope, Value, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
 use super::execute::HostOutcome;
@@ -73,6 +73,12 @@ impl Batch {
                         Arc::make_mut(&mut world.host_mut(&to).facts).extend(pairs.iter().cloned());
                     }
                     Arc::make_mut(&mut world.host_mut(&to).set).extend(pairs);
+                    if let Some(origins) = result.get("_windlass_origins") {
+                        let origins = pairs_of(origins).into_iter();
+                        let origins =
+                            origins.map(|(name, word)| (name, Origin::of_word(word.as_str().unwrap_or_default())));
+                        Arc::make_mut(&mut world.host_mut(&to).origins).extend(origins);
+                    }
                 } else {
                     let (mut kept, dropped) = clean_facts(facts);
                     if name == "gather_facts" {
@@ -110,7 +116,11 @@ impl Batch {
         if let Some(register) = &task.register {
             self.tell_reserved(register);
             let value = registered(task, &outcome.result);
-            Arc::make_mut(&mut world.host_mut(host).set).insert(Arc::clone(register), value);
+            let state = world.host_mut(host);
+            Arc::make_mut(&mut state.set).insert(Arc::clone(register), value);
+            if state.origins.contains_key(register) {
+                Arc::make_mut(&mut state.origins).shift_remove(register);
+            }
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
-use windlass_template::{Scope, Value, Variable};
+use windlass_template::{Origin, Scope, Value, Variable};
 use windlass_yaml::Mapping;
 
 use super::facts::Facts;
@@ -293,6 +293,17 @@ impl Scope for TaskScope {
 
     fn names(&self) -> Vec<Arc<str>> {
         self.names_with(magic::NAMES)
+    }
+
+    fn origin(&self, name: &str) -> Origin {
+        let state = self.world.host(&self.host);
+        match state.origins.get(name) {
+            _ if name == "ansible_facts" => Origin::Outside,
+            _ if magic::NAMES.contains(&name) => Origin::Made,
+            Some(origin) if state.set.contains_key(name) => *origin,
+            _ if state.set.contains_key(name) || state.facts.get(name).is_some() => Origin::Outside,
+            _ => Origin::Made,
+        }
     }
 
     fn search_paths(&self) -> Vec<PathBuf> {

@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use rpds::HashTrieMapSync;
 use windlass_inventory::Inventory;
-use windlass_template::{Context, Engine, Value, Variable};
+use windlass_template::{Context, Engine, Origin, Value, Variable};
 use windlass_yaml::Mapping;
 
 use super::facts::Facts;
@@ -46,6 +46,8 @@ pub struct HostState {
     pub facts: Arc<Facts>,
     /// `set_fact`, `register` and what a failed block leaves.
     pub set: Arc<IndexMap<Arc<str>, Value>>,
+    /// Where the texts that `set_fact` has set come from.
+    pub origins: Arc<IndexMap<Arc<str>, Origin>>,
     /// `include_vars`.
     pub included: Arc<VarMap>,
     /// Variables of a host that `add_host` made.

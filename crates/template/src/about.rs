@@ -51,11 +51,24 @@ pub fn now() -> Value {
 }
 
 /// The setting `ansible_managed` as templates see it: times are those of the template's last change; `{file}`, `{host}` and `{uid}` are
-/// the template's variables.
+/// the template's variables, and a doubled brace is one.
 fn managed(setting: &str, path: &Path) -> String {
-    let text = [("{file}", "{{ template_path }}"), ("{host}", "{{ template_host }}"), ("{uid}", "{{ template_uid }}")]
-        .iter()
-        .fold(setting.to_owned(), |text, (name, variable)| text.replace(name, variable));
+    let variables =
+        [("{file}", "{{ template_path }}"), ("{host}", "{{ template_host }}"), ("{uid}", "{{ template_uid }}")];
+    let mut text = String::new();
+    let mut rest = setting;
+    while let Some(start) = rest.find(['{', '}']) {
+        text.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let (written, shown) = [("{{", "{"), ("}}", "}")]
+            .into_iter()
+            .chain(variables)
+            .find(|(written, _)| rest.starts_with(written))
+            .unwrap_or((&rest[..1], &rest[..1]));
+        text.push_str(shown);
+        rest = &rest[written.len()..];
+    }
+    text.push_str(rest);
     let changed = path.metadata().map(|found| found.mtime() as f64).ok();
     time::format_seconds(&text, changed, false).unwrap_or(text)
 }

@@ -5,7 +5,7 @@ use minijinja::Value;
 use minijinja::value::{Tuple, ValueKind};
 use windlass_yaml::PythonLiteral;
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::mark::{Mark, check, is_omit, mark};
 use crate::plain::plain;
 use crate::python::number::big_integer;
@@ -36,11 +36,69 @@ pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
     })
 }
 
+/// What a template evaluates to with `jinja2_native`: values stay what they are, and text that spells a value is that value.
+pub(crate) fn native(value: &Value) -> Result<Value, Error> {
+    if is_omit(value) {
+        return Ok(value.clone());
+    }
+    if matches!(mark(value), Some(Mark::Nothing)) {
+        return Ok(Value::from(""));
+    }
+    check(value)?;
+    Ok(match value.as_str() {
+        Some(text) if value.kind() == ValueKind::String && !value.is_safe() && !text.starts_with([' ', '\t']) => {
+            match PythonLiteral::read(text) {
+                // A text keeps its quotes.
+                Some(PythonLiteral::String(_)) | None => value.clone(),
+                Some(literal) => data(literal).unwrap_or_else(|| value.clone()),
+            }
+        }
+        _ => value.clone(),
+    })
+}
+
+/// What is said of a filter or test that is not there.
+pub(crate) fn not_loaded(name: &str) -> String {
+    let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let reason = match name.rsplit_once('.') {
+        None if is_plain => name.to_owned(),
+        None => format!("invalid plugin name: ansible.builtin.{name}"),
+        Some(("ansible.builtin" | "ansible.legacy", _)) => name.to_owned(),
+        Some((collection, _)) => format!("Invalid plugin FQCN ({name}): unable to locate collection {collection}"),
+    };
+    format!("{NOT_LOADED}{name}\": '{reason}'.")
+}
+
+/// The same where the name is only known when the template runs, as in `map('name')`: it has Python's name of the error before it.
+pub(crate) fn while_running(error: minijinja::Error) -> minijinja::Error {
+    let error = Error::from(error);
+    match error.message().starts_with(NOT_LOADED) {
+        true => Error::syntax(format!("TemplateSyntaxError: {}", error.message())).into(),
+        false => error.into(),
+    }
+}
+
+const NOT_LOADED: &str = "Could not load \"";
+
+/// An error in a template about a filter or test that is not there says which template it is.
+pub(crate) fn of_template(error: Error, template: &str) -> Error {
+    if *error.kind() != ErrorKind::Syntax || !error.message().starts_with(NOT_LOADED) {
+        return error;
+    }
+    let what = error.message().trim_end_matches('.');
+    let sentence = format!("template error while templating string: {what}. String: {template}. {what}");
+    error.with_sentence(&sentence)
+}
+
 /// Whether an expression ends with a filter whose text stays text, whatever it looks like.
 pub(crate) fn keeps_text(expression: &str) -> bool {
     let Some(last) = last_filter(expression) else { return false };
-    let name = last.split('(').next().unwrap_or_default().trim();
-    matches!(name, "string" | "to_json" | "to_nice_json" | "to_yaml" | "to_nice_yaml" | "ppretty" | "json")
+    gives_text(last.split('(').next().unwrap_or_default().trim())
+}
+
+/// Whether what a filter gives stays text, whatever it looks like.
+pub(crate) fn gives_text(filter: &str) -> bool {
+    matches!(filter, "string" | "to_json" | "to_nice_json" | "to_yaml" | "to_nice_yaml" | "ppretty" | "json")
 }
 
 /// What follows the last `|` that stands neither in parentheses nor in quotes.

@@ -30,6 +30,8 @@ pub(crate) struct Expression {
     pub(crate) name: Option<String>,
     /// It changes lists or dicts in place.
     pub(crate) mutates: bool,
+    /// A string in it is a template.
+    pub(crate) embeds: bool,
     /// The line it is on, counted from 1.
     line: usize,
 }
@@ -42,6 +44,7 @@ impl Expression {
             written: parsed.written,
             name: parsed.name,
             mutates: parsed.mutates,
+            embeds: parsed.embeds,
             line: parsed.line,
         })
     }

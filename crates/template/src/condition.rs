@@ -3,6 +3,7 @@
 use minijinja::Value;
 use windlass_yaml::{Node, Value as Yaml};
 
+use crate::classic;
 use crate::compile::{self, Compiled};
 use crate::context::{Context, Inner};
 use crate::engine::Compat;
@@ -33,16 +34,20 @@ impl Context {
             return Ok(true);
         }
         let written = node.scalar_text().unwrap_or_default();
-        self.inner().condition(node, 0).map_err(|error| {
+        self.inner().condition(node, node, 0).map_err(|error| {
             let error = error.without_sentence();
-            let error = if self.inner().compat() == Compat::V2_18 { error.of_condition(&written) } else { error };
+            let error = match self.inner().compat() {
+                Compat::V2_18 => classic::of_template(error, &written).of_condition(&written),
+                Compat::V2_19 => error,
+            };
             self.inner().suggest(error.with_expression(&written).with_span(&node.span))
         })
     }
 }
 
 impl Inner {
-    fn condition(self: &Arc<Self>, node: &Node, depth: usize) -> Result<bool, Error> {
+    /// Evaluates a condition, or the one that the condition that was `written` stands for.
+    fn condition(self: &Arc<Self>, node: &Node, written: &Node, depth: usize) -> Result<bool, Error> {
         let classic = self.compat() == Compat::V2_18;
         let lenient = self.takes_any_truth();
         let text = match &node.value {
@@ -66,16 +71,26 @@ impl Inner {
                 Err(Error::new(ErrorKind::Conditional, "The condition is empty, which is not allowed."))
             };
         }
+        if classic && depth == 0 && has_tags(text) {
+            self.warn(format!(
+                "conditional statements should not include jinja2 templating delimiters such as {{{{ }}}} or {{% %}}. Found: {text}"
+            ));
+        }
         if is_wholly_template(text) {
             if depth < INDIRECTIONS
                 && let Some(inner) = self.indirection(text)
             {
-                return self.condition(&inner, depth + 1);
+                return self.condition(&inner, written, depth + 1);
             }
             if classic {
                 return self.condition_with_templates(text);
             }
             let value = finish(&self.text(text)?)?;
+            if value.as_str().is_none() {
+                let what = "Conditionals should not be surrounded by templating delimiters such as {{ }} or {% %}.";
+                let end = "This feature will be removed from ansible-core version 2.23.";
+                self.deprecated(format!("{what} {end}{}", place(written)));
+            }
             return self.judge(&value, true);
         }
         if classic && is_template(text) {
@@ -87,8 +102,25 @@ impl Inner {
             ));
         }
         let expression = compile::condition(text)?;
+        if expression.embeds && !classic {
+            let what = "Jinja constant strings should not contain embedded templates.";
+            let end = "This feature will be disabled by default in ansible-core 2.23.";
+            self.warn(format!("{what} {end}{}", place(written)));
+        }
         let value = finish(&self.expression(&expression, None)?)?;
         self.judge(&value, false)
+    }
+
+    fn warn(&self, sentence: String) {
+        if let Some(settings) = &self.engine().options().settings {
+            settings.warn(sentence);
+        }
+    }
+
+    fn deprecated(&self, sentence: String) {
+        if let Some(settings) = &self.engine().options().settings {
+            settings.deprecated(sentence);
+        }
     }
 
     /// A condition that is partly a template, which was allowed once: `{{ a }} == {{ b }}`.
@@ -167,4 +199,16 @@ fn is_wholly_template(text: &str) -> bool {
     text.starts_with(crate::header::MARK)
         || (["{{", "{%", "{#"].iter().any(|start| text.starts_with(start))
             && ["}}", "%}", "#}"].iter().any(|end| text.ends_with(end)))
+}
+
+/// Whether a tag begins in the text and ends, which is when Ansible takes it for a template up to 2.18.
+fn has_tags(text: &str) -> bool {
+    [("{{", "}}"), ("{%", "%}"), ("{#", "#}")]
+        .iter()
+        .any(|(start, end)| text.split_once(start).is_some_and(|(_, rest)| rest.contains(end)))
+}
+
+/// Where the condition is written, as a sentence.
+fn place(node: &Node) -> String {
+    if node.span.is_located() { format!(" It stands at {}.", node.span) } else { String::new() }
 }

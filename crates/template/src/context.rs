@@ -17,6 +17,7 @@ use crate::lazy::{LazyDict, LazyList, scalar};
 use crate::limits;
 use crate::mark;
 use crate::operators::shown_as;
+use crate::origin::Origin;
 use crate::plain::{finish, is_bound, plain, settled};
 use crate::root::Root;
 use crate::scope::{Scope, Variable};
@@ -80,6 +81,10 @@ impl Inner {
         self.rendered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     pub(crate) fn compat(&self) -> Compat {
         self.engine.options().compat
     }
@@ -99,6 +104,18 @@ impl Inner {
             current = &layer.below;
         }
         self.variables.get(name)
+    }
+
+    /// Where the texts in a variable come from that is data and was not put on top.
+    pub(crate) fn origin_of_data(&self, name: &str) -> Origin {
+        let mut current = self;
+        while let Some(layer) = &current.layer {
+            if layer.extra.contains_key(name) {
+                return Origin::Made;
+            }
+            current = &layer.below;
+        }
+        self.variables.origin(name)
     }
 
     pub(crate) fn names(&self) -> Vec<Arc<str>> {
@@ -206,6 +223,7 @@ impl Inner {
                 return match self.compat() {
                     Compat::V2_19 => Ok(value),
                     Compat::V2_18 if classic::keeps_text(&expression.written) => Ok(classic::kept(value)),
+                    Compat::V2_18 if self.is_native() => classic::native(&value),
                     Compat::V2_18 => classic::single(&value, self.is_plain_variable(expression)),
                 };
             }
@@ -223,8 +241,14 @@ impl Inner {
         };
         match self.compat() {
             Compat::V2_19 => Ok(value),
+            Compat::V2_18 if self.is_native() => classic::native(&value),
             Compat::V2_18 => classic::single(&value, false),
         }
+    }
+
+    /// Whether templates give values rather than texts although ansible-core 2.18 is followed.
+    fn is_native(&self) -> bool {
+        self.engine.options().jinja2_native
     }
 
     /// Whether an expression is a variable that is no template itself.
@@ -354,6 +378,9 @@ impl Context {
     fn complete(&self, result: Result<Value, Error>, text: Option<&str>, span: &Span) -> Result<Value, Error> {
         result.and_then(|value| finish(&value)).map_err(|error| {
             let error = match text {
+                Some(text) if self.0.compat() == Compat::V2_18 => {
+                    classic::of_template(error, text).with_expression(text)
+                }
                 Some(text) => error.with_expression(text),
                 None => error,
             };

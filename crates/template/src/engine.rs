@@ -31,6 +31,8 @@ pub struct Options {
     pub compat: Compat,
     /// Whether a condition may give something else than a boolean, in every line of behaviour.
     pub allow_broken_conditionals: bool,
+    /// Whether templates give values rather than texts up to ansible-core 2.18; since then they always do.
+    pub jinja2_native: bool,
     /// The directory of the playbook.
     pub playbook_dir: PathBuf,
     /// The passwords for vaulted values.
@@ -188,7 +190,7 @@ impl Engine {
         }
         let vault = |message: String| Error::new(ErrorKind::Vault, message);
         let plain = windlass_vault::decrypt(ciphertext.as_bytes(), &self.0.options.secrets)
-            .map_err(|error| vault(error.to_string()))?;
+            .map_err(|error| vault(error.to_string()).of_ciphertext(ciphertext))?;
         let text: Arc<str> = String::from_utf8(plain)
             .map_err(|_| vault("The vaulted value is not text: it is not UTF-8.".to_owned()))?
             .into();

@@ -59,6 +59,8 @@ struct Details {
     variables: Vec<String>,
     /// The message says which condition it happened in.
     names_condition: bool,
+    /// The text that could not be decrypted.
+    ciphertext: Option<Arc<str>>,
 }
 
 impl Error {
@@ -74,6 +76,7 @@ impl Error {
             line: None,
             variables: Vec::new(),
             names_condition: false,
+            ciphertext: None,
         }))
     }
 
@@ -145,6 +148,17 @@ impl Error {
         self
     }
 
+    /// Adds the text that could not be decrypted.
+    pub(crate) fn of_ciphertext(mut self, text: &Arc<str>) -> Error {
+        self.0.ciphertext = Some(text.clone());
+        self
+    }
+
+    /// The text that could not be decrypted.
+    pub(crate) fn ciphertext(&self) -> Option<&str> {
+        self.0.ciphertext.as_deref()
+    }
+
     /// Whether something does not exist.
     pub fn is_undefined(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Undefined { .. })
@@ -167,8 +181,8 @@ impl Error {
             true => format!("error while evaluating conditional ({condition}): "),
             false => String::new(),
         };
-        self.0.message =
-            format!("The conditional check '{condition}' failed. The error was: {evaluating}{}", self.0.message);
+        let what = self.0.sentence.take().map_or_else(|| self.0.message.clone(), |sentence| format!("{sentence}."));
+        self.0.message = format!("The conditional check '{condition}' failed. The error was: {evaluating}{what}");
         self.0.names_condition = true;
         self
     }

@@ -102,6 +102,14 @@ pub(crate) fn mark(value: &Value) -> Option<&Mark> {
     value.downcast_object_ref::<Mark>()
 }
 
+/// The name of what does not exist, if that is what the value stands for.
+pub(crate) fn name(value: &Value) -> Option<&str> {
+    match mark(value)? {
+        Mark::Undefined { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
 /// Fails if the value is a mark.
 pub(crate) fn check(value: &Value) -> Result<(), Error> {
     if value.is_undefined() {

@@ -10,6 +10,7 @@ use minijinja::Value;
 use minijinja::value::{ObjectRepr, Tuple, ValueKind};
 
 use crate::error::{Error, ErrorKind};
+use crate::filters::vault::Wrapped;
 use crate::globals;
 use crate::lazy::{LazyDict, LazyList, is_lazy};
 use crate::mark::{self, is_omit, mark};
@@ -155,6 +156,9 @@ fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, 
     }
     if mark::is_nothing(value) && keeps_marks(purpose) {
         return Ok(Some(Value::from("")));
+    }
+    if let Some(wrapped) = value.downcast_object_ref::<Wrapped>() {
+        return Ok(Some(Value::from(wrapped.0.as_str())));
     }
     if let Some(mark) = mark(value) {
         return if keeps_marks(purpose) { Ok(None) } else { Err(mark.error()) };

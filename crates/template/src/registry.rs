@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use minijinja::value::Kwargs;
 use minijinja::{State, Value};
 
+use crate::classic;
 use crate::context::Context;
 use crate::engine::Compat;
 use crate::error::{Error, ErrorKind};
@@ -17,6 +18,7 @@ use crate::lookups::LOOKUPS;
 use crate::mark::{self, mark};
 use crate::plain::{settled, settled_subject, undefined_within};
 use crate::plugins::{self, PluginKind};
+use crate::python::percent;
 use crate::suggest::closest;
 use crate::tests::TESTS;
 
@@ -60,7 +62,7 @@ pub trait Lookup: Sync {
 
 /// Calls a filter by name, as `map('name')` does.
 pub fn call_filter(state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -> Result<Value, minijinja::Error> {
-    let value = apply_filter(state, name, arguments)?;
+    let value = apply_filter(state, name, arguments).map_err(classic::while_running)?;
     match mark(&value) {
         Some(failed) if !mark::is_undefined(&value) => Err(failed.error().into()),
         _ => Ok(value),
@@ -73,12 +75,22 @@ pub(crate) fn apply_filter(
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, minijinja::Error> {
-    call(state, filters(), PluginKind::Filter, name, arguments)
+    if name == "format"
+        && let Some((template, values)) = arguments.split_first()
+        && let Some(text) = template.as_str()
+        && is_classic(state)
+    {
+        let mut arguments = percent::with_representations(text, values);
+        arguments.insert(0, template.clone());
+        return call(state, filters(), PluginKind::Filter, name, &arguments);
+    }
+    let answer = call(state, filters(), PluginKind::Filter, name, arguments)?;
+    Ok(if classic::gives_text(name) && is_classic(state) { classic::kept(answer) } else { answer })
 }
 
 /// Calls a test by name, as `select('name')` does.
 pub fn call_test(state: &mut State<'_, '_>, name: &str, arguments: &[Value]) -> Result<bool, minijinja::Error> {
-    let verdict = apply_test(state, name, arguments)?;
+    let verdict = apply_test(state, name, arguments).map_err(classic::while_running)?;
     mark::check(&verdict)?;
     Ok(verdict.is_true())
 }
@@ -128,6 +140,9 @@ fn call(
     match native {
         Some(callable) => callable.call(state, name, arguments),
         None => {
+            if is_classic(state) {
+                return Err(Error::syntax(classic::not_loaded(name)).into());
+            }
             let hint = closest(name, table.keys().map(String::as_str));
             let message = format!("No {} named '{name}'.", kind.word());
             Err(Error::new(ErrorKind::Syntax, message).with_hint(hint).into())
@@ -168,8 +183,13 @@ impl Callable {
                 settled_arguments.push(Value::from(""));
                 continue;
             }
-            if mark(argument).is_some() {
-                return Ok(argument.clone());
+            if let Some(mark) = mark(argument) {
+                match mark.error().ciphertext().filter(|_| index == 0 && name.ends_with("unvault")) {
+                    // The filter has a password of its own.
+                    Some(text) => settled_arguments.push(Value::from(text)),
+                    None => return Ok(argument.clone()),
+                }
+                continue;
             }
             if argument.is_undefined() {
                 mark::check(argument)?;

@@ -8,6 +8,8 @@ use indexmap::IndexMap;
 use minijinja::Value;
 use windlass_yaml::Node;
 
+use crate::origin::Origin;
+
 /// A variable before it is used.
 #[derive(Clone, Debug)]
 pub enum Variable {
@@ -24,6 +26,11 @@ pub trait Scope: Send + Sync + Debug {
 
     /// The names of all variables, for the `varnames` lookup and for suggestions.
     fn names(&self) -> Vec<Arc<str>>;
+
+    /// Where the texts in a variable that is data come from.
+    fn origin(&self, _name: &str) -> Origin {
+        Origin::Made
+    }
 
     /// The directories in which lookups and template includes search, nearest first (a role's directory, then the
     /// playbook's). Callers append `files`, `templates` or `vars` themselves.

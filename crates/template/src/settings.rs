@@ -19,4 +19,7 @@ pub trait Settings: Debug + Send + Sync {
 
     /// Says something to the user.
     fn warn(&self, sentence: String);
+
+    /// Says that something will not work any more one day.
+    fn deprecated(&self, sentence: String);
 }

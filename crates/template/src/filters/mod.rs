@@ -23,7 +23,7 @@ pub(crate) mod sets;
 mod text;
 pub(crate) mod urls;
 mod utils;
-mod vault;
+pub(crate) mod vault;
 mod wrap;
 
 use crate::registry::Function;

@@ -217,8 +217,9 @@ pub(super) fn ternary(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     })
 }
 
-pub(super) fn type_debug(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
-    Ok(Value::from(crate::type_name(args.value())))
+pub(super) fn type_debug(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+    let is_classic = crate::registry::is_classic(state);
+    Ok(Value::from(if is_classic { crate::origin::class(args.value()) } else { crate::type_name(args.value()) }))
 }
 
 pub(super) fn default(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {

@@ -1,5 +1,9 @@
 //! `vault` and `unvault`.
 
+use std::fmt;
+use std::sync::Arc;
+
+use minijinja::value::{Object, ObjectRepr};
 use minijinja::{State, Value};
 use windlass_vault::{DEFAULT_LABEL, Secret, Secrets, decrypt, encrypt, encrypt_with_salt, is_encrypted};
 
@@ -16,8 +20,25 @@ fn secret(args: &Arguments) -> Result<Secret, minijinja::Error> {
     Ok(Secret::new(label, password.as_bytes()))
 }
 
-pub(super) fn vault(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+/// A text that was just encrypted, as an object of Python that shows what is in it (`wrap_object`).
+#[derive(Debug)]
+pub(crate) struct Wrapped(pub(crate) String);
+
+impl Object for Wrapped {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+pub(super) fn vault(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let (plain, secret) = (args.string()?, secret(args)?);
+    if args.flag("wrap_object", false) && crate::registry::is_classic(state) {
+        return Ok(Value::from_object(Wrapped(plain.to_owned())));
+    }
     match args.text_of("salt").filter(|salt| !salt.is_empty()) {
         Some(salt) => Ok(Value::from(encrypt_with_salt(plain.as_bytes(), &secret, salt.as_bytes()))),
         None => encrypt(plain.as_bytes(), &secret).map(Value::from).map_err(|error| args.failed(error.to_string())),

@@ -52,8 +52,13 @@ fn one(call: &Call<'_>, term: &str) -> Result<Value, crate::Error> {
         !content.starts_with(crate::header::MARK) && !starts.iter().any(|start| content.contains(start.as_str()));
     let rendered =
         if is_plain { content.clone() } else { context.template(&content, &path.to_string_lossy(), &options)? };
-    // Until ansible-core 2.18, what looks like a list or a dictionary became one.
-    let converts = context.engine().options().compat == Compat::V2_18 && call.flag("convert_data", true);
+    // Until ansible-core 2.18, what looks like a list or a dictionary became one, unless it was to stay text wherever it goes.
+    let run = context.engine().options();
+    let is_classic = run.compat == Compat::V2_18;
+    let converts = is_classic && call.flag("convert_data", true);
+    if is_classic && (!converts || (run.jinja2_native && !call.flag("jinja2_native", false))) {
+        return Ok(Value::from_safe_string(rendered));
+    }
     let data = rendered.trim_start();
     if converts
         && (data.starts_with('{') || data.starts_with('['))

@@ -12,8 +12,9 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::limits;
 use crate::mark::{self, check, mark};
+use crate::origin;
 use crate::plain::{self, plain};
-use crate::python::{order, type_name};
+use crate::python::{order, percent, type_name};
 use crate::registry;
 use crate::root;
 use crate::syntax;
@@ -27,7 +28,16 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
     environment.add_filter("__mul", |left: &Value, right: &Value| operator(left, right, arithmetic::multiply));
     environment.add_filter("__div", |left: &Value, right: &Value| operator(left, right, arithmetic::divide));
     environment.add_filter("__floordiv", |left: &Value, right: &Value| operator(left, right, arithmetic::floor_divide));
-    environment.add_filter("__mod", |left: &Value, right: &Value| operator(left, right, arithmetic::modulo));
+    environment.add_filter("__mod", |state: &mut State<'_, '_>, left: &Value, right: &Value| -> Outcome {
+        if let Some(template) = left.as_str()
+            && mark::name(right).is_some()
+            && registry::is_classic(state)
+        {
+            let right = percent::with_representations(template, std::slice::from_ref(right)).remove(0);
+            return operator(left, &right, arithmetic::modulo);
+        }
+        operator(left, right, arithmetic::modulo)
+    });
     environment.add_filter("__pow", |left: &Value, right: &Value| operator(left, right, arithmetic::power));
     environment.add_filter("__neg", |value: &Value| -> Outcome {
         check(value)?;
@@ -80,6 +90,7 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
     environment.add_filter("__template", root::nested_template);
     environment.add_filter("__include", root::include);
     environment.add_filter("__apart", root::apart);
+    environment.add_filter("__type_debug", origin::type_debug);
     environment.add_filter(
         "__filter",
         |state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, arguments: Rest<ValueOrKwargs>| -> Outcome {

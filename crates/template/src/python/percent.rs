@@ -1,12 +1,14 @@
 //! Python's `template % values`.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
 
 use minijinja::Value;
 use minijinja::formatting::{FormatStyle, format as format_values};
-use minijinja::value::ValueKind;
+use minijinja::value::{Object, ObjectRepr, ValueKind};
 
-use crate::limits;
+use crate::{limits, mark};
 
 use super::{number, repr, text};
 
@@ -18,6 +20,38 @@ pub(crate) fn format(template: &str, values: &[Value]) -> Result<String, String>
     let template = adapted(&template, &mut values);
     format_values(FormatStyle::Printf, &template, &values)
         .map_err(|error| error.detail().unwrap_or("the format does not fit its values").to_owned())
+}
+
+/// Values of which those are no longer undefined that the template shows by `%r`: up to ansible-core 2.18, that tells what an undefined
+/// value is.
+pub(crate) fn with_representations(template: &str, values: &[Value]) -> Vec<Value> {
+    let kinds = starts(template).into_iter().map(|start| template[start..].chars().find(char::is_ascii_alphabetic));
+    let mut values = values.to_vec();
+    for (kind, value) in kinds.zip(&mut values) {
+        if kind == Some('r')
+            && let Some(name) = mark::name(value)
+        {
+            *value = Value::from_object(Representation(format!(
+                "AnsibleUndefined(hint=None, obj=missing, name={})",
+                repr(&Value::from(name))
+            )));
+        }
+    }
+    values
+}
+
+/// What stands for an undefined value.
+#[derive(Debug)]
+struct Representation(String);
+
+impl Object for Representation {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// Where formats begin, behind their `%`.
@@ -56,6 +90,7 @@ pub(crate) fn check(template: &str) -> Result<(), String> {
 fn plain(value: &Value) -> Value {
     match value.kind() {
         ValueKind::String | ValueKind::Number | ValueKind::Bool => value.clone(),
+        _ if value.downcast_object_ref::<Representation>().is_some() => value.clone(),
         ValueKind::Map => {
             let entries = crate::filters::call::pairs(value).unwrap_or_default();
             Value::from_pairs(entries.into_iter().map(|(key, value)| (key, plain(&value))))

@@ -20,6 +20,8 @@ pub(super) struct Parser<'a> {
     pub(super) lookups: usize,
     /// Literals become lists and dictionaries that can be changed.
     pub(super) mutates: bool,
+    /// A string that is a template was met.
+    pub(super) embeds: bool,
 }
 
 /// A written expression, as far as what follows it needs to know.
@@ -44,7 +46,7 @@ impl Code {
 
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, tokens: &'a [Token<'a>], nested_templates: bool, mutates: bool) -> Parser<'a> {
-        Parser { text, tokens, position: 0, depth: 0, nested_templates, lookups: 0, mutates }
+        Parser { text, tokens, position: 0, depth: 0, nested_templates, lookups: 0, mutates, embeds: false }
     }
 
     pub(super) fn peek(&self) -> Option<&'a Token<'a>> {
@@ -344,6 +346,7 @@ impl<'a> Parser<'a> {
                 }
                 let literal = quote(&text);
                 if super::is_template(&text) && (self.nested_templates || self.lookups > 0) {
+                    self.embeds = true;
                     Code::new(format!("{literal}|__template"))
                 } else {
                     Code::new(literal)

@@ -71,6 +71,8 @@ pub(crate) struct Expression {
     pub(crate) name: Option<String>,
     /// Lists and dictionaries are changed in place.
     pub(crate) mutates: bool,
+    /// A string in it is a template.
+    pub(crate) embeds: bool,
     /// The line it is on, counted from 1.
     pub(crate) line: usize,
 }
@@ -130,7 +132,7 @@ fn expression(text: &str, written: &str, tokens: &[token::Token<'_>], dialect: D
     parser.end()?;
     let name = parser.single_name();
     let line = line_of(text, tokens.first().map_or(0, |token| token.start));
-    Ok(Expression { code, written: written.trim().to_owned(), name, mutates, line })
+    Ok(Expression { code, written: written.trim().to_owned(), name, mutates, embeds: parser.embeds, line })
 }
 
 /// Whether a method that changes its object is called.

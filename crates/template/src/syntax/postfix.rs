@@ -106,7 +106,7 @@ impl Parser<'_> {
                 && self.tokens.get(self.position + 1).is_some_and(|token| token.is("="))
             {
                 if names.contains(&name) {
-                    return Err(Error::syntax(format!("The argument `{name}` is given twice.")));
+                    return Err(Error::syntax(format!("keyword argument repeated: {name}.")));
                 }
                 names.push(name);
                 self.position += 2;
@@ -130,7 +130,13 @@ impl Parser<'_> {
     pub(super) fn filters(&mut self, mut code: Code) -> Result<Code, Error> {
         loop {
             code = if self.accept("|") {
-                Code::new(self.filter(&code.text)?)
+                let path = code.path.filter(|_| self.peek_name() == Some("type_debug"));
+                let filtered = self.filter(&code.text)?;
+                match path.filter(|_| filtered.ends_with("|__filter(\"type_debug\")")) {
+                    // What it says of a text depends on where that comes from.
+                    Some(path) => Code::new(format!("{}|__type_debug({})", code.text, quote(&path))),
+                    None => Code::new(filtered),
+                }
             } else if self.accept_word("is") {
                 self.test(code)?
             } else if self.peek_is("(") {

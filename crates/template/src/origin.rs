@@ -1,0 +1,180 @@
+//! Where a text comes from, which `type_debug` tells up to ansible-core 2.18: a text of the project, one of a template, one that came from
+//! outside.
+//!
+//! Texts do not carry that with them. It is followed back instead: from the expression that `type_debug` stands behind to the variable it
+//! begins with, and through the templates that are nothing but another variable.
+
+use std::sync::Arc;
+
+use minijinja::value::ValueKind;
+use minijinja::{State, Value};
+use windlass_yaml::{Node, Value as Yaml};
+
+use crate::compile::{self, Compiled, CompiledPart, Expression};
+use crate::context::{Context, Inner};
+use crate::filters::vault::Wrapped;
+use crate::python::type_name;
+use crate::registry;
+use crate::scope::Variable;
+use crate::syntax::is_template;
+
+/// How many variables may stand for each other.
+const INDIRECTIONS: usize = 20;
+
+/// Where a text comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// It is written in a file of the project.
+    Written,
+    /// It came from outside: a result, a fact, a lookup, or a text marked as unsafe.
+    Outside,
+    /// It is an encrypted text of the project.
+    Vault,
+    /// A template or Ansible itself has made it.
+    #[default]
+    Made,
+}
+
+impl Origin {
+    /// A word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Origin::Written => "written",
+            Origin::Outside => "outside",
+            Origin::Vault => "vault",
+            Origin::Made => "made",
+        }
+    }
+
+    /// What the word is for.
+    pub fn of_word(word: &str) -> Origin {
+        let all = [Origin::Written, Origin::Outside, Origin::Vault];
+        all.into_iter().find(|origin| origin.word() == word).unwrap_or_default()
+    }
+}
+
+impl Context {
+    /// Where the text comes from that a node evaluates to.
+    pub fn origin(&self, node: &Node) -> Origin {
+        of_node(self.inner(), node, "", 0)
+    }
+}
+
+/// `path | type_debug`.
+pub(crate) fn type_debug(state: &mut State<'_, '_>, value: &Value, path: &Value) -> Result<Value, minijinja::Error> {
+    match Context::from_state(state).filter(|_| registry::is_classic(state)) {
+        Some(context) if value.kind() == ValueKind::String => {
+            let origin = of_path(context.inner(), path.as_str().unwrap_or_default(), 0);
+            Ok(Value::from(class_of_text(value, origin)))
+        }
+        _ => registry::apply_filter(state, "type_debug", std::slice::from_ref(value)),
+    }
+}
+
+/// The name of a value's class up to 2.18, of a text that is not followed back.
+pub(crate) fn class(value: &Value) -> &'static str {
+    match value.kind() {
+        ValueKind::String => class_of_text(value, Origin::Made),
+        _ if crate::is_undefined(value) => "AnsibleUndefined",
+        _ if value.downcast_object_ref::<Wrapped>().is_some() => "AnsibleVaultEncryptedUnicode",
+        _ => type_name(value),
+    }
+}
+
+fn class_of_text(value: &Value, origin: Origin) -> &'static str {
+    match (value.is_safe(), origin) {
+        (true, Origin::Outside) => "NativeJinjaUnsafeText",
+        (true, _) => "NativeJinjaText",
+        (false, Origin::Written) => "AnsibleUnicode",
+        (false, Origin::Outside) => "AnsibleUnsafeText",
+        (false, Origin::Vault) => "AnsibleVaultEncryptedUnicode",
+        (false, Origin::Made) => "str",
+    }
+}
+
+/// Where the text at `name.key[0]` comes from.
+fn of_path(context: &Arc<Inner>, path: &str, depth: usize) -> Origin {
+    let end = path.find(['.', '[']).unwrap_or(path.len());
+    let (name, keys) = path.split_at(end);
+    let (name, keys) = match first_key(keys) {
+        Some(first) if name == "vars" => first,
+        _ => (name, keys),
+    };
+    match context.raw(name) {
+        Some(Variable::Text(node)) => of_node(context, &node, keys, depth + 1),
+        Some(Variable::Data(_)) => context.origin_of_data(name),
+        None => Origin::Made,
+    }
+}
+
+fn of_node(context: &Arc<Inner>, node: &Node, keys: &str, depth: usize) -> Origin {
+    match (&node.value, first_key(keys)) {
+        _ if depth > INDIRECTIONS => Origin::Made,
+        (Yaml::String(text), None) if is_template(text) => of_template(context, text, depth),
+        // What was asked for or stands on the command line is a text of Python.
+        (Yaml::String(text), None) if !is_template(text) && is_in_file(node) => Origin::Written,
+        (Yaml::Literal(_), _) => Origin::Outside,
+        (Yaml::Vault(_), None) => Origin::Vault,
+        (Yaml::Map(_) | Yaml::List(_), None) => Origin::Written,
+        (Yaml::Map(_), Some((key, rest))) => {
+            node.get(key).map_or(Origin::Made, |node| of_node(context, node, rest, depth))
+        }
+        (Yaml::List(nodes), Some((key, rest))) => key
+            .parse::<usize>()
+            .ok()
+            .and_then(|index| nodes.get(index))
+            .map_or(Origin::Made, |node| of_node(context, node, rest, depth)),
+        _ => Origin::Made,
+    }
+}
+
+fn is_in_file(node: &Node) -> bool {
+    node.span.is_located() && node.span.source.name != "command line"
+}
+
+/// The first of the keys in `.a[0]['b']`, and the others.
+fn first_key(keys: &str) -> Option<(&str, &str)> {
+    if let Some(rest) = keys.strip_prefix('.') {
+        return Some(rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())));
+    }
+    let (key, rest) = keys.strip_prefix('[')?.split_once(']')?;
+    Some((key.trim_matches(['\'', '"']), rest))
+}
+
+fn of_template(context: &Arc<Inner>, text: &str, depth: usize) -> Origin {
+    let Ok(compiled) = compile::text(text) else { return Origin::Made };
+    let outside = |expression: &Expression| is_from_outside(context, &expression.written, depth);
+    match compiled.as_ref() {
+        Compiled::Single(expression) if is_path(&expression.written) => of_path(context, &expression.written, depth),
+        Compiled::Single(expression) if outside(expression) => Origin::Outside,
+        Compiled::Parts(parts) => {
+            let mut expressions = parts.iter().filter_map(|part| match part {
+                CompiledPart::Expression(expression) => Some(expression),
+                CompiledPart::Text(_) => None,
+            });
+            if expressions.any(outside) { Origin::Outside } else { Origin::Made }
+        }
+        _ => Origin::Made,
+    }
+}
+
+fn is_path(expression: &str) -> bool {
+    expression.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && expression.chars().all(|c| c.is_alphanumeric() || "_.[]'\"".contains(c))
+}
+
+/// Whether an expression calls a lookup or uses a variable from outside, which makes all of it a thing from outside.
+fn is_from_outside(context: &Arc<Inner>, expression: &str, depth: usize) -> bool {
+    let mut rest = expression;
+    while let Some(start) = rest.find(|c: char| c.is_alphabetic() || c == '_') {
+        let word = &rest[start..];
+        let end = word.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(word.len());
+        let (name, after) = word.split_at(end);
+        let is_lookup = matches!(name, "lookup" | "query" | "q") && after.starts_with('(');
+        if is_lookup || of_path(context, name, depth) == Origin::Outside {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
