@@ -22,6 +22,11 @@ pub fn checked(
         let names = unknown.fold(first.to_string(), |names, name| format!("{names},{name}"));
         return Err(Failure::Failed(format!("Invalid options for {action}: {names}")));
     }
+    match action {
+        "include_vars" => super::include_vars::refuse(&args)?,
+        "copy" => super::files::refuse_nothing(&args)?,
+        _ => {}
+    }
     let shape = shape_of(spec, &args);
     if CHECKED.get(&shape).is_none() {
         check(spec, written, &args)?;

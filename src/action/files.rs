@@ -11,6 +11,12 @@ use windlass_template::Value;
 use super::{ActionContext, Arguments, Content, Failure};
 use crate::strategy::TaskResult;
 
+/// Fails if `copy` has nothing to copy, which Ansible says before anything else.
+pub(super) fn refuse_nothing(args: &Arguments) -> Result<(), Failure> {
+    let has_source = args.get("src").is_some_and(|src| src.is_true());
+    if has_source || args.contains_key("content") { Ok(()) } else { Err("src (or content) is required".into()) }
+}
+
 /// `copy`: a file, a tree, or a text.
 pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();

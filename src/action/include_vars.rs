@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::{Value, Variable};
 use windlass_yaml::{Mapping, Node, Span};
@@ -66,6 +67,23 @@ pub(super) static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
+/// Fails as Ansible does if it is given what it does not know, or arguments of both kinds.
+pub(super) fn refuse(args: &IndexMap<Arc<str>, Value>) -> Result<(), Failure> {
+    const OF_FILES: &[&str] = &["file", "_raw_params"];
+    const OF_FOLDERS: &[&str] =
+        &["dir", "depth", "files_matching", "ignore_files", "extensions", "ignore_unknown_extensions"];
+    const OF_BOTH: &[&str] = &["name", "hash_behaviour"];
+    let is_one = |name: &str| [OF_FILES, OF_FOLDERS, OF_BOTH].iter().any(|names| names.contains(&name));
+    if let Some(unknown) = args.keys().find(|name| !is_one(name)) {
+        return Err(format!("{unknown} is not a valid option in include_vars").into());
+    }
+    let has = |names: &[&str]| args.keys().any(|name| names.contains(&&**name));
+    if has(OF_FILES) && has(OF_FOLDERS) {
+        return Err("You are mixing file only and dir only arguments, these are incompatible".into());
+    }
+    Ok(())
+}
+
 /// `include_vars`. The variables keep their text, so they are rendered where they are used; the strategy reads the files named in
 /// `ansible_included_var_files` again from the project's cache.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -82,17 +100,18 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     }
 }
 
+const NO_FILE: &str = "Could not find file on the Ansible Controller.\nIf you are using a module and expect the file to exist on the \
+                       remote, see the remote_src option";
+
 fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
     let files = match context.text("dir") {
         Some(dir) => files_of_dir(context, &dir)?,
         None => {
             let Some(name) = context.text("file").or_else(|| context.text("_raw_params")) else {
-                return Err("include_vars needs a file or a dir".into());
+                return Err(NO_FILE.into());
             };
             if name.trim().is_empty() {
-                return Err(
-                    "Could not find file on the Ansible Controller: include_vars was given an empty name".into()
-                );
+                return Err(NO_FILE.into());
             }
             vec![context.find("vars", name.trim())?]
         }
@@ -138,7 +157,11 @@ fn shown(context: &ActionContext, read: Mapping) -> Value {
 }
 
 fn files_of_dir(context: &ActionContext, dir: &str) -> Result<Vec<PathBuf>, Failure> {
-    let folder = context.find("vars", dir)?;
+    let Ok(folder) = context.find("vars", dir) else {
+        let around = context.context.search_paths();
+        let folder = around.first().map_or_else(|| PathBuf::from(dir), |around| around.join(dir));
+        return Err(format!("{} directory does not exist", folder.display()).into());
+    };
     if !folder.is_dir() {
         return Err(format!("{} is not a directory", folder.display()).into());
     }

@@ -92,7 +92,18 @@ pub(super) async fn group_by(context: &ActionContext) -> Result<TaskResult, Fail
     let is_in = inventory
         .host(&context.host)
         .is_some_and(|host| inventory.groups_of(host).iter().any(|known| **known.name() == *group));
-    Ok(TaskResult::ok(!is_in).with("add_group", group).with("parent_groups", parents.into_iter().collect::<Value>()))
+    // Who comes first puts the group below its parents.
+    let is_below = |parent: &Value| {
+        let children = inventory.children_of_group(parent.as_str().unwrap_or_default());
+        children.iter().any(|child| **child.name() == *group)
+    };
+    let batch = context.world.play.as_ref().map(|play| &play.batch);
+    let is_first = batch.is_none_or(|batch| batch.first().is_none_or(|host| *host == context.host));
+    let is_moved =
+        is_first && is_in && parents.iter().any(|parent| parent.as_str() != Some("all") && !is_below(parent));
+    Ok(TaskResult::ok(!is_in || is_moved)
+        .with("add_group", group)
+        .with("parent_groups", parents.into_iter().collect::<Value>()))
 }
 
 /// Whether a host, its groups or its variables say something new.

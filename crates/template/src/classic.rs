@@ -7,9 +7,10 @@ use windlass_yaml::PythonLiteral;
 
 use crate::error::{Error, ErrorKind};
 use crate::mark::{Mark, check, is_omit, mark};
+use crate::origin::first_key;
 use crate::plain::plain;
 use crate::python::number::big_integer;
-use crate::python::{text, time};
+use crate::python::{repr, text, time, type_name};
 
 /// What a template evaluates to. Only the value of a variable that stands alone keeps its type.
 pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
@@ -55,6 +56,31 @@ pub(crate) fn native(value: &Value) -> Result<Value, Error> {
         }
         _ => value.clone(),
     })
+}
+
+/// What is said of a key or attribute that an object lacks. `path` is how the template wrote it.
+pub(crate) fn lacks(object: &Value, key: &Value, path: &str) -> String {
+    let class = match object.kind() {
+        ValueKind::None => "None".to_owned(),
+        _ => format!("{} object", type_name(object)),
+    };
+    match (key.as_str(), keys_of_hostvars(path)) {
+        (Some(host), 1) => format!("\"hostvars['{host}']\" is undefined"),
+        (Some(name), 2) => format!("'ansible.vars.hostvars.HostVarsVars object' has no attribute '{name}'"),
+        (Some(name), _) => format!("'{class}' has no attribute {}", repr(&Value::from(name))),
+        (None, _) => format!("{class} has no element {}", repr(key)),
+    }
+}
+
+/// How many keys follow `hostvars`.
+fn keys_of_hostvars(path: &str) -> usize {
+    let mut keys = path.strip_prefix("hostvars").unwrap_or_default();
+    let mut count = 0;
+    while let Some((_, rest)) = first_key(keys) {
+        keys = rest;
+        count += 1;
+    }
+    count
 }
 
 /// What is said of a filter or test that is not there.

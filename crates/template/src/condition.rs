@@ -37,7 +37,7 @@ impl Context {
         self.inner().condition(node, node, 0).map_err(|error| {
             let error = error.without_sentence();
             let error = match self.inner().compat() {
-                Compat::V2_18 => classic::of_template(error, &written).of_condition(&written),
+                Compat::V2_18 => classic::of_template(error, &written).in_classic_words().of_condition(&written),
                 Compat::V2_19 => error,
             };
             self.inner().suggest(error.with_expression(&written).with_span(&node.span))

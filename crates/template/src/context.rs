@@ -323,8 +323,9 @@ impl Inner {
         }
     }
 
-    /// Adds the nearest name to an error about an undefined variable.
+    /// Puts it into the words of the line that is followed, and adds the nearest name to an error about an undefined variable.
     pub(crate) fn suggest(&self, error: Error) -> Error {
+        let error = if self.compat() == Compat::V2_18 { error.in_classic_words() } else { error };
         let ErrorKind::Undefined { name } = error.kind() else { return error };
         if name.is_empty() || name.contains(['.', '[']) || error.hint().is_some() || self.raw(name).is_some() {
             return error;

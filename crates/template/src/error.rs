@@ -61,6 +61,8 @@ struct Details {
     names_condition: bool,
     /// The text that could not be decrypted.
     ciphertext: Option<Arc<str>>,
+    /// What ansible-core 2.18 says instead of the message.
+    classic: Option<Arc<str>>,
 }
 
 impl Error {
@@ -77,6 +79,7 @@ impl Error {
             variables: Vec::new(),
             names_condition: false,
             ciphertext: None,
+            classic: None,
         }))
     }
 
@@ -151,6 +154,20 @@ impl Error {
     /// Adds the text that could not be decrypted.
     pub(crate) fn of_ciphertext(mut self, text: &Arc<str>) -> Error {
         self.0.ciphertext = Some(text.clone());
+        self
+    }
+
+    /// Adds what ansible-core 2.18 says instead of the message.
+    pub(crate) fn with_classic(mut self, sentence: Option<&str>) -> Error {
+        self.0.classic = sentence.map(Arc::from);
+        self
+    }
+
+    /// Says it as ansible-core 2.18 does.
+    pub(crate) fn in_classic_words(mut self) -> Error {
+        if let Some(sentence) = self.0.classic.take() {
+            self.0.message = format!("{sentence}.");
+        }
         self
     }
 

@@ -11,6 +11,7 @@ use minijinja::value::{Object, ObjectRepr, ValueKind};
 use minijinja::{State, Value};
 use windlass_yaml::Node;
 
+use crate::classic;
 use crate::error::{Error, ErrorKind};
 
 /// What a value that cannot be used stands for.
@@ -22,6 +23,8 @@ pub(crate) enum Mark {
         name: String,
         /// The sentence to fail with.
         message: String,
+        /// The sentence of ansible-core 2.18, if it is another one.
+        classic: Option<String>,
         /// What to do about it.
         hint: Option<String>,
     },
@@ -37,8 +40,10 @@ impl Mark {
     /// The error that using the value is.
     pub(crate) fn error(&self) -> Error {
         match self {
-            Mark::Undefined { name, message, hint } => {
-                Error::new(ErrorKind::Undefined { name: name.clone() }, message.clone()).with_hint(hint.clone())
+            Mark::Undefined { name, message, classic, hint } => {
+                Error::new(ErrorKind::Undefined { name: name.clone() }, message.clone())
+                    .with_classic(classic.as_deref())
+                    .with_hint(hint.clone())
             }
             Mark::Unknown(reason) => Error::new(
                 ErrorKind::Unknown { reason: reason.clone() },
@@ -168,7 +173,20 @@ pub(crate) fn valid(value: Value) -> Value {
 
 /// An undefined value with its sentence.
 pub(crate) fn missing(name: impl Into<String>, message: String, hint: Option<String>) -> Value {
-    Value::from_object(Mark::Undefined { name: name.into(), message, hint })
+    Value::from_object(Mark::Undefined { name: name.into(), message, classic: None, hint })
+}
+
+/// An undefined key or attribute of an object.
+pub(crate) fn missing_of(
+    object: &Value,
+    key: &Value,
+    name: impl Into<String>,
+    message: String,
+    hint: Option<String>,
+) -> Value {
+    let name = name.into();
+    let classic = Some(classic::lacks(object, key, &name));
+    Value::from_object(Mark::Undefined { name, message, classic, hint })
 }
 
 /// The result of `x if condition` without an else.

@@ -133,7 +133,7 @@ fn is_in_file(node: &Node) -> bool {
 }
 
 /// The first of the keys in `.a[0]['b']`, and the others.
-fn first_key(keys: &str) -> Option<(&str, &str)> {
+pub(crate) fn first_key(keys: &str) -> Option<(&str, &str)> {
     if let Some(rest) = keys.strip_prefix('.') {
         return Some(rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())));
     }

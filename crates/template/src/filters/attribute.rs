@@ -49,9 +49,9 @@ pub(crate) fn absent(value: &Value, key: &Value) -> Value {
     match key.as_str() {
         Some(name) => operators::attribute(value, name),
         None => {
-            let (key, of) = (python::text(key), python::type_name(value));
-            let message = format!("An object of type '{of}' has no item {key}.");
-            mark::missing(key, message, None)
+            let (shown, of) = (python::text(key), python::type_name(value));
+            let message = format!("An object of type '{of}' has no item {shown}.");
+            mark::missing_of(value, key, shown, message, None)
         }
     }
 }

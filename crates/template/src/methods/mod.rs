@@ -30,7 +30,9 @@ pub(crate) fn call(
         Ok(None) if value.as_object().is_some_and(|object| object.get_value(&Value::from(name)).is_some()) => {
             Err(minijinja::Error::from(minijinja::ErrorKind::UnknownMethod))
         }
-        Ok(None) => Ok(mark::missing(
+        Ok(None) => Ok(mark::missing_of(
+            value,
+            &Value::from(name),
             name,
             format!("'{name}' is undefined: object of type '{}' has no attribute '{name}'.", type_name(value)),
             None,

@@ -85,7 +85,7 @@ fn missing(object: &Value, key: &Value, path: Option<&str>) -> Value {
         }),
         _ => None,
     };
-    mark::missing(name, message, hint)
+    mark::missing_of(object, key, name, message, hint)
 }
 
 /// `object[start:stop:step]`.
