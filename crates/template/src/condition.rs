@@ -111,7 +111,8 @@ impl Inner {
         self.judge(&value, false)
     }
 
-    fn warn(&self, sentence: String) {
+    /// Says something to the user.
+    pub(crate) fn warn(&self, sentence: String) {
         if let Some(settings) = &self.engine().options().settings {
             settings.warn(sentence);
         }

@@ -175,7 +175,7 @@ impl Inner {
             Ok((result, dependencies)) => {
                 let value = match result.and_then(|value| mark::check_passing(&value, &node).map(|()| value)) {
                     Ok(value) => value,
-                    Err(error) => mark::failed(error.with_span(&node.span).while_rendering(&name)),
+                    Err(error) => mark::failed(error.with_span(&node.span).through(&node).while_rendering(&name)),
                 };
                 tracker::depends_on(&dependencies);
                 let bound = is_bound(&value);
@@ -201,7 +201,8 @@ impl Inner {
     pub(crate) fn text(self: &Arc<Self>, text: &str) -> Result<Value, Error> {
         let compiled = match text.starts_with(header::MARK) {
             true => {
-                let (body, options) = header::split(text, &TemplateOptions::default(), self.compat())?;
+                let (body, options) =
+                    header::split(text, &TemplateOptions::default(), self.compat(), &|sentence| self.warn(sentence))?;
                 compile::file(body, &options)?
             }
             false => compile::text(text)?,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_yaml::Span;
+use windlass_yaml::{Node, Span};
 
 /// What kind of mistake it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,6 +160,15 @@ impl Error {
     /// Adds what ansible-core 2.18 says instead of the message.
     pub(crate) fn with_classic(mut self, sentence: Option<&str>) -> Error {
         self.0.classic = sentence.map(Arc::from);
+        self
+    }
+
+    /// Up to 2.18, what is undefined is said behind the text of each variable it was met in.
+    pub(crate) fn through(mut self, node: &Node) -> Error {
+        if let (true, Some(text)) = (self.is_undefined(), node.as_str()) {
+            let what = self.0.classic.as_deref().unwrap_or_else(|| self.0.message.trim_end_matches('.'));
+            self.0.classic = Some(Arc::from(format!("{text}: {what}")));
+        }
         self
     }
 

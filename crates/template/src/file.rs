@@ -17,7 +17,8 @@ impl Context {
     /// options; the newlines at its end are kept; other templates are included from the search paths.
     pub fn template(&self, text: &str, name: &str, options: &TemplateOptions) -> Result<String, Error> {
         let given = options;
-        let (body, options) = header::split(text, given, self.inner().compat())?;
+        let (body, options) =
+            header::split(text, given, self.inner().compat(), &|sentence| self.inner().warn(sentence))?;
         let starts = [&options.block.0, &options.variable.0, &options.comment.0];
         // ansible-core 2.18, and any line where there is a header, also make the newlines of a text anew in which nothing is evaluated.
         let as_it_is = self.inner().compat() == Compat::V2_19 && body.len() == text.len();

@@ -10,11 +10,28 @@ use crate::error::Error;
 /// How the line starts.
 pub(crate) const MARK: &str = "#jinja2:";
 
-/// Splits the header from a template and applies it.
+/// The options that there are.
+const OPTIONS: [&str; 12] = [
+    "block_end_string",
+    "block_start_string",
+    "comment_end_string",
+    "comment_start_string",
+    "keep_trailing_newline",
+    "line_comment_prefix",
+    "line_statement_prefix",
+    "lstrip_blocks",
+    "newline_sequence",
+    "trim_blocks",
+    "variable_end_string",
+    "variable_start_string",
+];
+
+/// Splits the header from a template and applies it. Up to 2.18, an option that there is not is only told of.
 pub(crate) fn split<'a>(
     text: &'a str,
     options: &TemplateOptions,
     compat: Compat,
+    tell: &dyn Fn(String),
 ) -> Result<(&'a str, TemplateOptions), Error> {
     let mut options = options.clone();
     let Some(rest) = text.strip_prefix(MARK) else { return Ok((text, options)) };
@@ -28,7 +45,12 @@ pub(crate) fn split<'a>(
                 pair.trim()
             )));
         };
-        apply(&mut options, key.trim(), value.trim(), compat)?;
+        let key = key.trim();
+        if compat == Compat::V2_18 && !OPTIONS.contains(&key) {
+            tell(format!("Could not find Jinja2 environment setting to override: '{key}'"));
+            continue;
+        }
+        apply(&mut options, key, value.trim(), compat)?;
     }
     let TemplateOptions { block, variable, comment, .. } = &options;
     if compat == Compat::V2_19 && (block.0 == variable.0 || variable.0 == comment.0 || comment.0 == block.0) {
@@ -83,7 +105,7 @@ mod tests {
     fn bytes_are_no_option() {
         let opened = |line: &str| {
             let text = format!("{MARK} variable_start_string: {line}\nx");
-            split(&text, &TemplateOptions::default(), Compat::V2_18).map(|(_, options)| options.variable.0)
+            split(&text, &TemplateOptions::default(), Compat::V2_18, &|_| {}).map(|(_, options)| options.variable.0)
         };
         assert_eq!(opened("'[' '['").unwrap(), "[[");
         assert!(opened("b'['").is_err());
