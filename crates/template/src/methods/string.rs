@@ -1,13 +1,12 @@
 //! The methods of str.
 
 use minijinja::Value;
-use minijinja::formatting::{FormatStyle, format};
 use minijinja::value::{Tuple, ValueKind};
 
 use super::Arguments;
 use crate::error::Error;
 use crate::limits;
-use crate::python::{number, split_lines, split_lines_with_ends};
+use crate::python::{braces, number, split_lines, split_lines_with_ends};
 
 /// Calls a method of a text; `None` when there is no such method.
 pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<Option<Value>, Error> {
@@ -99,27 +98,15 @@ pub(super) fn call(text: &str, name: &str, arguments: &Arguments<'_>) -> Result<
             expandtabs(text, size)
         }
         "encode" => Value::from_bytes(text.as_bytes().to_vec()),
-        "format" => {
-            let mut values = arguments.positional.clone();
-            if !arguments.named.is_empty() {
-                values.push(arguments.named.iter().cloned().collect::<minijinja::value::Kwargs>().into());
-            }
-            limits::widths(specifications(text))?;
-            Value::from(format(FormatStyle::StrFormat, text, &values)?)
-        }
+        "format" => Value::from(formatted(text, &arguments.positional, &arguments.named)?),
         "format_map" => {
             let [mapping] = arguments.bind(["mapping"], 1)?;
-            limits::widths(specifications(text))?;
             let mapping = mapping.unwrap_or_default();
             let mut named = Vec::new();
             for key in mapping.try_iter()? {
                 named.push((arguments.text(&key)?, mapping.get_item(&key)?));
             }
-            Value::from(format(
-                FormatStyle::StrFormat,
-                text,
-                &[named.into_iter().collect::<minijinja::value::Kwargs>().into()],
-            )?)
+            Value::from(formatted(text, &[], &named)?)
         }
         _ => return Ok(None),
     };
@@ -301,9 +288,8 @@ fn pad(text: &str, arguments: &Arguments<'_>, left: fn(usize, usize) -> usize) -
     Ok(Value::from(format!("{}{text}{}", fill.repeat(left), fill.repeat(missing - left))))
 }
 
-/// What says how the fields of a format are written: `>5` of `{:>5}`.
-fn specifications(format: &str) -> impl Iterator<Item = &str> {
-    format.split('{').skip(1).filter_map(|field| Some(field.split('}').next()?.split_once(':')?.1))
+fn formatted(text: &str, positional: &[Value], named: &[(String, Value)]) -> Result<String, Error> {
+    braces::format(text, positional, named).map_err(Error::filter)
 }
 
 fn expandtabs(text: &str, size: usize) -> Value {

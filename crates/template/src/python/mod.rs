@@ -1,5 +1,6 @@
 //! Python's view of values: how it shows, orders, parses and matches them.
 
+pub(crate) mod braces;
 pub(crate) mod difflib;
 pub(crate) mod encoding;
 pub(crate) mod json;

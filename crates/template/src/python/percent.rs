@@ -15,7 +15,12 @@ use super::{number, repr, text};
 /// Fills the values into the template: by position, or by name from one dictionary. The error is a reason.
 pub(crate) fn format(template: &str, values: &[Value]) -> Result<String, String> {
     check(template)?;
-    let mut values: Vec<Value> = values.iter().map(plain).collect();
+    let is_named = starts(template).iter().any(|start| template[*start..].starts_with('('));
+    if !is_named && values.len() > wanted(template) && !matches!(values, [value] if is_mapping(value)) {
+        return Err("not all arguments converted during string formatting".to_owned());
+    }
+    let mut values: Vec<Value> =
+        values.iter().map(|value| if is_named { entries(value) } else { plain(value) }).collect();
     let template = renamed(template, &mut values)?;
     let template = adapted(&template, &mut values);
     format_values(FormatStyle::Printf, &template, &values)
@@ -91,12 +96,31 @@ fn plain(value: &Value) -> Value {
     match value.kind() {
         ValueKind::String | ValueKind::Number | ValueKind::Bool => value.clone(),
         _ if value.downcast_object_ref::<Representation>().is_some() => value.clone(),
-        ValueKind::Map => {
-            let entries = crate::filters::call::pairs(value).unwrap_or_default();
-            Value::from_pairs(entries.into_iter().map(|(key, value)| (key, plain(&value))))
-        }
         _ => Value::from(text(value)),
     }
+}
+
+/// The dictionary that a template with names takes, its values plain.
+fn entries(value: &Value) -> Value {
+    match crate::filters::call::pairs(value) {
+        Some(entries) => Value::from_pairs(entries.into_iter().map(|(key, value)| (key, plain(&value)))),
+        None => plain(value),
+    }
+}
+
+/// How many values a template without names takes.
+fn wanted(template: &str) -> usize {
+    let stars = |start: &usize| {
+        template[*start..]
+            .find(|kind: char| kind.is_ascii_alphabetic())
+            .map_or(0, |end| template[*start..*start + end].matches('*').count())
+    };
+    starts(template).iter().map(|start| 1 + stars(start)).sum()
+}
+
+/// Python lets lists and dictionaries be left over: they could be looked up by name.
+fn is_mapping(value: &Value) -> bool {
+    matches!(value.kind(), ValueKind::Map | ValueKind::Seq) && !value.is_tuple()
 }
 
 /// Names in ASCII for those that are not: minijinja's formatting takes them apart byte by byte.
