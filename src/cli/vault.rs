@@ -288,11 +288,7 @@ fn to_encrypt_with(options: &VaultOptions, label: Option<&str>, settings: &Setti
 fn each(arguments: &FileArguments, change: impl Fn(&[u8], &str) -> Result<Vec<u8>>) -> Result<()> {
     let is_input = |file: &Path| file == Path::new("-");
     if arguments.files.is_empty() || arguments.files.iter().all(|file| is_input(file)) {
-        let mut input = Vec::new();
-        std::io::stdin()
-            .read_to_end(&mut input)
-            .map_err(|error| Error::new(format!("the standard input cannot be read: {error}")))?;
-        return put(&change(&input, "the standard input")?, arguments.output.as_deref().unwrap_or("-"));
+        return put(&change(&input()?, "the standard input")?, arguments.output.as_deref().unwrap_or("-"));
     }
     if arguments.files.len() > 1 && arguments.output.is_some() {
         return Err(Error::usage("At most one input file may be used with the --output option"));
@@ -319,11 +315,21 @@ fn put(bytes: &[u8], output: &str) -> Result<()> {
     }
 }
 
+fn input() -> Result<Vec<u8>> {
+    let mut input = Vec::new();
+    let read = std::io::stdin().read_to_end(&mut input);
+    read.map_err(|error| Error::new(format!("the standard input cannot be read: {error}")))?;
+    Ok(input)
+}
+
 fn read(file: &Path) -> Result<Vec<u8>> {
     std::fs::read(file).map_err(|error| Error::new(format!("{} cannot be read: {error}", file.display())))
 }
 
 fn decrypt(file: &Path, secrets: &Secrets) -> Result<Vec<u8>> {
+    if file == Path::new("-") {
+        return open(&input()?, secrets, "the standard input");
+    }
     open(&read(file)?, secrets, &file.display().to_string())
 }
 

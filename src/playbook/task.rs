@@ -21,7 +21,10 @@ impl Loader {
             if let Some(lookup) = word.strip_prefix("with_").filter(|lookup| !lookup.is_empty()) {
                 let terms = map.get(word).cloned().unwrap_or_else(|| node.clone());
                 self.check_lookup(lookup, on, node)?;
-                if with_lookup.is_some() {
+                let first = map.keys().find(|key| key.as_str().is_some_and(|key| key == "loop" || key == word));
+                let is_second = first.and_then(|key| key.as_str()) == Some("loop")
+                    && map.get("loop").is_some_and(|node| !node.is_null());
+                if with_lookup.is_some() || is_second {
                     return Err(Error::parse(format!("duplicate loop in task: {lookup}"), &node.span)
                         .hint("a task has one `loop` or one `with_...`")
                         .generic());
@@ -38,6 +41,11 @@ impl Loader {
             }
             Ok(())
         })?;
+        // What `loop` holds behind a `with_...` is what its lookup gets.
+        if let (Some((_, terms)), Some(node)) = (&mut with_lookup, keywords.get("loop").filter(|node| !node.is_null()))
+        {
+            *terms = node.clone();
+        }
         self.modules.check_groups(keywords.get("module_defaults"))?;
         for name in ["action", "local_action"] {
             if let Some(node) = keywords.get(name).cloned() {

@@ -53,7 +53,12 @@ impl TaskOnHost {
         };
         let delay = match task.keywords.get("delay") {
             None => 5.0,
-            Some(node) => given(context, node)?.and_then(|value| crate::vars::float(&value)).unwrap_or(5.0),
+            Some(node) => match given(context, node)? {
+                None => 5.0,
+                Some(value) => crate::vars::float(&value).ok_or_else(|| {
+                    Failure::Failed(format!("the field 'delay' has an invalid value ({value}): it must be a number"))
+                })?,
+            },
         };
         let mut attempt = 0;
         loop {

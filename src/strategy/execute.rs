@@ -305,13 +305,28 @@ impl TaskOnHost {
         }
     }
 
-    /// Adds the names in `notify`.
-    pub(super) fn notified(&self, context: &Context, names: &mut Vec<String>) {
+    /// What `notify` names.
+    fn names_to_notify(&self) -> Vec<Node> {
         let around = self.task.frame.chain().map(|frame| &frame.keywords);
         // The nearest counts: the task's own, or that of a block around it.
         let nearest =
             std::iter::once(&self.task.keywords).chain(around).find(|keywords| keywords.get("notify").is_some());
-        for node in nearest.map(|keywords| keywords.list("notify")).unwrap_or_default() {
+        nearest.map(|keywords| keywords.list("notify")).unwrap_or_default()
+    }
+
+    /// Whether all that `notify` names is defined: a task is not begun if its handlers could not be told.
+    pub(super) fn check_notify(&self, context: &Context) -> Result<(), Failure> {
+        for node in self.names_to_notify() {
+            if let Some(error) = given(context, &node).err().filter(windlass_template::Error::is_undefined) {
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the names in `notify`.
+    pub(super) fn notified(&self, context: &Context, names: &mut Vec<String>) {
+        for node in self.names_to_notify() {
             match given(context, &node) {
                 Ok(None) => {}
                 Ok(Some(value)) if value.kind() == minijinja::value::ValueKind::Seq => {

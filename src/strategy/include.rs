@@ -245,6 +245,14 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
     }
     let Some(file) = file else { return Err(Error::parse("No file specified for include_tasks", &task.span)) };
     let path: PathBuf = shared.loader.find_tasks(&file, task, playbook_dir)?;
+    let tasks = shared.files.yaml(&path)?;
+    if tasks.as_list().is_none() && !tasks.is_null() {
+        return Err(Error::new("included task files must contain a list of tasks").hint(format!(
+            "{} holds a value of another kind: {}",
+            path.display(),
+            tasks.kind()
+        )));
+    }
     let body = shared.loader.task_file(&path, &from)?;
     let block = Arc::new(Block::plain(&frame, body));
     let imported = imported.into_inner().unwrap_or_else(PoisonError::into_inner);
