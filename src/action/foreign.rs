@@ -128,7 +128,7 @@ fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModul
         Some(program) => program,
         None => settings.interpreter_python.clone(),
     };
-    if !matches!(wanted.as_str(), "auto" | "auto_legacy" | "auto_silent" | "auto_legacy_silent") {
+    if !is_searched(&wanted) {
         return named(replaced(&wanted)?);
     }
     if let Some(known) = host.discovered() {
@@ -139,6 +139,18 @@ fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModul
         _ => settings.interpreter_python_fallback.clone(),
     };
     Ok(Interpreter { words: shebang, candidates, silent: wanted.ends_with("_silent") })
+}
+
+/// The Python that a variable or a setting names for the host; nothing if one is to be looked for.
+pub(super) fn named_python(context: &ActionContext) -> Option<String> {
+    let set = HostVariables::of(context).variable("ansible_python_interpreter");
+    let named = set.unwrap_or_else(|| context.world.run.settings.interpreter_python.clone());
+    (!is_searched(&named)).then_some(named)
+}
+
+/// Whether the name of an interpreter says how to look for one.
+fn is_searched(named: &str) -> bool {
+    matches!(named, "" | "auto" | "auto_legacy" | "auto_silent" | "auto_legacy_silent")
 }
 
 /// The variables of the host on which the module runs, which may be another than the task's.

@@ -37,8 +37,18 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         "service" => service(context).await?,
         _ => None,
     };
-    let (module, args) = chosen.unwrap_or_else(|| (context.task_module(), context.args.clone()));
+    let (module, mut args) = chosen.unwrap_or_else(|| (context.task_module(), context.args.clone()));
+    if context.action == "setup" {
+        name_python(context, &mut args);
+    }
     context.module(&module, value_of(args), Vec::new()).await
+}
+
+/// The facts about Python are those of the one that is named for the host.
+fn name_python(context: &ActionContext, args: &mut Arguments) {
+    if let Some(python) = super::foreign::named_python(context) {
+        args.insert("_python".into(), python.into());
+    }
 }
 
 /// `service`: the module with defaults of its own that does the work.
@@ -71,6 +81,7 @@ pub(super) async fn package(context: &ActionContext) -> Result<TaskResult, Failu
 pub(super) async fn gather_facts(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.with_defaults_of("setup", &context.args)?;
     args.shift_remove("parallel");
+    name_python(context, &mut args);
     context.module("ansible.builtin.setup", value_of(args), Vec::new()).await
 }
 

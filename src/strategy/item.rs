@@ -92,7 +92,9 @@ impl TaskOnHost {
                 result
             }
         };
-        let is_judged = result.get("skip_reason").is_none() && !result.is_given_up();
+        // What the controller's half of these skips says no more than that.
+        let is_left_out = result.is_skipped() && matches!(self.task.short_action(), "script" | "unarchive");
+        let is_judged = result.get("skip_reason").is_none() && !result.is_given_up() && !is_left_out;
         if is_judged && !result.is_unreachable() && result.get("failed").is_none() {
             result.set("failed", false);
         }

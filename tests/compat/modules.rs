@@ -129,7 +129,7 @@ impl Table {
         };
         let script = format!(
             "unshare {apart} true || exit 77; NEEDS='{}' exec unshare --mount --uts {apart} bash -c '{system}; \
-             for folder in /run/systemd /run/dbus; do [ ! -d $folder ] || mount -t tmpfs tmpfs $folder; done; \
+             for folder in /run/systemd /run/dbus; do mkdir -p $folder; mount -t tmpfs tmpfs $folder; done; \
              ansible-playbook -i inventory playbook.yml'",
             self.needs
         );

@@ -5,7 +5,7 @@ use minijinja::Value;
 use minijinja::value::ValueKind;
 use serde_json::{Map, Number, Value as Json};
 
-use crate::python::{number, text};
+use crate::python::{number, text, time};
 
 /// Data that came as JSON, such as the results of modules.
 pub fn from_json(json: &Json) -> Value {
@@ -27,7 +27,7 @@ pub fn from_json(json: &Json) -> Value {
     }
 }
 
-/// A value as JSON. Keys become text, bytes and dates too; numbers JSON has no word for become text.
+/// A value as JSON. Keys become text, bytes too, and dates as ISO 8601 has them; numbers JSON has no word for become text.
 pub fn to_json(value: &Value) -> Json {
     match value.kind() {
         ValueKind::None | ValueKind::Undefined => Json::Null,
@@ -47,12 +47,14 @@ pub fn to_json(value: &Value) -> Json {
                 let name = match key.kind() {
                     ValueKind::None => "null".to_owned(),
                     ValueKind::Bool => key.is_true().to_string(),
+                    _ if time::is_datetime(&key) => time::iso_format(&key),
                     _ => text(&key),
                 };
                 entries.insert(name, to_json(&value.get_item(&key).unwrap_or_default()));
             }
             Json::Object(entries)
         }
+        _ if time::is_datetime(value) => Json::String(time::iso_format(value)),
         ValueKind::Bytes => Json::String(String::from_utf8_lossy(value.as_bytes().unwrap_or_default()).into_owned()),
         _ => Json::String(text(value)),
     }

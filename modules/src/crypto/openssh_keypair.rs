@@ -94,7 +94,7 @@ impl Module for OpensshKeypair {
         }
         let attributes = Attributes::of(args, host)?;
         let found = if path.exists() { task.derive(&path, host)? } else { None };
-        let before = compared(found.as_ref(), &public);
+        let before = if host.diff() { compared(found.as_ref(), &public) } else { Value::Null };
         // What a new key will be like cannot be foreseen.
         let foreseen = (host.diff() && host.check()).then(|| difference(&before, before.clone()));
         if task.is_to_be_made(&path, found.as_ref(), args)? {

@@ -152,6 +152,7 @@ fn find(root: &Root) -> Found {
     for (file, variety, needle) in [
         ("/etc/altlinux-release", "Altlinux", "ALT"),
         ("/etc/oracle-release", "OracleLinux", "Oracle Linux"),
+        ("/etc/slackware-version", "Slackware", "Slackware"),
         ("/etc/centos-release", "CentOS", ""),
         ("/etc/redhat-release", "RedHat", "Red Hat"),
     ] {
@@ -162,6 +163,13 @@ fn find(root: &Root) -> Found {
             }
             if content.contains("TencentOS Server") {
                 return found.named("TencentOS", file, variety);
+            }
+            continue;
+        }
+        if variety == "Slackware" {
+            if content.contains(needle) {
+                found.version = version_in(&content).unwrap_or(found.version);
+                return found.named(variety, file, variety);
             }
             continue;
         }
@@ -211,20 +219,19 @@ fn find(root: &Root) -> Found {
         found.version = version;
         return found.named("Flatcar", "/etc/os-release", "Flatcar");
     }
-    if os_text.contains("Clear Linux") {
+    if text("/usr/lib/os-release").is_some_and(|text| text.contains("Clear Linux")) {
         found.version = value("VERSION_ID");
         found.major = Some(found.version.clone());
         found.release = value("ID");
         return found.named(&value("NAME"), "/usr/lib/os-release", "ClearLinux");
     }
-    if text("/etc/gentoo-release").is_some() {
-        return found.named("Gentoo", "/etc/gentoo-release", "Gentoo");
-    }
     if os.is_some() {
         if found.version == "NA" && !value("VERSION").is_empty() {
             found.version = value("VERSION");
         }
-        let name = Some(value("NAME")).filter(|name| !name.is_empty()).unwrap_or_else(|| "NA".to_owned());
+        // Of quotes only double ones are left out here.
+        let name = os_text.lines().filter_map(|line| line.strip_prefix("NAME=")).next_back();
+        let name = name.map_or_else(|| "NA".to_owned(), |name| name.trim_matches('"').to_owned());
         return found.named(&name, "/etc/os-release", "NA");
     }
     found
@@ -235,7 +242,7 @@ fn guess(root: &Root, release: &BTreeMap<String, String>) -> Found {
     let value = |key: &str| release.get(key).cloned().filter(|value| !value.is_empty());
     let id = value("ID").unwrap_or_default();
     let distribution = match id.as_str() {
-        "" => "NA".to_owned(),
+        "" => "OtherLinux".to_owned(),
         "amzn" => "Amazon".to_owned(),
         "rhel" => "Redhat".to_owned(),
         id => {
@@ -247,9 +254,17 @@ fn guess(root: &Root, release: &BTreeMap<String, String>) -> Found {
     // Debian and the rebuilds of Red Hat leave the minor version out of os-release.
     let better = match id.as_str() {
         "debian" => root.line("/etc/debian_version"),
-        "centos" => root.line("/etc/centos-release").and_then(|text| version_in(&text)),
+        // Of the parts that the file has two count.
+        "centos" => root
+            .line("/etc/centos-release")
+            .and_then(|text| version_in(&text))
+            .map(|version| version.splitn(3, '.').take(2).collect::<Vec<_>>().join(".")),
         _ => None,
     };
+    if version.is_empty() && id == "debian" {
+        // What is still being made has only a name.
+        version = root.line("/etc/debian_version").unwrap_or_default();
+    }
     if let Some(better) =
         better.filter(|better| better.starts_with(|c: char| c.is_ascii_digit()) && better.starts_with(&version))
     {
@@ -257,9 +272,11 @@ fn guess(root: &Root, release: &BTreeMap<String, String>) -> Found {
     }
     let codename = release.get("VERSION_CODENAME").or_else(|| release.get("UBUNTU_CODENAME")).cloned();
     let codename = codename.or_else(|| {
-        let text = value("VERSION")?;
-        let (_, inside) = text.split_once('(')?;
-        Some(inside.split(')').next()?.to_owned())
+        // Some systems tell the name only in a file of their own.
+        let files = ["altlinux", "oracle", "redhat"];
+        let own = || files.iter().find_map(|name| root.line(&format!("/etc/{name}-release")));
+        let inside = |text: String| Some(text.split_once('(')?.1.split(')').next()?.to_owned());
+        value("VERSION").and_then(inside).or_else(|| inside(own()?))
     });
     let major = version.split('.').next().filter(|major| !major.is_empty()).unwrap_or("NA").to_owned();
     Found {

@@ -12,8 +12,13 @@ pub(crate) fn collect(folder: &str, limit: Duration, host: &Host, facts: &mut Fa
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();
     files.sort();
-    for path in files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "fact")) {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    for path in files {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with('.') || !name.ends_with(".fact") {
+            continue;
+        }
+        let name = name.replace(".fact", "");
+        let path = path.as_path();
         let value = match text_of(path, limit).and_then(|text| parse(&text, path)) {
             Ok(value) => value,
             Err(problem) => {
@@ -28,17 +33,20 @@ pub(crate) fn collect(folder: &str, limit: Duration, host: &Host, facts: &mut Fa
 
 fn text_of(path: &Path, limit: Duration) -> Result<String, String> {
     let shown = path.display();
-    let metadata =
-        std::fs::metadata(path).map_err(|error| format!("Could not stat fact ({shown}): {}", reason(&error)))?;
-    if metadata.permissions().mode() & 0o111 == 0 {
+    let metadata = std::fs::metadata(path).map_err(|error| {
+        let number = error.raw_os_error().unwrap_or_default();
+        format!("Could not stat fact ({shown}): [Errno {number}] {}: '{shown}'", reason(&error))
+    })?;
+    if metadata.permissions().mode() & 0o100 == 0 {
         let bytes =
             std::fs::read(path).map_err(|error| format!("error loading facts from {shown}: {}", reason(&error)))?;
-        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        // What is no text says nothing.
+        return Ok(String::from_utf8(bytes).unwrap_or_default());
     }
     match probe::ask(&path.to_string_lossy(), &[], limit) {
         Some(answer) if answer.rc == 0 => Ok(answer.stdout),
         Some(answer) => {
-            Err(format!("Failure executing fact script ({shown}), rc: {}, err: {}", answer.rc, answer.stderr.trim()))
+            Err(format!("Failure executing fact script ({shown}), rc: {}, err: {}", answer.rc, answer.stderr))
         }
         None => Err(format!(
             "error loading fact - {shown} could not be run, or did not end within {} seconds",
@@ -93,42 +101,44 @@ fn interpolate(text: &str, options: &Map, depth: u8) -> Result<String, String> {
     Ok(done)
 }
 
-/// Sections of an INI file; names of options are lower case.
+/// Sections of an INI file, with what `[DEFAULT]` says of all; names of options are lower case. Nothing may be there twice.
 fn ini(text: &str) -> Option<Map> {
-    let mut sections = Map::new();
-    let mut current: Option<(String, Map)> = None;
+    let mut sections: Vec<(String, Map)> = Vec::new();
     let mut last: Option<String> = None;
     for line in text.lines() {
         let trimmed = line.trim();
         if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
             continue;
         }
-        if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            if let Some((name, section)) = current.replace((name.to_owned(), Map::new())) {
-                sections.insert(name, section.into());
-            }
-            last = None;
-            continue;
-        }
-        let (_, section) = current.as_mut()?;
         // An indented line goes on with the value above.
         if line.starts_with([' ', '\t'])
-            && let Some(Value::String(value)) = last.as_ref().and_then(|key| section.get_mut(key))
+            && let Some(key) = &last
+            && let Some(Value::String(value)) = sections.last_mut().and_then(|(_, section)| section.get_mut(key))
         {
             value.push('\n');
             value.push_str(trimmed);
             continue;
         }
-        let at = trimmed.find(['=', ':'])?;
-        let (key, value) = trimmed.split_at(at);
+        if let Some((name, _)) = trimmed.strip_prefix('[').and_then(|rest| rest.rsplit_once(']')) {
+            if name.is_empty() || sections.iter().any(|(known, _)| known == name) {
+                return None;
+            }
+            sections.push((name.to_owned(), Map::new()));
+            last = None;
+            continue;
+        }
+        let (_, section) = sections.last_mut()?;
+        let (key, value) = trimmed.split_at(trimmed.find(['=', ':'])?);
         let key = key.trim().to_lowercase();
-        section.insert(key.clone(), value.get(1..)?.trim().into());
+        if key.is_empty() || section.insert(key.clone(), value.get(1..)?.trim().into()).is_some() {
+            return None;
+        }
         last = Some(key);
     }
-    if let Some((name, section)) = current {
-        sections.insert(name, section.into());
-    }
-    (!sections.is_empty() || text.trim().is_empty()).then_some(sections)
+    let (defaults, sections): (Vec<_>, Vec<_>) = sections.into_iter().partition(|(name, _)| name == "DEFAULT");
+    let defaults: Map = defaults.into_iter().flat_map(|(_, options)| options).collect();
+    let whole = |own: Map| Value::from(defaults.clone().into_iter().chain(own).collect::<Map>());
+    Some(sections.into_iter().map(|(name, own)| (name, whole(own))).collect())
 }
 
 #[cfg(test)]
@@ -143,6 +153,9 @@ mod tests {
             .unwrap();
         std::fs::write(folder.path().join("percent.fact"), "[a]\nb = 5 % c\n").unwrap();
         std::fs::write(folder.path().join("bad.fact"), "no section\n").unwrap();
+        std::fs::write(folder.path().join("twice.fact"), "[a]\nb = 1\nb = 2\n").unwrap();
+        std::fs::write(folder.path().join("all.fact"), "[DEFAULT]\nb = 1\n[a]\nc = 2\n").unwrap();
+        std::fs::write(folder.path().join(".hidden.fact"), "[a]\nb = 1\n").unwrap();
         let program = folder.path().join("run.fact");
         std::fs::write(&program, "#!/bin/sh\necho '[1, 2]'\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -155,6 +168,9 @@ mod tests {
         assert_eq!(local["old"]["general"]["both"], "blue 5%");
         assert!(local["percent"].as_str().unwrap().starts_with("error loading facts as ini"), "{local}");
         assert_eq!(local["run"], serde_json::json!([1, 2]));
+        assert_eq!(local["all"], serde_json::json!({"a": {"b": "1", "c": "2"}}));
+        assert!(local["twice"].as_str().unwrap().contains("please check content"));
+        assert!(local.get(".hidden").is_none(), "{local}");
         assert!(local["bad"].as_str().unwrap().contains("please check content"));
     }
 }

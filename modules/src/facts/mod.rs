@@ -28,6 +28,7 @@ mod virtualization;
 
 pub mod getent;
 pub mod mount_facts;
+mod mount_tables;
 pub mod package_facts;
 pub mod service_facts;
 pub mod setup;

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 use globset::GlobBuilder;
 use serde_json::{Value, json};
 
-use super::{
-    Root,
-    storage::{size_of, unescape},
+use super::{Root, mount_tables, probe, storage::size_of};
+use crate::{
+    Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
+    process::{self, Command},
 };
-use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, process::Command};
 
 /// The `mount_facts` module.
 pub struct MountFacts;
@@ -107,11 +107,7 @@ impl Module for MountFacts {
                         entry.field("mount"),
                         entry.field("fstype")
                     );
-                    match args.str("on_timeout") {
-                        Some("warn") => warnings.push(sentence),
-                        Some("ignore") => {}
-                        _ => return Err(Failure::new(sentence)),
-                    }
+                    overdue(sentence, args, &mut warnings)?;
                 }
             }
             let context = json!({ "source": entry.source, "source_data": entry.line });
@@ -166,7 +162,7 @@ fn entries(args: &Args, program: Option<&str>, warnings: &mut Vec<String>, host:
         seen.push(real);
         let lines = if source == "mount" {
             match program {
-                Some(program) => from_program(program, host)?,
+                Some(program) => from_program(program, args, warnings, host)?,
                 None => Vec::new(),
             }
         } else {
@@ -177,47 +173,44 @@ fn entries(args: &Args, program: Option<&str>, warnings: &mut Vec<String>, host:
         found.extend(lines);
     }
     if let (true, Some(program)) = (ask, program) {
-        found.extend(from_program(program, host)?);
+        found.extend(from_program(program, args, warnings, host)?);
     }
     Ok(found)
 }
 
-/// What `mount` prints: `/dev/sda1 on / type ext4 (rw,relatime)`.
-fn from_program(program: &str, host: &Host) -> Result<Vec<Entry>, Failure> {
-    let output = Command::new(program).plain_locale().run(host)?;
-    if !output.success() {
-        return Err(Failure::new(format!("Failed to execute {program}: exit status {}.", output.rc)));
+/// What the program prints, if it does so in time.
+fn from_program(program: &str, args: &Args, warnings: &mut Vec<String>, host: &Host) -> Result<Vec<Entry>, Failure> {
+    let path = process::find(host, program)
+        .ok_or_else(|| Failure::new(format!("Failed to find required executable \"{program}\"")))?;
+    let seconds = args.float("timeout");
+    let limit = seconds.map_or(Duration::MAX, Duration::from_secs_f64);
+    let path = path.to_string_lossy();
+    let Some(answer) = probe::ask(&path, &[], limit) else {
+        let sentence = format!("Command '{path}' timed out after {} seconds", seconds.unwrap_or_default());
+        overdue(sentence, args, warnings)?;
+        return Ok(Vec::new());
+    };
+    if answer.rc != 0 {
+        return Err(Failure::new(format!("Failed to execute {path}: exit status {}.", answer.rc)));
     }
-    let text = output.stdout_text();
-    let parsed = text.lines().filter_map(|line| {
-        let (device, rest) = line.split_once(" on ")?;
-        let (mount, rest) = rest.rsplit_once(" type ")?;
-        let (fstype, options) = rest.split_once(" (")?;
-        let fields =
-            json!({ "device": device, "mount": mount, "fstype": fstype, "options": options.trim_end_matches(')') });
-        let Value::Object(fields) = fields else { return None };
-        Some(Entry { source: "mount".into(), line: line.into(), fields })
-    });
-    Ok(parsed.collect())
+    let made = |(line, fields)| Entry { source: "mount".into(), line, fields };
+    Ok(mount_tables::of_program(&answer.stdout).into_iter().map(made).collect())
 }
 
-/// The lines of a table with four to six columns. Tables of another kind, which other systems have, have no lines here.
-fn table(source: &str, text: &str) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let words: Vec<String> = line.split_whitespace().map(unescape).collect();
-        let [device, mount, fstype, options, numbers @ ..] = words.as_slice() else { return Vec::new() };
-        let mut fields = Map::new();
-        for (key, value) in [("device", device), ("mount", mount), ("fstype", fstype), ("options", options)] {
-            fields.insert(key.into(), value.as_str().into());
-        }
-        for (key, number) in ["dump", "passno"].into_iter().zip(numbers) {
-            let Ok(number) = number.parse::<i64>() else { return Vec::new() };
-            fields.insert(key.into(), number.into());
-        }
-        entries.push(Entry { source: source.to_owned(), line: line.to_owned(), fields });
+/// What becomes of something that took too long.
+fn overdue(sentence: String, args: &Args, warnings: &mut Vec<String>) -> Result<(), Failure> {
+    match args.str("on_timeout") {
+        Some("warn") => warnings.push(sentence),
+        Some("ignore") => {}
+        _ => return Err(Failure::new(sentence)),
     }
-    entries
+    Ok(())
+}
+
+/// The lines of a file.
+fn table(source: &str, text: &str) -> Vec<Entry> {
+    let made = |(line, fields)| Entry { source: source.to_owned(), line, fields };
+    mount_tables::of_file(text).into_iter().map(made).collect()
 }
 
 /// A sentence about sources that have a mount point several times.
@@ -299,19 +292,6 @@ fn asked(device: &str, host: &Host) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tables_are_read() {
-        let found =
-            table("/etc/fstab", "# all\nUUID=1-2 / ext4 errors=remount-ro 0 1\ntmpfs /tmp\\040x tmpfs size=1G\n");
-        assert_eq!(
-            Value::from(found[0].fields.clone()),
-            json!({"device": "UUID=1-2", "mount": "/", "fstype": "ext4", "options": "errors=remount-ro", "dump": 0, "passno": 1})
-        );
-        assert_eq!(found[1].field("mount"), "/tmp x");
-        assert!(found[1].fields.get("dump").is_none());
-        assert!(table("/etc/vfstab", "a b c d e - rw\n").is_empty());
-    }
 
     #[test]
     fn the_root_filesystem_is_found_with_its_size() {

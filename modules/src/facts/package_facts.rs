@@ -1,7 +1,10 @@
 //! `package_facts`: the packages a host has.
 
-use super::{Root, os_family, package_manager_of};
-use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec};
+use super::Root;
+use crate::{
+    Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
+    process::{self, Command},
+};
 
 /// The `package_facts` module.
 pub struct PackageFacts;
@@ -10,10 +13,10 @@ static SPEC: Spec = Spec {
     name: "package_facts",
     summary: "Gather the installed packages as facts",
     description: &[
-        "Reads the database of the package manager (dpkg, apk) or asks it (rpm, pacman); every name leads to a list of versions.",
+        "Reads the database of dpkg, or asks another package manager; every name leads to a list of versions.",
     ],
     options: &[
-        Opt::new("manager", Kind::List(&Kind::Str), "Package managers to look at; `auto` takes the host's own.")
+        Opt::new("manager", Kind::List(&Kind::Str), "Package managers to look at; `auto` tries all.")
             .default("[\"auto\"]"),
         Opt::new("strategy", Kind::Str, "`first` stops at the first manager that is there, `all` reads every one.")
             .default("\"first\"")
@@ -29,23 +32,18 @@ static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// The managers that may be asked for: those of BSD are never there.
-const MANAGERS: &[&str] = &[
-    "auto",
-    "apk",
-    "apt",
-    "pacman",
-    "pkg",
-    "pkg_info",
-    "portage",
-    "rpm",
-    "dnf",
-    "dnf5",
-    "yum",
-    "zypper",
-    "pkg5",
-    "pkgng",
-    "openbsd_pkg",
+/// The managers, in the order in which all are tried.
+const MANAGERS: &[&str] = &["apk", "apt", "pacman", "pkg", "pkg_info", "portage", "rpm"];
+
+/// Other names of managers.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("dnf", "rpm"),
+    ("dnf5", "rpm"),
+    ("yum", "rpm"),
+    ("zypper", "rpm"),
+    ("pkg5", "pkg"),
+    ("pkgng", "pkg"),
+    ("openbsd_pkg", "pkg_info"),
 ];
 
 impl Module for PackageFacts {
@@ -54,40 +52,49 @@ impl Module for PackageFacts {
     }
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
-        let root = Root::host();
-        let wanted = args.list("manager");
-        let unknown: Vec<&str> = wanted.iter().copied().filter(|name| !MANAGERS.contains(name)).collect();
+        let asked: Vec<String> = args.list("manager").iter().map(|name| name.to_lowercase()).collect();
+        let mut wanted: Vec<&str> = asked.iter().map(String::as_str).filter(|name| *name != "auto").collect();
+        let is_known = |name: &str| MANAGERS.contains(&name) || OTHER_NAMES.iter().any(|(other, _)| *other == name);
+        let unknown: Vec<&str> = wanted.iter().copied().filter(|name| !is_known(name)).collect();
+        let is_auto = wanted.len() < asked.len();
         if !unknown.is_empty() {
-            return Err(Failure::new(format!("Unsupported package managers requested: {}", unknown.join(", "))));
+            return Err(Failure::new(match is_auto {
+                true => "Could not auto detect a usable package manager, check warnings for details.".to_owned(),
+                false => format!("Unsupported package managers requested: {}", unknown.join(", ")),
+            }));
+        }
+        if is_auto {
+            wanted.extend(MANAGERS.iter().chain(OTHER_NAMES.iter().map(|(other, _)| other)));
         }
         let mut packages = Map::new();
-        let mut found = false;
-        for &manager in &wanted {
-            let manager = if manager == "auto" { package_manager_of(&root, &os_family(&root)) } else { manager };
-            if found && args.str("strategy") != Some("all") {
+        let mut seen = Vec::new();
+        for name in &wanted {
+            if !packages.is_empty() && args.str("strategy") == Some("first") {
                 break;
             }
-            let list = match read(&root, manager) {
-                Ok(list) => list,
-                Err(Unreadable::Unusable(why)) => {
-                    if wanted.contains(&manager) {
-                        host.warn(format!("Requested package manager {manager} was not usable by this module: {why}"));
-                    }
-                    continue;
+            let manager = OTHER_NAMES.iter().find(|(other, _)| other == name).map_or(*name, |(_, manager)| manager);
+            if seen.contains(&manager) {
+                continue;
+            }
+            seen.push(manager);
+            match read(manager, host) {
+                Ok(list) if list.is_empty() => {
+                    host.warn(format!("Found \"{manager}\" but no associated packages"));
                 }
+                Ok(list) => list.into_iter().for_each(|(name, entry)| {
+                    let entries = packages.entry(name).or_insert_with(|| serde_json::json!([]));
+                    entries.as_array_mut().into_iter().for_each(|entries| entries.push(entry.clone().into()));
+                }),
                 Err(Unreadable::Failed(why)) => {
-                    host.warn(format!("Failed to retrieve packages with {manager}: Unable to list packages: {why}"));
-                    continue;
+                    host.warn(format!("Failed to retrieve packages with {manager}: Unable to list packages {why}"));
                 }
-            };
-            found = true;
-            for (name, entry) in list {
-                if let Some(entries) = packages.entry(name).or_insert_with(|| serde_json::json!([])).as_array_mut() {
-                    entries.push(entry.into());
+                Err(Unreadable::Unusable(why)) if asked.iter().any(|asked| asked == manager) => {
+                    host.warn(format!("Requested package manager {manager} was not usable by this module: {why}"));
                 }
+                Err(Unreadable::Unusable(_)) => {}
             }
         }
-        if !found {
+        if packages.is_empty() {
             let tried: Vec<String> = wanted.iter().map(|name| format!("'{name}'")).collect();
             return Err(Failure::new(format!(
                 "Could not detect a supported package manager from the following list: [{}], \
@@ -111,35 +118,40 @@ enum Unreadable {
     Failed(String),
 }
 
-fn read(root: &Root, manager: &str) -> Result<Vec<Package>, Unreadable> {
+fn read(manager: &str, host: &Host) -> Result<Vec<Package>, Unreadable> {
     match manager {
-        "apt" => database(root, "dpkg", "/var/lib/dpkg/status").map(|text| dpkg(&text)),
-        "apk" => database(root, "apk", "/lib/apk/db/installed").map(|text| apk(&text)),
-        "rpm" | "dnf" | "dnf5" | "yum" | "zypper" | "atomic_container" => {
+        "apt" => match Root::host().read("/var/lib/dpkg/status") {
+            Some(text) => Ok(dpkg(&text)),
+            None if process::find(host, "dpkg").is_some() => {
+                Err(Unreadable::Failed("/var/lib/dpkg/status cannot be read".to_owned()))
+            }
+            None => Err(missing("apt")),
+        },
+        "apk" => ask("apk", &["info", "-v"], host).map(|text| text.lines().filter_map(apk).collect()),
+        "rpm" => {
             let format = "%{NAME}\\t%{VERSION}\\t%{RELEASE}\\t%{EPOCH}\\t%{ARCH}\\n";
-            ask(root, "rpm", &["-qa", "--qf", format]).map(|text| rpm(&text))
+            ask("rpm", &["-qa", "--qf", format], host).map(|text| rpm(&text))
         }
-        "pacman" => ask(root, "pacman", &["-Q"]).map(|text| pacman(&text)),
-        "portage" => Err(Unreadable::Unusable("packages of portage cannot be listed".to_owned())),
-        other => Err(Unreadable::Unusable(format!("packages of {other} are those of BSD"))),
+        "pacman" => ask("pacman", &["-Qi"], host).map(|text| text.split("\n\n").filter_map(pacman).collect()),
+        "portage" => {
+            process::find(host, "qlist").ok_or_else(|| missing("qlist"))?;
+            ask("sh", &["-c", "qlist -Iv | xargs -n 1024 qatom"], host)
+                .map(|text| text.lines().filter_map(portage).collect())
+        }
+        "pkg" => ask("pkg", &["query", "%n\t%v\t%R\t%t\t%a\t%q\t%o\t%p\t%V"], host)
+            .map(|text| text.lines().filter_map(pkg).collect()),
+        _ => ask("pkg_info", &["-a"], host).map(|text| text.lines().filter_map(pkg_info).collect()),
     }
 }
 
-/// The database of a manager.
-fn database(root: &Root, program: &str, path: &str) -> Result<String, Unreadable> {
-    root.read(path).ok_or_else(|| match root.program(program) {
-        Some(_) => Unreadable::Failed(format!("{path} cannot be read")),
-        None => missing(program),
-    })
-}
-
 /// What a manager's program prints.
-fn ask(root: &Root, program: &str, arguments: &[&str]) -> Result<String, Unreadable> {
-    let path = root.program(program).ok_or_else(|| missing(program))?;
-    match super::probe::ask(&path, arguments, std::time::Duration::from_secs(120)) {
-        Some(answer) if answer.rc == 0 => Ok(answer.stdout),
-        Some(answer) => Err(Unreadable::Failed(format!("{path} ended with status {}", answer.rc))),
-        None => Err(Unreadable::Failed(format!("{path} gave no answer"))),
+fn ask(program: &str, arguments: &[&str], host: &Host) -> Result<String, Unreadable> {
+    let path = process::find(host, program).ok_or_else(|| missing(program))?;
+    let answer = Command::new(path).plain_locale().args(arguments.iter().copied()).run(host);
+    let answer = answer.map_err(|failure| Unreadable::Failed(failure.message))?;
+    match answer.success() {
+        true => Ok(answer.stdout_text()),
+        false => Err(Unreadable::Failed(format!("rc={} : {}", answer.rc, answer.stderr_text()))),
     }
 }
 
@@ -166,8 +178,9 @@ pub(crate) fn paragraphs(text: &str) -> impl Iterator<Item = std::collections::B
 }
 
 fn dpkg(status: &str) -> Vec<Package> {
-    let installed =
-        paragraphs(status).filter(|fields| fields.get("Status").is_some_and(|status| status.ends_with(" installed")));
+    // What is only unpacked or half configured is there, too.
+    let is_there = |status: &&str| !["not-installed", "config-files"].iter().any(|state| status.ends_with(state));
+    let installed = paragraphs(status).filter(|fields| fields.get("Status").is_some_and(is_there));
     installed
         .filter_map(|fields| {
             let field = |key: &str| fields.get(key).copied().unwrap_or_default();
@@ -185,16 +198,15 @@ fn dpkg(status: &str) -> Vec<Package> {
         .collect()
 }
 
-fn apk(database: &str) -> Vec<Package> {
-    let paragraph = |text: &str| {
-        let field = |key: &str| {
-            text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).unwrap_or_default().to_owned()
-        };
-        let (version, release) =
-            field("V").rsplit_once('-').map(|(version, release)| (version.to_owned(), release.to_owned()))?;
-        package("apk", &[("name", &field("P")), ("version", &version), ("release", &release), ("arch", &field("A"))])
-    };
-    database.split("\n\n").filter_map(paragraph).collect()
+/// `NAME-VERSION-RELEASE`.
+fn apk(line: &str) -> Option<Package> {
+    let mut parts = line.rsplitn(3, '-');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(release), Some(version), Some(name)) => {
+            package("apk", &[("name", name), ("version", version), ("release", release)])
+        }
+        _ => package("apk", &[("name", line), ("version", ""), ("release", "")]),
+    }
 }
 
 fn rpm(list: &str) -> Vec<Package> {
@@ -209,11 +221,63 @@ fn rpm(list: &str) -> Vec<Package> {
     list.lines().filter_map(one).collect()
 }
 
-fn pacman(list: &str) -> Vec<Package> {
-    list.lines()
-        .filter_map(|line| line.split_once(' '))
-        .filter_map(|(name, version)| package("pacman", &[("name", name), ("version", version)]))
-        .collect()
+/// `Key : value` lines; a value may go on in the next line.
+fn pacman(text: &str) -> Option<Package> {
+    let field = |key: &str| {
+        let mut lines = text.lines().skip_while(|line| line.split(" : ").next().map(str::trim_end) != Some(key));
+        let first = lines.next()?.split_once(" : ")?.1.to_owned();
+        let more = lines.take_while(|line| line.starts_with(' ')).map(|line| format!("  {}", line.trim_start()));
+        Some(first + &more.collect::<String>())
+    };
+    let (name, version, arch) = (field("Name")?, field("Version")?, field("Architecture")?);
+    let (name, mut map) = package("pacman", &[("name", &name), ("version", &version), ("arch", &arch)])?;
+    let provides = field("Provides").filter(|provides| provides != "None");
+    let provides =
+        provides.map(|all| all.split("  ").map(|one| one.split('=').next().unwrap_or(one).to_owned()).collect());
+    map.insert("provides".into(), serde_json::json!(provides as Option<Vec<String>>));
+    Some((name, map))
+}
+
+/// What qatom makes of a package of portage, in columns.
+fn portage(line: &str) -> Option<Package> {
+    let names = ["category", "name", "version", "ebuild_revision", "slots", "prefixes", "sufixes"];
+    let fields: Vec<(&str, &str)> = names.into_iter().zip(line.split_whitespace()).collect();
+    let (_, map) = package("portage", &fields)?;
+    Some((fields.get(1)?.1.to_owned(), map))
+}
+
+/// A package of FreeBSD's pkg.
+fn pkg(line: &str) -> Option<Package> {
+    let names = ["name", "version", "origin", "installed", "automatic", "arch", "category", "prefix", "vital"];
+    let fields: Vec<(&str, &str)> = names.into_iter().zip(line.split('\t')).collect();
+    let (name, mut map) = package("pkg", &fields)?;
+    let field = |key: &str| fields.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+    for key in ["automatic", "vital"] {
+        if let Some(value) = field(key) {
+            map.insert(key.into(), (value != "0").into());
+        }
+    }
+    if let Some(arch) = field("arch").and_then(|arch| arch.split(':').nth(2)) {
+        map.insert("arch".into(), arch.into());
+    }
+    if let Some((category, _)) = field("category").and_then(|category| category.split_once('/')) {
+        map.insert("category".into(), category.into());
+    }
+    let version = field("version").unwrap_or_default();
+    let (version, epoch) =
+        version.split_once(',').map_or((version, 0.into()), |(version, epoch)| (version, epoch.into()));
+    let (version, revision) = version.split_once('_').unwrap_or((version, "0"));
+    map.insert("version".into(), version.into());
+    map.insert("revision".into(), revision.into());
+    map.insert("port_epoch".into(), epoch);
+    Some((name, map))
+}
+
+/// A line of OpenBSD's pkg_info: `NAME-VERSION` and a description.
+fn pkg_info(line: &str) -> Option<Package> {
+    let word = line.split_whitespace().next()?;
+    let (name, version) = word.rsplit_once('-').unwrap_or((word, ""));
+    package("pkg_info", &[("name", name), ("version", version)])
 }
 
 #[cfg(test)]
@@ -227,8 +291,7 @@ mod tests {
         assert_eq!(packages.len(), 1);
         assert_eq!(packages[0].1["version"], "7.88.1-10+deb12u8");
         assert_eq!(packages[0].1["category"], "web");
-        let packages = apk("P:musl\nV:1.2.4-r2\nA:x86_64\n\nP:busybox\nV:1.36.1-r5\nA:x86_64\n");
-        assert_eq!(packages[0].1["release"], "r2");
+        assert_eq!(apk("alpine-baselayout-3.4.3-r1").unwrap().1["release"], "r1");
         let packages = rpm("bash\t5.1.8\t6.el9\t(none)\tx86_64\ndbus\t1.12\t8.el9\t1\tx86_64\n");
         assert_eq!(packages[0].1["epoch"], serde_json::Value::Null);
         assert_eq!(packages[1].1["epoch"], 1);

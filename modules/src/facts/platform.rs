@@ -120,8 +120,8 @@ fn resolv_conf(text: &str) -> crate::Map {
         match key {
             "nameserver" => {
                 let servers = dns.entry("nameservers").or_insert_with(|| Vec::<String>::new().into());
-                if let (Some(servers), Some(server)) = (servers.as_array_mut(), words.next()) {
-                    servers.push(server.into());
+                if let Some(servers) = servers.as_array_mut() {
+                    servers.extend(words.map(serde_json::Value::from));
                 }
             }
             "domain" => {
@@ -133,16 +133,14 @@ fn resolv_conf(text: &str) -> crate::Map {
                 dns.insert(key.to_owned(), words.collect::<Vec<_>>().into());
             }
             "options" => {
-                let options = dns.entry("options").or_insert_with(|| crate::Map::new().into());
+                // The last line of options counts.
+                let mut options = crate::Map::new();
                 for word in words {
-                    let (name, value) = match word.split_once(':') {
-                        Some((name, value)) => (name, value.into()),
-                        None => (word, serde_json::Value::from(true)),
-                    };
-                    if let Some(options) = options.as_object_mut() {
-                        options.insert(name.to_owned(), value);
-                    }
+                    let (name, value) = word.split_once(':').unwrap_or((word, ""));
+                    let value = if value.is_empty() { true.into() } else { serde_json::Value::from(value) };
+                    options.insert(name.to_owned(), value);
                 }
+                dns.insert("options".into(), options.into());
             }
             _ => {}
         }

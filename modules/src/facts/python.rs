@@ -11,11 +11,14 @@ const QUESTION: &str = "import sys,json,importlib.util as u\nprint(json.dumps([s
 /// What Python answers while other facts are gathered.
 pub(super) struct Asked(JoinHandle<Option<Value>>);
 
-/// Asks the host's Python, if it has one.
-pub(super) fn ask(limit: Duration, host: &Host) -> Option<Asked> {
-    let program = process::find(host, "python3")?.display().to_string();
+/// Asks a Python, which may be named with arguments, if the host has it.
+pub(super) fn ask(named: &str, limit: Duration, host: &Host) -> Option<Asked> {
+    let mut words = shell_words::split(named).ok()?.into_iter();
+    let program = process::find(host, &words.next()?)?.display().to_string();
+    let given: Vec<String> = words.collect();
     Some(Asked(std::thread::spawn(move || {
-        let answer = probe::ask(&program, &["-I", "-S", "-c", QUESTION], limit).filter(|answer| answer.rc == 0)?;
+        let arguments: Vec<&str> = given.iter().map(String::as_str).chain(["-I", "-S", "-c", QUESTION]).collect();
+        let answer = probe::ask(&program, &arguments, limit).filter(|answer| answer.rc == 0)?;
         serde_json::from_str(&answer.stdout).ok()
     })))
 }
@@ -38,4 +41,25 @@ pub(super) fn collect(asked: Option<Asked>, facts: &mut Facts) {
         }),
     );
     facts.set("python_version", format!("{major}.{minor}.{micro}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_python_that_is_named_is_the_one_that_is_told_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("my python");
+        std::fs::write(&program, "#!/bin/sh\necho '[\"'$1'\", [3, 9, 1, \"final\", 0], \"cpython\", true]'\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let named = format!("'{}' --own", program.display());
+        let mut facts = Facts::default();
+        collect(ask(&named, Duration::from_secs(10), &Host::alone(false, false)), &mut facts);
+        assert_eq!(facts.text("python_version"), Some("3.9.1"));
+        assert_eq!(facts.value("python").unwrap()["executable"], "--own");
+        assert!(ask("/nowhere/python", Duration::from_secs(1), &Host::alone(false, false)).is_none());
+    }
 }

@@ -1,9 +1,14 @@
 //! `service_facts`: the services a host has.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use super::{Root, probe};
-use crate::{Args, Failure, Host, Map, Module, Plan, Return, Spec};
+use serde_json::Value;
+
+use super::Root;
+use crate::{
+    Args, Failure, Host, Map, Module, Plan, Return, Spec,
+    process::{self, Command, Output},
+};
 
 /// The `service_facts` module.
 pub struct ServiceFacts;
@@ -19,52 +24,29 @@ static SPEC: Spec = Spec {
         name: "ansible_facts",
         kind: "dict",
         when: "success",
-        doc: "`services`: for every name its `name`, `source`, `state` (running, stopped, failed, inactive ...) and `status` (enabled, disabled, static ...).",
+        doc: "`services`: for every name its `name`, `source`, `state` (running, stopped, inactive, unknown) and `status` (enabled, disabled, static, failed ...).",
     }],
     ..Spec::EMPTY
 };
-
-/// How long the init system may take to answer.
-const LIMIT: Duration = Duration::from_secs(60);
 
 impl Module for ServiceFacts {
     fn spec(&self) -> &'static Spec {
         &SPEC
     }
 
-    fn plan(&self, _args: &Args, _host: &Host) -> Result<Plan, Failure> {
-        let root = Root::host();
-        let mut services: BTreeMap<String, Map> = BTreeMap::new();
-        let ask = |program: &str, arguments: &[&str]| {
-            let answer = probe::ask(&root.program(program)?, arguments, LIMIT)?;
-            (answer.rc == 0).then_some(answer.stdout)
-        };
-        for name in root.names("/etc/init.d") {
-            let script =
-                std::fs::metadata(root.path("/etc/init.d").join(&name)).is_ok_and(|metadata| metadata.is_file());
-            if script && super::systemd_runs(&root) {
-                continue;
-            }
-            if script {
-                services.insert(name.clone(), service(&name, "sysv", "unknown", None));
-            }
-        }
-        if let Some(text) = ask("rc-status", &["-a", "-s", "-r"]) {
-            services.extend(openrc(&text));
-        }
-        if super::systemd_runs(&root) {
-            let units =
-                ask("systemctl", &["list-units", "--no-pager", "--type", "service", "--all", "--plain", "--no-legend"]);
-            let files = ask(
-                "systemctl",
-                &["list-unit-files", "--no-pager", "--type", "service", "--all", "--plain", "--no-legend"],
-            );
-            if let (Some(units), Some(files)) = (units, files) {
-                services.extend(systemd(&units, &files));
-            }
+    fn plan(&self, _args: &Args, host: &Host) -> Result<Plan, Failure> {
+        let mut services = scripts(host)?;
+        if super::systemd_runs(&Root::host()) {
+            let list =
+                |what: &str| ask(host, "systemctl", &[what, "--no-pager", "--type", "service", "--all", "--plain"]);
+            let units = list("list-units")?.and_then(|output| told(host, "Could not list units from systemd", output));
+            let files = list("list-unit-files")?;
+            let files = files.and_then(|output| told(host, "Could not get unit files data from systemd", output));
+            services.extend(systemd(&units.unwrap_or_default(), &files.unwrap_or_default()));
         }
         if services.is_empty() {
-            let sentence = "No services were found. Perhaps the login may not ask the init system about them.";
+            let sentence =
+                "Failed to find any services. This can be due to privileges or some other configuration issue.";
             return Ok(Plan::skipped(sentence));
         }
         let services: Map = services.into_iter().map(|(name, map)| (name, map.into())).collect();
@@ -74,67 +56,186 @@ impl Module for ServiceFacts {
     }
 }
 
-fn service(name: &str, source: &str, state: &str, status: Option<&str>) -> Map {
+type Services = BTreeMap<String, Map>;
+
+/// What a program answers; nothing if it is not there.
+fn ask(host: &Host, program: &str, arguments: &[&str]) -> Result<Option<Output>, Failure> {
+    let Some(path) = process::find(host, program) else { return Ok(None) };
+    Command::new(path).plain_locale().args(arguments.iter().copied()).run(host).map(Some)
+}
+
+/// What it answered if it succeeded, otherwise a warning.
+fn told(host: &Host, problem: &str, output: Output) -> Option<String> {
+    if !output.success() {
+        host.warn(format!("{problem}: {}", output.stderr_text()));
+        return None;
+    }
+    Some(output.stdout_text())
+}
+
+/// Services that are scripts: as `service`, Upstart, `chkconfig` or OpenRC lists them.
+fn scripts(host: &Host) -> Result<Services, Failure> {
+    let has = |program: &str| process::find(host, program).is_some();
+    let mut services = Services::new();
+    if !has("chkconfig")
+        && !has("rc-status")
+        && let Some(output) = ask(host, "service", &["--status-all"])?
+    {
+        if !output.success() {
+            host.warn(format!("Unable to query 'service' tool ({}): {}", output.rc, output.stderr_text()));
+        }
+        services.extend(listed(&output.stdout_text()));
+    }
+    if has("chkconfig") {
+        services.extend(chkconfig(host)?);
+    } else if let Some(output) = ask(host, "initctl", &["list"])? {
+        let text = told(host, "Unable to query upstart for service data", output);
+        services.extend(upstart(&text.unwrap_or_default()));
+    } else if let (Some(states), Some(levels)) =
+        (ask(host, "rc-status", &["-a", "-s", "-m"])?, ask(host, "rc-update", &["show", "-v"])?)
+    {
+        services.extend(openrc(&states.stdout_text(), &levels.stdout_text(), host));
+    }
+    Ok(services)
+}
+
+fn service(name: &str, source: &str, state: impl Into<Value>, more: Option<(&str, Value)>) -> (String, Map) {
     let mut map = Map::new();
     map.insert("name".into(), name.into());
     map.insert("state".into(), state.into());
-    if let Some(status) = status {
-        map.insert("status".into(), status.into());
+    if let Some((key, value)) = more {
+        map.insert(key.into(), value);
     }
     map.insert("source".into(), source.into());
-    map
+    (name.to_owned(), map)
 }
 
-/// Running units say their state, unit files whether they are enabled; a name may be in one list only.
-fn systemd(units: &str, files: &str) -> BTreeMap<String, Map> {
-    let mut services = BTreeMap::new();
-    for line in units.lines() {
-        let words: Vec<&str> = line.trim_start_matches(['●', '*', ' ']).split_whitespace().collect();
-        let &[name, load, active, sub, ..] = words.as_slice() else { continue };
-        if !name.ends_with(".service") {
-            continue;
-        }
-        let state = match (load, active, sub) {
-            (_, "failed", _) => "failed",
-            (_, _, "running") => "running",
-            ("not-found", ..) => "stopped",
-            _ => "stopped",
+/// Lines of `service --status-all`: ` [ + ]  cron`.
+fn listed(text: &str) -> Services {
+    let one = |line: &str| {
+        let line = line.trim_start();
+        let (state, name) = match line.strip_prefix("[ + ]") {
+            Some(name) => ("running", name),
+            None => ("stopped", line.strip_prefix("[ - ]")?),
         };
-        let status = if load == "not-found" { "not-found" } else { "unknown" };
-        services.insert(
-            name.to_owned(),
-            service(name, "systemd", state, Some(if active == "failed" { "failed" } else { status })),
-        );
+        Some(service(name.trim_start(), "sysv", state, None))
+    };
+    text.lines().filter_map(one).collect()
+}
+
+/// Lines of `initctl list`: `tty1 start/running, process 1234`.
+fn upstart(text: &str) -> Services {
+    let one = |line: &str| {
+        let line = line.trim();
+        let line = line.split_once(", process").map_or(line, |(line, _)| line);
+        let (name, state) = line.rsplit_once(' ')?;
+        let (goal, state) = state.split_once('/')?;
+        Some(service(name, "upstart", state, Some(("goal", goal.into()))))
+    };
+    text.lines().filter_map(one).collect()
+}
+
+/// Services by `chkconfig`, whose options are others on older systems; each is asked for its state.
+fn chkconfig(host: &Host) -> Result<Services, Failure> {
+    let list = |options: &[&str]| ask(host, "chkconfig", options);
+    let levels = |text: &str| text.lines().filter_map(runlevels).collect::<Vec<_>>();
+    let Some(output) = list(&[])? else { return Ok(Services::new()) };
+    let mut known = levels(&output.stdout_text());
+    if known.is_empty() {
+        let simple = |line: &str| line.split_whitespace().nth(1).is_some_and(|word| word == "on" || word == "off");
+        let more = if output.stdout_text().lines().any(simple) {
+            list(&["-l", "--allservices"])?
+        } else if output.stderr_text().contains("--list") {
+            list(&["--list"])?
+        } else {
+            None
+        };
+        known = more.map(|output| levels(&output.stdout_text())).unwrap_or_default();
     }
-    for line in files.lines() {
+    let mut services = Services::new();
+    for (name, is_enabled) in known {
+        let status = ask(host, "service", &[&name, "status"])?;
+        let state = match status {
+            Some(output) if output.success() => "running".into(),
+            Some(output) => {
+                let text = output.stderr_text().to_lowercase();
+                // Who may not ask learns the status of the question.
+                match ["root", "permission", "not in sudoers"].iter().any(|word| text.contains(word)) {
+                    true => {
+                        let sentence = "Insufficient permissions to query sysV service";
+                        host.warn(format!("{sentence} \"{name}\" and their states"));
+                        Value::from(output.rc)
+                    }
+                    false => "stopped".into(),
+                }
+            }
+            None => "stopped".into(),
+        };
+        let enabled = if is_enabled { "enabled" } else { "disabled" };
+        services.extend([service(&name, "sysv", state, Some(("status", enabled.into())))]);
+    }
+    Ok(services)
+}
+
+/// `name 0:off 1:off ... 6:off`: the name, and whether runlevel 3 starts it.
+fn runlevels(line: &str) -> Option<(String, bool)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (name, levels) = words.split_first()?;
+    let states: Option<Vec<bool>> =
+        levels.iter().map(|level| level.split_once(':').map(|(_, state)| state == "on")).collect();
+    let states = states.filter(|states| states.len() == 7)?;
+    Some(((*name).to_owned(), states.get(3).copied().unwrap_or_default()))
+}
+
+/// States by `rc-status`, runlevels by `rc-update`.
+fn openrc(states: &str, levels: &str, host: &Host) -> Services {
+    let levels: BTreeMap<&str, Vec<&str>> = levels
+        .lines()
+        .filter_map(|line| line.split_once('|'))
+        .map(|(name, levels)| (name.trim(), levels.split_whitespace().collect()))
+        .collect();
+    let one = |line: &str| {
+        let line = line.replace(['[', ']'], "");
+        let mut words = line.split_whitespace();
+        let (name, state) = (words.next()?, words.next()?);
+        let Some(levels) = levels.get(name) else {
+            host.warn(format!("Service {name} not found in the service list"));
+            return None;
+        };
+        let levels = if levels.is_empty() { Value::Null } else { levels.clone().into() };
+        Some(service(name, "openrc", state, Some(("runlevels", levels))))
+    };
+    states.lines().filter(|line| line.starts_with(' ') && line.trim() != "*").filter_map(one).collect()
+}
+
+/// Units say what they do, unit files whether they are enabled; a name may be in one list only. What is masked, failed or not there stays so.
+fn systemd(units: &str, files: &str) -> Services {
+    const BAD: [&str; 3] = ["not-found", "masked", "failed"];
+    let mut services = Services::new();
+    for line in units.lines().filter(|line| line.contains(".service")) {
+        let words: Vec<&str> = line.trim_start_matches(['●', '*', ' ']).split_whitespace().collect();
+        let &[name, _, active, sub, ..] = words.as_slice() else { continue };
+        // The last word is the end of a description.
+        let told = words.get(..words.len() - 1).unwrap_or_default();
+        let status = BAD.into_iter().find(|bad| told.contains(bad)).unwrap_or(active);
+        let state = if sub == "running" { "running" } else { "stopped" };
+        services.extend([service(name, "systemd", state, Some(("status", status.into())))]);
+    }
+    for line in files.lines().filter(|line| line.contains(".service")) {
         let mut words = line.split_whitespace();
         let (Some(name), Some(status)) = (words.next(), words.next()) else { continue };
         match services.get_mut(name) {
-            Some(known) if known.get("status").and_then(serde_json::Value::as_str) != Some("failed") => {
-                known.insert("status".into(), status.into());
+            Some(known) => {
+                if !known.get("status").and_then(Value::as_str).is_some_and(|status| BAD.contains(&status)) {
+                    known.insert("status".into(), status.into());
+                }
             }
-            Some(_) => {}
             None => {
                 // A unit that is not loaded: a template never runs as it is, the others are at rest.
                 let state = if name.ends_with("@.service") { "unknown" } else { "inactive" };
-                services.insert(name.to_owned(), service(name, "systemd", state, Some(status)));
+                services.extend([service(name, "systemd", state, Some(("status", status.into())))]);
             }
         }
-    }
-    services
-}
-
-fn openrc(text: &str) -> BTreeMap<String, Map> {
-    let mut services = BTreeMap::new();
-    for line in text.lines() {
-        let Some((name, state)) = line.split_once('[') else { continue };
-        let state = match state.trim_end_matches(']').split_whitespace().next() {
-            Some("started") => "running",
-            Some("crashed") => "failed",
-            _ => "stopped",
-        };
-        let name = name.trim();
-        services.insert(name.to_owned(), service(name, "openrc", state, None));
     }
     services
 }
@@ -155,7 +256,7 @@ mod tests {
         );
         assert_eq!(
             (field("broken.service", "state"), field("broken.service", "status")),
-            ("failed".into(), "failed".into())
+            ("stopped".into(), "failed".into())
         );
         assert_eq!(
             (field("auditd.service", "state"), field("auditd.service", "status")),

@@ -43,7 +43,13 @@ static SPEC: Spec = Spec {
         "Nothing is installed for it and, apart from facts of your own, next to no process is started: the facts come from files and from \
          the kernel.",
     ],
-    options: &[GATHER_SUBSET, FILTER, FACT_PATH, GATHER_TIMEOUT],
+    options: &[
+        GATHER_SUBSET,
+        FILTER,
+        FACT_PATH,
+        GATHER_TIMEOUT,
+        Opt::new("_python", Kind::Str, "The Python that is told of; without it, the `python3` of the host."),
+    ],
     examples: "- name: All facts\n  ansible.builtin.setup:\n\n- name: Addresses only\n  ansible.builtin.setup:\n    gather_subset:\n      - '!all'\n      - network\n    filter:\n      - ansible_*_ipv4*\n",
     returns: &[Return {
         name: "ansible_facts",
@@ -64,7 +70,8 @@ impl Module for Setup {
         let limit = Duration::from_secs(
             args.int("gather_timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(10).max(1),
         );
-        let facts = gather(&wanted, args.str("fact_path").unwrap_or_default(), limit, host)?;
+        let asked = || python::ask(args.str("_python").unwrap_or("python3"), limit, host);
+        let facts = gather(&wanted, args.str("fact_path").unwrap_or_default(), limit, host, asked)?;
         let mut named = facts.prefixed();
         named.insert("gather_subset".into(), wanted.into());
         named.insert("module_setup".into(), true.into());
@@ -76,11 +83,17 @@ impl Module for Setup {
     }
 }
 
-fn gather(wanted: &[&str], fact_path: &str, limit: Duration, host: &Host) -> Result<Facts, Failure> {
+fn gather(
+    wanted: &[&str],
+    fact_path: &str,
+    limit: Duration,
+    host: &Host,
+    ask_python: impl Fn() -> Option<python::Asked>,
+) -> Result<Facts, Failure> {
     let root = Root::host();
     let mut facts = Facts::default();
     let subsets = subset::select(wanted)?;
-    let python = subsets.iter().any(|subset| subset.name == "python").then(|| python::ask(limit, host)).flatten();
+    let python = subsets.iter().any(|subset| subset.name == "python").then(ask_python).flatten();
     for subset in subsets {
         if host.cancelled() {
             return Err(Failure::new("Gathering facts was cancelled."));

@@ -97,51 +97,31 @@ pub(crate) const SUBSETS: &[Subset] = &[
     subset("ohai", false, &[], &[]),
 ];
 
-/// The groups that a `gather_subset` asks for, in the order they are gathered.
+/// The groups that a `gather_subset` asks for, in the order they are gathered: the minimum and what is asked for, without what is excluded; what is
+/// asked for by name stays in any case.
 pub(crate) fn select(wanted: &[&str]) -> Result<Vec<&'static Subset>, Failure> {
-    let wanted: Vec<&str> = if wanted.is_empty() { vec!["all"] } else { wanted.to_vec() };
-    let mut add: BTreeSet<&str> = BTreeSet::new();
+    let wanted = if wanted.is_empty() { &["all"] } else { wanted };
+    let mut add: BTreeSet<&str> = SUBSETS.iter().filter(|subset| subset.minimal).map(|subset| subset.name).collect();
     let mut drop: BTreeSet<&str> = BTreeSet::new();
-    let minimal = SUBSETS.iter().filter(|subset| subset.minimal).map(|subset| subset.name);
-    let all = SUBSETS.iter().map(|subset| subset.name);
-    let mut keep_minimal = true;
     let mut named: BTreeSet<&str> = BTreeSet::new();
-    for word in &wanted {
-        let (excluded, name) = word.strip_prefix('!').map_or((false, *word), |name| (true, name));
-        match (name, excluded) {
-            ("all", false) => add.extend(all.clone()),
-            ("min", false) => add.extend(minimal.clone()),
-            ("all", true) => drop.extend(all.clone().filter(|name| !minimal.clone().any(|minimal| minimal == *name))),
-            ("min", true) => keep_minimal = false,
-            (name, excluded) => {
-                let Some(subset) = SUBSETS.iter().find(|subset| subset.name == name || subset.also.contains(&name))
-                else {
-                    // What nobody has can be left out.
-                    if excluded {
-                        continue;
-                    }
-                    return Err(unknown(name));
-                };
-                if excluded {
-                    drop.insert(subset.name);
-                } else {
-                    named.insert(subset.name);
-                }
+    for word in wanted {
+        match *word {
+            "all" => add.extend(SUBSETS.iter().map(|subset| subset.name)),
+            "min" => {}
+            "!all" => drop.extend(SUBSETS.iter().filter(|subset| !subset.minimal).map(|subset| subset.name)),
+            "!min" => drop.extend(SUBSETS.iter().filter(|subset| subset.minimal).map(|subset| subset.name)),
+            // What nobody has can be left out; a single fact cannot.
+            word if word.starts_with('!') => {
+                drop.extend(SUBSETS.iter().map(|subset| subset.name).filter(|name| word.get(1..) == Some(name)));
+            }
+            name => {
+                let subset = SUBSETS.iter().find(|subset| subset.name == name || subset.also.contains(&name));
+                named.insert(subset.ok_or_else(|| unknown(name))?.name);
             }
         }
     }
-    let only_exclusions = wanted.iter().all(|word| word.starts_with('!'));
-    if only_exclusions {
-        add.extend(all);
-    }
-    if keep_minimal {
-        add.extend(minimal.filter(|name| !drop.contains(name)));
-    } else {
-        drop.extend(minimal.clone());
-    }
     let mut chosen: BTreeSet<&str> = add.difference(&drop).copied().collect();
-    // A group that is asked for by name stays, whatever is excluded with `!all` or `!min`.
-    chosen.extend(named.iter().filter(|name| !wanted.contains(&format!("!{name}").as_str())));
+    chosen.extend(named);
     let needed: Vec<&str> = SUBSETS
         .iter()
         .filter(|subset| chosen.contains(subset.name))
@@ -170,8 +150,8 @@ mod tests {
     #[test]
     fn all_but_a_group_leaves_the_group_out() {
         assert_eq!(names(&[]).len(), SUBSETS.len());
-        assert!(!names(&["!hardware"]).contains(&"hardware"));
-        assert!(names(&["!hardware"]).contains(&"network"));
+        assert!(!names(&["all", "!hardware"]).contains(&"hardware"));
+        assert!(names(&["all", "!hardware"]).contains(&"network"));
         assert!(!names(&["all", "!network"]).contains(&"network"));
     }
 
@@ -184,6 +164,12 @@ mod tests {
         assert!(names(&["network"]).contains(&"user"));
         assert!(!names(&["network"]).contains(&"hardware"));
         assert!(names(&["!all", "!min"]).is_empty());
+    }
+
+    #[test]
+    fn exclusions_alone_leave_the_minimum_and_a_name_stays_whatever_is_excluded() {
+        assert_eq!(names(&["!hardware"]), names(&["min"]));
+        assert_eq!(names(&["!all", "!min", "fips", "!fips"]), ["fips"]);
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn scripted(args: &Args, openrc: bool, host: &Host) -> Result<Plan, Failure> {
         .map_err(|error| Failure::new(format!("arguments cannot be split into words: {error}.")))?;
     let running = match args.str("pattern") {
         Some(pattern) => processes().iter().any(|line| line.contains(pattern)),
-        None => says_running(&Command::new(&script).plain_locale().arg("status").run(host)?),
+        None => says_running(&name, &ask_status(&name, &script, host).run(host)?),
     };
     let runlevel = args.str("runlevel").unwrap_or("default").to_owned();
     let starts = if openrc { starts_with_openrc(&name, &runlevel) } else { starts_with_rc(&name) };
@@ -122,7 +122,9 @@ fn scripted(args: &Args, openrc: bool, host: &Host) -> Result<Plan, Failure> {
                 switch(&name, enable, openrc, &runlevel, host)?;
             }
             let run = |verb: &str| {
-                Command::new(&script).plain_locale().arg(verb).args(arguments.clone()).check_run(host).map(|_| ())
+                let output = Command::new(&script).plain_locale().arg(verb).args(arguments.clone()).run(host)?;
+                let said = if output.stderr.is_empty() { output.stdout_text() } else { output.stderr_text() };
+                if output.success() { Ok(()) } else { Err(Failure::new(said)) }
             };
             match (verb, pause) {
                 (Some("restart"), Some(seconds)) => {
@@ -146,12 +148,37 @@ fn scripted(args: &Args, openrc: bool, host: &Host) -> Result<Plan, Failure> {
     })
 }
 
-/// Scripts answer by their exit status; some always say 0 and tell the truth in words.
-pub(super) fn says_running(output: &process::Output) -> bool {
-    let text = output.stdout_text().to_lowercase();
-    let denied =
-        ["not running", "stopped", "is dead", "inactive", "not started"].iter().any(|words| text.contains(words));
-    output.success() && !denied
+/// What a script's answer to `status` means. A failure says that nothing runs; of a success the words are looked at, because some scripts always succeed.
+fn says_running(name: &str, output: &process::Output) -> bool {
+    if matches!(output.rc, 1..=4 | 69) {
+        return false;
+    }
+    said(name, output).unwrap_or_else(|| output.success())
+}
+
+/// Whether one line of words tells that a service runs; its own name tells nothing.
+pub(super) fn said(name: &str, output: &process::Output) -> Option<bool> {
+    let text = output.stdout_text();
+    if text.trim_end().contains('\n') {
+        return None;
+    }
+    let text = text.to_lowercase().replace(&name.to_lowercase(), "");
+    let denies = ["stop", "is dead", "dead but ", "could not access pid file", "inactive"];
+    if denies.iter().any(|words| text.contains(words)) {
+        return Some(false);
+    }
+    let affirms = ["run", "start", "active"].iter().any(|words| text.contains(words));
+    affirms.then(|| !text.contains("not "))
+}
+
+/// The command that asks a service's script for its state.
+pub(super) fn ask_status(name: &str, script: &str, host: &Host) -> Command {
+    match process::find(host, "service") {
+        Some(program) => Command::new(program).arg(name),
+        None => Command::new(script),
+    }
+    .plain_locale()
+    .arg("status")
 }
 
 pub(super) fn processes() -> Vec<String> {
@@ -160,11 +187,17 @@ pub(super) fn processes() -> Vec<String> {
     numbers.filter_map(|number| Some(root.read(&format!("/proc/{number}/cmdline"))?.replace('\0', " "))).collect()
 }
 
+/// Whether any runlevel starts it.
 pub(super) fn starts_with_rc(name: &str) -> bool {
+    ('0'..='9').chain(['S']).any(|level| starts_in(name, &level.to_string()))
+}
+
+/// Whether a runlevel starts it.
+pub(super) fn starts_in(name: &str, level: &str) -> bool {
     let root = Root::host();
-    ["/etc/rc2.d", "/etc/rc3.d", "/etc/rc5.d", "/etc/rc.d/rc3.d"]
-        .iter()
-        .any(|folder| root.names(folder).iter().any(|link| link.starts_with('S') && link.get(3..) == Some(name)))
+    let folder = if root.exists("/etc/rc0.d") { "/etc" } else { "/etc/init.d" };
+    let links = root.names(&format!("{folder}/rc{level}.d"));
+    links.iter().any(|link| link.starts_with('S') && link.get(3..) == Some(name))
 }
 
 fn starts_with_openrc(name: &str, runlevel: &str) -> bool {
@@ -206,9 +239,10 @@ mod tests {
             stderr: Vec::new(),
             overlong: None,
         };
-        assert!(says_running(&output(0, "cron is running.\n")));
-        assert!(!says_running(&output(3, "")));
-        assert!(!says_running(&output(0, "cron is not running\n")));
-        assert!(!says_running(&output(0, " * status: stopped\n")));
+        assert!(says_running("cron", &output(0, "cron is running.\n")));
+        assert!(!says_running("cron", &output(3, "")));
+        assert!(!says_running("cron", &output(0, "cron is not running\n")));
+        assert!(!says_running("cron", &output(0, " * status: stopped\n")));
+        assert!(says_running("nonstop", &output(0, "nonstop is here\n")));
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
-    facts::{Root, is_chroot, systemd_runs},
+    facts::{Root, is_chroot},
     process::Command,
 };
 
@@ -88,7 +88,7 @@ pub(super) struct Request {
 impl Request {
     pub(super) fn of(args: &Args) -> Request {
         Request {
-            name: args.str("name").filter(|name| !name.is_empty()).map(str::to_owned),
+            name: args.str("name").map(str::to_owned),
             state: args.str("state").map(str::to_owned),
             enabled: args.maybe_bool("enabled"),
             masked: args.maybe_bool("masked"),
@@ -164,7 +164,7 @@ impl Request {
                 message.push_str(&format!("\nThe end of its journal:\n{}", journal.trim()));
             }
         }
-        Err(Failure::new(message).with("rc", output.rc).with("stdout", output.stdout_text()).with("stderr", said))
+        Err(Failure::new(message))
     }
 }
 
@@ -257,16 +257,18 @@ fn verbs(request: &Request, unit: &Unit) -> Vec<&'static str> {
         Some(false) if unit.masked() => verbs.push("unmask"),
         _ => {}
     }
+    // A unit that is masked is enabled no more.
+    let enabled = unit.enabled && verbs.first() != Some(&"mask");
     match request.enabled {
-        Some(true) if !unit.enabled => verbs.push("enable"),
-        Some(false) if unit.enabled => verbs.push("disable"),
+        Some(true) if !enabled => verbs.push("enable"),
+        Some(false) if enabled => verbs.push("disable"),
         _ => {}
     }
     match request.state.as_deref() {
         Some("started") if !unit.running() => verbs.push("start"),
         Some("stopped") if unit.running() || unit.property("ActiveState") == "deactivating" => verbs.push("stop"),
         Some("reloaded") => verbs.push(if unit.running() { "reload" } else { "start" }),
-        Some("restarted") => verbs.push("restart"),
+        Some("restarted") => verbs.push(if unit.running() { "restart" } else { "start" }),
         _ => {}
     }
     verbs
@@ -274,20 +276,31 @@ fn verbs(request: &Request, unit: &Unit) -> Vec<&'static str> {
 
 /// The plan for one unit, or for systemd itself if no unit is named.
 pub(super) fn plan(mut request: Request, host: &Host) -> Result<Plan, Failure> {
-    let Some(name) = request.name.clone() else {
+    let Some(name) = request.name.clone().filter(|name| !name.is_empty()) else {
+        let name = request.name.clone().map_or(Value::Null, Value::from);
         let plan = Plan::change(move |host, outcome| {
             outcome.changed = false;
             request.tell_manager(host, outcome)
         });
-        return Ok(not_changed(plan).with("name", Value::Null).with("status", Map::new()));
+        return Ok(not_changed(plan).with("name", name).with("status", Map::new()));
     };
     let offline = is_offline(host);
-    if !offline && request.state.is_some() && !systemd_runs(&Root::host()) {
+    if name.contains(['*', '?', '[']) {
+        let pattern = name.chars().find(|letter| "*?[".contains(*letter)).unwrap_or_default();
+        return Err(Failure::new(format!(
+            "This module does not currently support using glob patterns, found '{pattern}' in service name: {name}"
+        )));
+    }
+    let unit = look(&request, &name, host)?;
+    if !unit.missing() && !unit.masked() && !unit.property("LoadError").is_empty() {
+        let why = unit.property("LoadError");
+        return Err(Failure::new(format!("Error loading unit file '{name}': {why}")));
+    }
+    if !offline && request.state.is_some() && unit.property("ActiveState").is_empty() {
         return Err(Failure::new(format!(
             "systemd is not the running init system of this host, so the state of {name} cannot be managed with it."
         )));
     }
-    let unit = look(&request, &name, host)?;
     let needed = request.needs_unit();
     if needed && unit.missing() && (host.check() || !(request.daemon_reload || request.daemon_reexec)) {
         return absent(&name, host);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::service::{processes, says_running, starts_with_rc};
+use super::service::{ask_status, processes, said, starts_in, starts_with_rc};
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
     process::{self, Command, Output},
@@ -48,7 +48,7 @@ struct Step {
     key: String,
     runlevels: Vec<String>,
     commands: Vec<Vec<String>>,
-    what: String,
+    service: String,
 }
 
 impl Module for SysVInit {
@@ -79,23 +79,17 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
             runlevels.iter().any(|level| starts_in(&name, level) != enabled)
         };
         let commands = if differs { switch(&name, enabled, &runlevels, host)? } else { Vec::new() };
-        steps.push(Step {
-            key: "enabled".into(),
-            runlevels,
-            commands,
-            what: format!("enable or disable service: {name}"),
-        });
+        steps.push(Step { key: "enabled".into(), runlevels, commands, service: name.clone() });
     }
     let key = args.str("state").unwrap_or("null").to_owned();
     if let Some(state) = args.str("state") {
-        let verbs = verbs(state, runs(&script, args, host)?);
+        let verbs = verbs(state, runs(&name, &script, args, host)?);
         let command = |verb: &str| {
             let words = [script.clone(), verb.to_owned()];
             words.into_iter().chain(arguments.clone()).collect::<Vec<_>>()
         };
         let commands = verbs.iter().map(|verb| command(verb)).collect();
-        let what = format!("{} service: {name}", verbs.first().copied().unwrap_or_default());
-        steps.push(Step { key: state.to_owned(), runlevels: Vec::new(), commands, what });
+        steps.push(Step { key: state.to_owned(), runlevels: Vec::new(), commands, service: name.clone() });
     }
     let pause = args.int("sleep").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(1);
     let session = args.bool("daemonize");
@@ -133,8 +127,14 @@ impl Step {
                 Command::new(program)
             };
             let output = command.plain_locale().args(rest).run(host)?;
-            if !output.success() {
-                return Err(Failure::new(format!("Failed to {}", self.what))
+            if self.key == "enabled" {
+                // What could not be enabled is told in the result; only a runlevel that is none is an error.
+                if output.stderr_text().contains("illegal runlevel specified") {
+                    let sentence = "Illegal runlevel specified for enable operation on service";
+                    return Err(Failure::new(format!("{sentence} {}", self.service)));
+                }
+            } else if !output.success() {
+                return Err(Failure::new(format!("Failed to {} service: {}", verb(&self.key), self.service))
                     .with("rc", output.rc)
                     .with("stdout", output.stdout_text())
                     .with("stderr", output.stderr_text()));
@@ -163,11 +163,25 @@ fn status_of(changed: bool, output: Option<&Output>) -> Value {
     })
 }
 
-fn runs(script: &str, args: &Args, host: &Host) -> Result<bool, Failure> {
+fn runs(name: &str, script: &str, args: &Args, host: &Host) -> Result<bool, Failure> {
     if let Some(pattern) = args.str("pattern") {
         return Ok(processes().iter().any(|line| line.contains(pattern)));
     }
-    Ok(says_running(&Command::new(script).plain_locale().arg("status").run(host)?))
+    let output = ask_status(name, script, host).run(host)?;
+    if let Some(runs) = said(name, &output) {
+        return Ok(runs);
+    }
+    // A status that means nothing leaves the processes.
+    Ok(match output.rc {
+        0 => true,
+        1..=4 | 69 => false,
+        _ => processes().iter().any(|line| line.contains(name)),
+    })
+}
+
+/// What a state is called as something to do.
+fn verb(state: &str) -> &str {
+    state.strip_suffix("ped").or_else(|| state.strip_suffix("ed")).unwrap_or(state)
 }
 
 /// What the script is told, one after the other.
@@ -179,15 +193,6 @@ fn verbs(state: &str, running: bool) -> &'static [&'static str] {
         ("reloaded", _) => &["reload"],
         _ => &[],
     }
-}
-
-/// Whether a runlevel starts it.
-fn starts_in(name: &str, level: &str) -> bool {
-    let root = crate::facts::Root::host();
-    ["/etc", "/etc/rc.d"].iter().any(|folder| {
-        let links = root.names(&format!("{folder}/rc{level}.d"));
-        links.iter().any(|link| link.starts_with('S') && link.get(3..) == Some(name))
-    })
 }
 
 fn switch(name: &str, enable: bool, runlevels: &[String], host: &Host) -> Result<Vec<Vec<String>>, Failure> {
