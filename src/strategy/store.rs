@@ -118,7 +118,10 @@ impl Batch {
             let value = registered(task, &outcome.result);
             let state = world.host_mut(host);
             Arc::make_mut(&mut state.set).insert(Arc::clone(register), value);
-            if state.origins.contains_key(register) {
+            // What comes from the project itself is not from outside because it was registered.
+            if matches!(name, "set_fact" | "include_vars") {
+                Arc::make_mut(&mut state.origins).insert(Arc::clone(register), Origin::Written);
+            } else if state.origins.contains_key(register) {
                 Arc::make_mut(&mut state.origins).shift_remove(register);
             }
         }
