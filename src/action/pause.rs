@@ -44,7 +44,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
                 .ok_or_else(|| Failure::Failed(format!("non-integer value given for prompt duration: {name}={value}"))),
         }
     };
-    let seconds = number("seconds")?.or(number("minutes")?.map(|minutes| minutes * 60)).map(|seconds| seconds.max(1));
+    let seconds = number("seconds")?
+        .or(number("minutes")?.map(|minutes| minutes.saturating_mul(60)))
+        .map(|seconds| seconds.max(1));
     let prompt = context.text("prompt");
     let (start, began) = (Instant::now(), windlass_template::text(&windlass_template::about::now()));
     let mut answer = String::new();

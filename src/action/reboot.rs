@@ -115,7 +115,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let args = Value::from_pairs([("_raw_params", Value::from(line))]);
     let start = Instant::now();
     context.module("ansible.builtin.shell", args, Vec::new()).await?;
-    tokio::time::sleep(Duration::from_secs(delay + 1 + seconds("post_reboot_delay", 0))).await;
+    tokio::time::sleep(Duration::from_secs(delay.saturating_add(1).saturating_add(seconds("post_reboot_delay", 0))))
+        .await;
     until_answering(
         context,
         start,

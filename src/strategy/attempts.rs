@@ -94,7 +94,7 @@ impl TaskOnHost {
                 left: retries - attempt + 1,
                 result: Arc::new(if action.no_log { censored(&result) } else { result }),
             });
-            tokio::time::sleep(Duration::from_secs_f64(delay.max(0.0))).await;
+            tokio::time::sleep(crate::vars::seconds(delay)).await;
         }
     }
 

@@ -1,7 +1,6 @@
 //! The items of a loop: one after the other, or sent ahead where they do not depend on one another.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
@@ -90,7 +89,7 @@ impl<'a> Items<'a> {
             }
             index += 1;
             if opened.pause > 0.0 && index < opened.items.len() {
-                tokio::time::sleep(Duration::from_secs_f64(opened.pause)).await;
+                tokio::time::sleep(crate::vars::seconds(opened.pause)).await;
             }
         }
         if let Some(ended) = self.ended.take() {

@@ -206,6 +206,11 @@ pub(crate) fn float(value: &Value) -> Option<f64> {
     }
 }
 
+/// A time in seconds, however long; a negative one is none at all.
+pub(crate) fn seconds(number: f64) -> Duration {
+    Duration::try_from_secs_f64(number.max(0.0)).unwrap_or(Duration::MAX)
+}
+
 /// A value as a keyword that is a whole number takes it.
 pub(crate) fn number(value: &Value) -> Option<u64> {
     match value.as_str() {
@@ -221,5 +226,15 @@ pub(crate) fn render(context: &Context, node: &Node) -> Result<Value, windlass_t
     match context.render(node) {
         Err(error) if *error.kind() == windlass_template::ErrorKind::Omitted => Ok(windlass_template::omit()),
         outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_may_be_negative_or_without_end() {
+        assert_eq!([-1.0, 0.5, 1e30].map(seconds), [Duration::ZERO, Duration::from_millis(500), Duration::MAX]);
     }
 }

@@ -16,7 +16,7 @@ mod world;
 
 pub use cache::FactCache;
 pub use connection::{ConnectionVariables, connection_variables};
-pub(crate) use connection::{float, given, number, render, truth, unless_omitted};
+pub(crate) use connection::{float, given, number, render, seconds, truth, unless_omitted};
 pub use expressions::InventoryExpressions;
 pub use facts::{Facts, GATHERED, clean_facts};
 pub(crate) use hostvars::variables_of;

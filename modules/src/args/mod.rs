@@ -2,6 +2,8 @@ mod convert;
 mod level;
 mod paths;
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -95,6 +97,13 @@ impl Args {
         self.values.get(name).and_then(Value::as_f64)
     }
 
+    /// A time in seconds, or this many if it was not given. None for a negative number, and at most a century, so that its end is a moment.
+    pub fn seconds(&self, name: &str, usual: u64) -> Duration {
+        const CENTURY: u64 = 100 * 365 * 24 * 3600;
+        let given = self.int(name).map(|seconds| u64::try_from(seconds).unwrap_or(0));
+        Duration::from_secs(given.unwrap_or(usual).min(CENTURY))
+    }
+
     /// The texts of a list; empty if it was not given.
     pub fn list(&self, name: &str) -> Vec<&str> {
         self.values
@@ -167,4 +176,25 @@ fn refuse_incomplete(spec: &Spec, values: &Map) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Kind, Opt};
+
+    #[test]
+    fn a_time_without_end_still_ends_at_some_moment() {
+        static SPEC: Spec = Spec { name: "x", options: &[Opt::new("timeout", Kind::Int, "Seconds.")], ..Spec::EMPTY };
+        let seconds = |timeout: Option<i64>| {
+            let args = Args::validate(&SPEC, &json!({ "timeout": timeout }), &Host::alone(false, false)).unwrap();
+            args.seconds("timeout", 7)
+        };
+        assert_eq!([seconds(None), seconds(Some(-1)), seconds(Some(5))].map(|time| time.as_secs()), [7, 0, 5]);
+        assert!(Instant::now().checked_add(seconds(Some(i64::MAX))).is_some());
+    }
 }

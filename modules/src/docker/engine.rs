@@ -194,12 +194,8 @@ impl Engine {
     /// Finds the engine that the task names, and the version of the API to speak with it.
     pub(super) fn connect(args: &Args, host: &Host) -> Result<Engine, Failure> {
         let address = Address::of(args, host)?;
-        let seconds = args
-            .int("timeout")
-            .or_else(|| host.variable("DOCKER_TIMEOUT").and_then(|text| text.trim().parse().ok()))
-            .unwrap_or(60)
-            .max(1);
-        let timeout = Duration::from_secs(seconds.unsigned_abs());
+        let usual = host.variable("DOCKER_TIMEOUT").and_then(|text| text.trim().parse().ok());
+        let timeout = args.seconds("timeout", usual.unwrap_or(60)).max(Duration::from_secs(1));
         let shown = address.shown();
         let (agent, server) = match address {
             Address::Socket(path) => {

@@ -76,7 +76,9 @@ impl Module for MountFacts {
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let timeout = match args.float("timeout") {
             None => Duration::MAX,
-            Some(seconds) if seconds > 0.0 && seconds.is_finite() => Duration::from_secs_f64(seconds),
+            Some(seconds) if seconds > 0.0 && seconds.is_finite() => {
+                Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+            }
             Some(seconds) => {
                 return Err(Failure::new(format!(
                     "argument 'timeout' must be a positive number or null, not {seconds:?}"
@@ -183,7 +185,7 @@ fn from_program(program: &str, args: &Args, warnings: &mut Vec<String>, host: &H
     let path = process::find(host, program)
         .ok_or_else(|| Failure::new(format!("Failed to find required executable \"{program}\"")))?;
     let seconds = args.float("timeout");
-    let limit = seconds.map_or(Duration::MAX, Duration::from_secs_f64);
+    let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(Duration::MAX);
     let path = path.to_string_lossy();
     let Some(answer) = probe::ask(&path, &[], limit) else {
         let sentence = format!("Command '{path}' timed out after {} seconds", seconds.unwrap_or_default());

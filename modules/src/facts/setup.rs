@@ -67,9 +67,7 @@ impl Module for Setup {
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let wanted = args.list("gather_subset");
-        let limit = Duration::from_secs(
-            args.int("gather_timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(10).max(1),
-        );
+        let limit = args.seconds("gather_timeout", 10).max(Duration::from_secs(1));
         let asked = || python::ask(args.str("_python").unwrap_or("python3"), limit, host);
         let facts = gather(&wanted, args.str("fact_path").unwrap_or_default(), limit, host, asked)?;
         let mut named = facts.prefixed();

@@ -90,13 +90,12 @@ impl Client {
                 "use_gssapi is not supported: log in by url_username and url_password or by client_cert.",
             ));
         }
-        let seconds = args.int("timeout").unwrap_or(10).max(1);
         let verify = args.maybe_bool("validate_certs").unwrap_or(true);
         let credentials =
             args.str("url_username").map(|user| (user.to_owned(), args.str("url_password").unwrap_or("").to_owned()));
         Ok(Client {
             agent_name: args.str("http_agent").unwrap_or("ansible-httpget").to_owned(),
-            timeout: Duration::from_secs(seconds.unsigned_abs()),
+            timeout: args.seconds("timeout", 10).max(Duration::from_secs(1)),
             use_proxy: args.maybe_bool("use_proxy").unwrap_or(true),
             proxy: None,
             instead: None,

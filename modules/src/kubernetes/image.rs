@@ -162,9 +162,7 @@ impl Runtime {
             options,
             snapshotter: args.str("snapshotter").map(str::to_owned),
             platform: args.str("platform").map(str::to_owned),
-            limit: Duration::from_secs(
-                args.int("timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(600),
-            ),
+            limit: args.seconds("timeout", 600),
         })
     }
 

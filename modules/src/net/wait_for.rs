@@ -161,8 +161,7 @@ impl<'a> Wait<'a> {
                 Err(message) => return refuse(format!("Invalid regular expression: {message}.")),
             },
         };
-        let seconds =
-            |name: &str| Duration::from_secs(u64::try_from(args.int(name).unwrap_or_default()).unwrap_or_default());
+        let seconds = |name: &str| args.seconds(name, 0);
         Ok(Wait {
             host: args.required("host")?,
             timeout: seconds("timeout"),

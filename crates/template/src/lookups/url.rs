@@ -22,7 +22,7 @@ pub(super) fn url(call: &Call<'_>) -> Answer {
     };
     let tls = TlsConfig::builder().disable_verification(!call.flag("validate_certs", true)).build();
     let mut config = Agent::config_builder()
-        .timeout_global(Some(Duration::from_secs_f64(seconds.max(0.1))))
+        .timeout_global(Duration::try_from_secs_f64(seconds.max(0.1)).ok())
         .max_redirects(redirects)
         .user_agent(call.text("http_agent", "ansible-httpget"))
         .tls_config(tls);

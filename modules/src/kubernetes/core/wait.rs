@@ -89,10 +89,7 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn of(args: &Args) -> Patience {
-        let seconds = |name: &str, usual: u64| {
-            Duration::from_secs(args.int(name).map_or(usual, |seconds| u64::try_from(seconds).unwrap_or(0)))
-        };
-        Patience { timeout: seconds("wait_timeout", 120), sleep: seconds("wait_sleep", 5) }
+        Patience { timeout: args.seconds("wait_timeout", 120), sleep: args.seconds("wait_sleep", 5) }
     }
 
     /// One look and no more.

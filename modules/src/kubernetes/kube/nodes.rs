@@ -44,8 +44,8 @@ pub(super) fn plan_drain(client: Client, args: &Args, host: &Host) -> Result<Pla
     if is_cordoned(&node) && leaving.is_empty() {
         return Ok(Plan::unchanged().with("evicted", leaving));
     }
-    let limit = args.int("timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(300);
-    let mut words = vec!["drain".to_owned(), name.clone(), format!("--timeout={limit}s")];
+    let limit = args.seconds("timeout", 300);
+    let mut words = vec!["drain".to_owned(), name.clone(), format!("--timeout={}s", limit.as_secs())];
     let mut add = |wanted: bool, word: &str| words.extend(wanted.then(|| word.to_owned()));
     add(args.bool("ignore_daemonsets"), "--ignore-daemonsets");
     add(args.bool("delete_emptydir_data"), "--delete-emptydir-data");
@@ -57,7 +57,7 @@ pub(super) fn plan_drain(client: Client, args: &Args, host: &Host) -> Result<Pla
     let apply = move |host: &Host, outcome: &mut Outcome| {
         let shown: Vec<&str> = words.iter().map(String::as_str).collect();
         // kubectl keeps the time itself; this is for one that hangs.
-        let output = run_within(client.command(&shown, host), host, Duration::from_secs(limit.saturating_add(60)))?;
+        let output = run_within(client.command(&shown, host), host, limit + Duration::from_secs(60))?;
         if !output.success() {
             return Err(failure(&shown, &output));
         }

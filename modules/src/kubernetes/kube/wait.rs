@@ -12,7 +12,7 @@ use crate::{Args, Failure, Host, Plan};
 pub(super) fn plan(client: Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let target = Target::of(args)?;
     let condition = args.required("for")?.to_owned();
-    let limit = Duration::from_secs(args.int("timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(300));
+    let limit = args.seconds("timeout", 300);
     if host.check() {
         return Ok(Plan::unchanged().with("resources", client.get(args, host).unwrap_or_default()));
     }

@@ -161,5 +161,5 @@ impl Module for Kubeadm {
 }
 
 fn seconds(args: &Args, name: &str, default: u64) -> Duration {
-    Duration::from_secs(args.int(name).and_then(|value| u64::try_from(value).ok()).unwrap_or(default).max(1))
+    args.seconds(name, default).max(Duration::from_secs(1))
 }

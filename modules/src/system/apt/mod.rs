@@ -157,8 +157,7 @@ pub(super) fn plan(args: &Args, host: &Host) -> Result<Plan, Failure> {
     let work = work_of(args)?;
     let refresh = cache.wanted().then_some(cache);
     let updated = cache::updated_at();
-    let lock =
-        Duration::from_secs(args.int("lock_timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(60));
+    let lock = args.seconds("lock_timeout", 60);
     let commands = decide(&work, &settings, host)?;
     let only_lists = matches!(work, Work::Nothing);
     // Removals, files and upgrades tell nothing of the lists.
