@@ -56,7 +56,7 @@ pub(super) fn round(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     if !is_number(value) {
         return Err(args.unsuitable("a number"));
     }
-    let precision = i32::try_from(args.integer("precision")?.unwrap_or(0)).unwrap_or(0).clamp(-400, 400);
+    let precision = i32::try_from(args.integer("precision")?.unwrap_or(0).clamp(-400, 400)).unwrap_or(0);
     let number = as_float(value).unwrap_or_default();
     let scale = 10f64.powi(precision);
     Ok(match args.text_of("method").as_deref() {

@@ -135,7 +135,7 @@ pub(super) fn combinations(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     }
     loop {
         results.push(tuple(chosen.iter().map(|&index| items[index].clone()).collect()));
-        if too_many(&results, size) {
+        if too_many(results.len(), size) {
             return Err(args.failed("the list has too many combinations"));
         }
         let Some(position) = (0..size).rev().find(|&position| chosen[position] != position + items.len() - size) else {
@@ -151,25 +151,24 @@ pub(super) fn combinations(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
 pub(super) fn permutations(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let items = args.items()?;
     let size = args.size("set_size", items.len())?;
-    let mut results = Vec::new();
-    if size <= items.len() {
-        permute(&items, size, &mut Vec::new(), &mut results);
+    if size > items.len() {
+        return Ok(list(Vec::new()));
     }
-    match too_many(&results, size) {
-        true => Err(args.failed("the list has too many permutations")),
-        false => Ok(list(results)),
+    let count = (items.len() - size + 1..=items.len()).fold(1, usize::saturating_mul);
+    if too_many(count, size) {
+        return Err(args.failed("the list has too many permutations"));
     }
+    let mut results = Vec::with_capacity(count);
+    permute(&items, size, &mut Vec::new(), &mut results);
+    Ok(list(results))
 }
 
 /// Long results count for several.
-fn too_many(results: &[Value], size: usize) -> bool {
-    results.len().saturating_mul(size.max(4) / 4) > MOST_RESULTS
+fn too_many(results: usize, size: usize) -> bool {
+    results.saturating_mul(size.max(4) / 4) > MOST_RESULTS
 }
 
 fn permute(items: &[Value], size: usize, chosen: &mut Vec<usize>, results: &mut Vec<Value>) {
-    if too_many(results, size) {
-        return;
-    }
     if chosen.len() == size {
         results.push(tuple(chosen.iter().map(|&index| items[index].clone()).collect()));
         return;

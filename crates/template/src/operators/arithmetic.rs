@@ -96,6 +96,8 @@ pub(super) fn multiply(left: &Value, right: &Value) -> Result<Value, Error> {
     }
     let items: Vec<Value> = repeated.try_iter()?.collect();
     limits::list(items.len().saturating_mul(count))?;
+    // Nothing, however often, is nothing, and need not be counted to the end.
+    let count = if items.is_empty() { 0 } else { count };
     let many: Vec<Value> = std::iter::repeat_n(items, count).flatten().collect();
     Ok(if repeated.is_tuple() { Value::from(Tuple::from(many)) } else { Value::from(many) })
 }
@@ -159,6 +161,9 @@ pub(super) fn modulo(left: &Value, right: &Value) -> Result<Value, Error> {
 
 pub(super) fn power(left: &Value, right: &Value) -> Result<Value, Error> {
     match numbers(left, right) {
+        // These stay small, whatever the exponent.
+        Some(Pair::Integers(base @ (0 | 1), exponent)) if exponent > 0 => Ok(number::integer(base)),
+        Some(Pair::Integers(-1, exponent)) if exponent >= 0 => Ok(number::integer(1 - 2 * (exponent % 2))),
         Some(Pair::Integers(base, exponent)) if exponent >= 0 => {
             let exponent = u32::try_from(exponent).map_err(|_| too_large())?;
             base.checked_pow(exponent).map(number::integer).ok_or_else(too_large)

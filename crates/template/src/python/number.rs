@@ -114,6 +114,9 @@ pub(crate) fn round(number: f64, digits: i32) -> f64 {
     if digits >= 0 {
         // Formatting rounds the exact value, half to even, as Python's own rounding does.
         format!("{number:.*}", digits.unsigned_abs() as usize).parse().unwrap_or(number)
+    } else if digits < -f64::MAX_10_EXP {
+        // Nothing is left of any number, but its sign.
+        number * 0.0
     } else {
         let scale = 10f64.powi(-digits);
         let quotient = number / scale;
