@@ -130,7 +130,11 @@ fn the_file_itself() {
 fn host_keys() {
     let (one, two) = ("h1 ssh-ed25519 AAAA1\n", "h1 ssh-rsa BBBB1\n");
     for (before, args, after) in [
-        ("", json!({ "name": "h1", "key": "h1 ssh-ed25519 AAAA1 comment" }), one.to_owned()),
+        (
+            "",
+            json!({ "name": "h1", "key": "h1 ssh-ed25519 AAAA1 comment" }),
+            "h1 ssh-ed25519 AAAA1 comment\n".to_owned(),
+        ),
         (one, json!({ "name": "h1", "key": "h1 ssh-ed25519 AAAA1" }), one.to_owned()),
         (one, json!({ "name": "h1", "key": "h1 ssh-ed25519 AAAA2" }), "h1 ssh-ed25519 AAAA2\n".to_owned()),
         (one, json!({ "name": "h1", "key": "h1 ssh-rsa BBBB1" }), format!("{one}{two}")),

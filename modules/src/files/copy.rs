@@ -175,6 +175,8 @@ impl Task {
         }
         let parent = super::staged::directory_of(&path).to_owned();
         let make_parent = self.dest.ends_with('/') && !parent.is_dir();
+        // A link that is followed is told as what it leads to.
+        let followed = path.canonicalize().ok().filter(|_| self.follow && path.is_symlink());
         let shown = path.display().to_string();
         let kept = !self.force && path.symlink_metadata().is_ok();
         let mut wanted = self.wanted(&path, source.clone(), host)?;
@@ -187,6 +189,7 @@ impl Task {
             file.outcome.data.clear();
             return Ok(if kept { file.with("dest", shown) } else { file });
         }
+        let shown = followed.filter(|_| !kept).map_or(shown, |real| real.display().to_string());
         let src = self.src.clone().or_else(|| source_name(source, host));
         let plan = if make_parent {
             let data = file.data().clone();

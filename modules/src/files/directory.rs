@@ -37,8 +37,8 @@ pub fn plan(path: &Path, attributes: &Attributes) -> Result<Plan, Failure> {
     Ok(plan.with_diff(diff))
 }
 
-/// Makes what is missing on the way to a directory; only what is new gets the attributes. Tells what these changed of
-/// the directory itself.
+/// Makes what is missing on the way to a directory; only what is new gets the attributes. Tells what these changed,
+/// and of several directories what they changed last: a group that a directory hands down is told, too.
 pub fn make(path: &Path, attributes: &Attributes) -> Result<Vec<Change>, Failure> {
     let mut changes = Vec::new();
     let mut missing: Vec<PathBuf> = Vec::new();
@@ -50,7 +50,11 @@ pub fn make(path: &Path, attributes: &Attributes) -> Result<Vec<Change>, Failure
     }
     for part in missing.into_iter().rev() {
         match std::fs::create_dir(&part) {
-            Ok(()) => changes = attributes.apply(&part, true)?,
+            Ok(()) => {
+                let new = attributes.apply(&part, true)?;
+                changes.retain(|old: &Change| new.iter().all(|new| new.name != old.name));
+                changes.extend(new);
+            }
             // Somebody was faster.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && part.is_dir() => {}
             Err(error) => {

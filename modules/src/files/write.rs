@@ -91,6 +91,7 @@ impl Wanted {
         {
             return Err(Failure::new(format!("validate must contain %s: {validate}")));
         }
+        let asked = self.path.clone();
         if self.follow
             && self.path.is_symlink()
             && let Ok(real) = self.path.canonicalize()
@@ -109,7 +110,8 @@ impl Wanted {
         let sum = self.sum(host)?;
         let same = exists && same_content(&self.source, &path, &sum, host)?;
         let warnings = self.attributes.warnings();
-        let mut plan = if same { self.plan_attributes()? } else { self.plan_content(host, exists, sum.clone())? };
+        let mut plan =
+            if same { self.plan_attributes()? } else { self.plan_content(host, exists, &asked, sum.clone())? };
         for warning in warnings {
             plan = plan.with_warning(warning);
         }
@@ -132,16 +134,17 @@ impl Wanted {
         Ok(plan.with_all(data).with_diff(diff))
     }
 
-    fn plan_content(self, host: &Host, exists: bool, sum: String) -> Result<Plan, Failure> {
+    fn plan_content(self, host: &Host, exists: bool, asked: &Path, sum: String) -> Result<Plan, Failure> {
         let directory = super::staged::directory_of(&self.path);
         if !directory.is_dir() && !self.directory_to_come && !host.check() {
             return Err(Failure::new(format!("Destination directory {} does not exist", directory.display())));
         }
         let data = if exists { describe(&self.path) } else { crate::Map::new() };
         let diff = if host.diff() {
-            let before = if exists { difference::excerpt(&self.path, host.max_diff()) } else { None };
+            // What is read under the name that was asked for, be it that of a link.
+            let before = if asked.exists() { difference::excerpt(asked, host.max_diff()) } else { None };
             Some(difference::of_contents(
-                &self.path.display().to_string(),
+                &asked.display().to_string(),
                 before.as_deref(),
                 &self.source_name,
                 Some(&self.excerpt(host)?),

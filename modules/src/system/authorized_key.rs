@@ -19,7 +19,10 @@ static SPEC: Spec = Spec {
     name: "authorized_key",
     collection: "ansible.posix",
     summary: "Manage the SSH keys that may log in as a user",
-    description: &["Adds keys to a user's authorized_keys and takes them away. Other lines stay as they are."],
+    description: &[
+        "Adds keys to a user's authorized_keys and takes them away. Other lines stay as they are.",
+        "A key that is there already gets the options and the comment of the task; those that the task does not name go.",
+    ],
     options: &[
         Opt::required("user", Kind::Str, "The user."),
         Opt::required("key", Kind::Str, "Public keys, one per line."),
@@ -27,7 +30,7 @@ static SPEC: Spec = Spec {
         Opt::new("path", Kind::Path, "The file, if it is not .ssh/authorized_keys in the home directory."),
         Opt::new("manage_dir", Kind::Bool, "Make the folder and set its owner and mode.").default("true"),
         Opt::new("key_options", Kind::Str, "Options before the key, such as `no-pty,from=\"10.0.0.1\"`."),
-        Opt::new("exclusive", Kind::Bool, "Remove every other key.").default("false"),
+        Opt::new("exclusive", Kind::Bool, "Remove every other line, comments too.").default("false"),
         Opt::new("comment", Kind::Str, "A comment instead of the key's own."),
         Opt::new("follow", Kind::Bool, "Follow a link that is in the place of the file.").default("false"),
         Opt::new("validate_certs", Kind::Bool, "Accepted for old playbooks.").default("true"),
@@ -44,52 +47,109 @@ static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// A key of the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Key {
-    options: String,
-    kind: String,
-    body: String,
+/// The words that begin a key, as OpenSSH names them.
+const KINDS: &[&str] = &[
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp521",
+    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
+    "rsa-sha2-256",
+    "rsa-sha2-256-cert-v01@openssh.com",
+    "rsa-sha2-512",
+    "rsa-sha2-512-cert-v01@openssh.com",
+    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+    "sk-ssh-ed25519-cert-v01@openssh.com",
+    "sk-ssh-ed25519@openssh.com",
+    "ssh-dss",
+    "ssh-dss-cert-v01@openssh.com",
+    "ssh-ed25519",
+    "ssh-ed25519-cert-v01@openssh.com",
+    "ssh-rsa",
+    "ssh-rsa-cert-v01@openssh.com",
+    "ssh-xmss-cert-v01@openssh.com",
+    "ssh-xmss@openssh.com",
+    "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
+];
+
+/// A line of the file: a key, or what is none and stays as it is.
+#[derive(Debug, Clone)]
+struct Line {
+    /// What is found again: the key itself, or the whole line if it is none.
+    id: String,
+    /// The type of the key; none for comments, blank lines and what is not understood.
+    kind: Option<String>,
+    options: Vec<String>,
     comment: String,
+    /// Where the line stands among the others.
+    rank: usize,
 }
 
-impl Key {
-    /// `options type key comment`; spaces in quotes belong to the options.
-    fn parse(line: &str) -> Option<Key> {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+impl Line {
+    /// `options type key comment`.
+    fn key(line: &str, rank: usize) -> Option<Line> {
+        let line = line.replace("\\#", "#");
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        if words.first() == Some(&"#") {
             return None;
         }
-        let mut words: Vec<&str> = Vec::new();
-        let (mut start, mut quoted) = (0, false);
-        for (at, letter) in line.char_indices() {
-            match letter {
-                '"' => quoted = !quoted,
-                ' ' | '\t' if !quoted => {
-                    words.extend(line.get(start..at).filter(|word| !word.is_empty()));
-                    start = at + 1;
-                }
-                _ => {}
-            }
-        }
-        words.extend(line.get(start..).filter(|word| !word.is_empty()));
-        let known_word = |word: &&str| ["ssh-", "ecdsa-", "sk-"].iter().any(|prefix| word.starts_with(prefix));
-        let at = words.iter().take(2).position(known_word)?;
-        Some(Key {
-            options: if at == 0 { String::new() } else { words.first()?.to_string() },
-            kind: words.get(at)?.to_string(),
-            body: words.get(at + 1)?.to_string(),
+        let at = words.iter().position(|word| KINDS.contains(word))?;
+        Some(Line {
+            id: words.get(at + 1)?.to_string(),
+            kind: words.get(at).map(ToString::to_string),
+            options: options(&words.get(..at)?.join(" ")),
             comment: words.get(at + 2..).unwrap_or_default().join(" "),
+            rank,
         })
     }
 
-    fn line(&self) -> String {
-        let parts = [&self.options, &self.kind, &self.body, &self.comment];
-        parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join(" ")
+    fn of_file(line: &str, rank: usize) -> Line {
+        let other = || Line { id: line.to_owned(), kind: None, options: Vec::new(), comment: String::new(), rank };
+        Line::key(line, rank).unwrap_or_else(other)
+    }
+
+    /// Whether both let the same in under the same terms. The order of different options is of no account.
+    fn is(&self, other: &Line) -> bool {
+        let sorted = |line: &Line| {
+            let mut options = line.options.clone();
+            options.sort_by(|a, b| a.split('=').next().cmp(&b.split('=').next()));
+            options
+        };
+        self.id == other.id && self.kind == other.kind && self.comment == other.comment && sorted(self) == sorted(other)
+    }
+
+    /// The blank before a comment is there even if the comment is not, as `ansible.posix` writes it.
+    fn text(&self) -> String {
+        let Some(kind) = &self.kind else { return format!("{}\n", self.id) };
+        let options = if self.options.is_empty() { String::new() } else { format!("{} ", self.options.join(",")) };
+        format!("{options}{kind} {} {}\n", self.id, self.comment)
     }
 }
 
-fn wanted(args: &Args) -> Result<Vec<Key>, Failure> {
+/// The options before a key; commas in quotes belong to them.
+fn options(text: &str) -> Vec<String> {
+    let (mut options, mut option) = (Vec::new(), String::new());
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        let length = match letter {
+            '"' | '\'' => rest.get(1..).and_then(|rest| rest.find(letter)).map_or(1, |end| end + 2),
+            _ => letter.len_utf8(),
+        };
+        let (piece, after) = rest.split_at(length);
+        match piece {
+            "," => options.push(std::mem::take(&mut option)),
+            _ => option.push_str(piece),
+        }
+        rest = after;
+    }
+    options.push(option);
+    options.retain(|option| !option.is_empty());
+    options
+}
+
+fn wanted(args: &Args) -> Result<Vec<Line>, Failure> {
     let text = args.required("key")?;
     if text.starts_with("http://") || text.starts_with("https://") {
         return Err(Failure::new(
@@ -98,9 +158,10 @@ fn wanted(args: &Args) -> Result<Vec<Key>, Failure> {
     }
     let mut keys = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty() && !line.trim().starts_with('#')) {
-        let mut key = Key::parse(line).ok_or_else(|| Failure::new(format!("invalid key specified: {line}")))?;
-        if let Some(options) = args.str("key_options") {
-            key.options = options.to_owned();
+        let mut key =
+            Line::key(line, keys.len()).ok_or_else(|| Failure::new(format!("invalid key specified: {line}")))?;
+        if let Some(text) = args.str("key_options") {
+            key.options = options(text);
         }
         if let Some(comment) = args.str("comment") {
             key.comment = comment.to_owned();
@@ -110,47 +171,42 @@ fn wanted(args: &Args) -> Result<Vec<Key>, Failure> {
     Ok(keys)
 }
 
-fn change(text: &str, keys: &[Key], present: bool, exclusive: bool, new_options: bool) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
-    for line in text.lines() {
-        let Some(found) = Key::parse(line) else {
-            lines.push(line.to_owned());
+/// The new text, if something changes.
+///
+/// A key is what the task says: options and a comment that it does not name go, and the key moves to the end. A file
+/// that is written has each line once. `exclusive` leaves nothing but the keys of the task, not even comments. All of
+/// this is as `ansible.posix` does it, so that the same playbook lets the same people in.
+fn change(text: &str, keys: &[Line], present: bool, exclusive: bool) -> Option<String> {
+    let mut lines: Vec<Line> = Vec::new();
+    for (rank, line) in text.lines().enumerate() {
+        let line = Line::of_file(line, rank);
+        match lines.iter_mut().find(|other| other.id == line.id) {
+            Some(other) => *other = line,
+            None => lines.push(line),
+        }
+    }
+    let (end, mut changed) = (lines.len(), false);
+    for key in keys {
+        let at = lines.iter().position(|line| line.id == key.id);
+        let found = at.and_then(|at| lines.get(at));
+        if present && found.is_some_and(|line| line.is(key)) || !present && found.is_none() {
             continue;
-        };
-        match keys.iter().find(|key| key.body == found.body) {
-            Some(key) if present => {
-                if !seen.contains(&key.body.as_str()) {
-                    // Options and comment that are not asked for stay.
-                    let options = if new_options || !key.options.is_empty() {
-                        key.options.clone()
-                    } else {
-                        found.options.clone()
-                    };
-                    let comment = if key.comment.is_empty() { found.comment.clone() } else { key.comment.clone() };
-                    let kept = Key { options, comment, ..found.clone() };
-                    lines.push(if kept == found { line.to_owned() } else { kept.line() });
-                    seen.push(&key.body);
-                }
-            }
-            Some(_) => {}
-            None if exclusive && present => {}
-            None => lines.push(line.to_owned()),
+        }
+        changed = true;
+        if let Some(at) = at {
+            lines.remove(at);
+        }
+        if present {
+            lines.push(Line { rank: end + key.rank, ..key.clone() });
         }
     }
-    if present {
-        for key in keys {
-            if !seen.contains(&key.body.as_str()) {
-                lines.push(key.line());
-                seen.push(&key.body);
-            }
-        }
+    if present && exclusive {
+        let before = lines.len();
+        lines.retain(|line| keys.iter().any(|key| key.id == line.id));
+        changed |= lines.len() < before;
     }
-    let mut new: String = lines.join("\n");
-    if !new.is_empty() {
-        new.push('\n');
-    }
-    if new.trim_end() == text.trim_end() { text.to_owned() } else { new }
+    lines.sort_by_key(|line| line.rank);
+    changed.then(|| lines.iter().map(Line::text).collect())
 }
 
 impl Module for AuthorizedKey {
@@ -180,7 +236,7 @@ impl Module for AuthorizedKey {
         }
         let before = config_file::read(&path)?;
         let present = args.str("state") != Some("absent");
-        let after = change(&before, &keys, present, args.bool("exclusive"), args.str("key_options").is_some());
+        let after = change(&before, &keys, present, args.bool("exclusive"));
         let manage = args.bool("manage_dir");
         let mut data: Map = SPEC
             .options
@@ -191,9 +247,7 @@ impl Module for AuthorizedKey {
         if Path::new(&path).exists() {
             data.extend(describe(Path::new(&path)));
         }
-        let plan = if before == after {
-            Plan::unchanged()
-        } else {
+        let plan = if let Some(after) = after {
             let diff = host.diff().then(|| Diff::of(&path, before, after.clone()));
             let target = path.clone();
             let plan = Plan::change(move |_: &Host, outcome: &mut Outcome| {
@@ -202,6 +256,8 @@ impl Module for AuthorizedKey {
                 Ok(())
             });
             plan.with_diff(diff)
+        } else {
+            Plan::unchanged()
         };
         Ok(plan.with_all(data))
     }
@@ -229,33 +285,38 @@ fn write(path: &str, text: &str, manage: bool, user: &accounts::User) -> Result<
 mod tests {
     use super::*;
 
-    fn keys(lines: &[&str]) -> Vec<Key> {
-        lines.iter().map(|line| Key::parse(line).unwrap()).collect()
+    fn keys(lines: &[&str]) -> Vec<Line> {
+        lines.iter().enumerate().map(|(rank, line)| Line::key(line, rank).unwrap()).collect()
     }
 
     #[test]
-    fn a_key_has_options_with_blanks_in_quotes() {
-        let key = Key::parse("command=\"echo hi there\",no-pty ssh-ed25519 AAAA ada at home").unwrap();
-        assert_eq!(key.options, "command=\"echo hi there\",no-pty");
+    fn a_key_has_options_with_blanks_and_commas_in_quotes() {
+        let key = Line::key("command=\"echo hi, there\",no-pty ssh-ed25519 AAAA ada at home", 0).unwrap();
+        assert_eq!(key.options, ["command=\"echo hi, there\"", "no-pty"]);
         assert_eq!(
-            (key.kind.as_str(), key.body.as_str(), key.comment.as_str()),
-            ("ssh-ed25519", "AAAA", "ada at home")
+            (key.kind.as_deref(), key.id.as_str(), key.comment.as_str()),
+            (Some("ssh-ed25519"), "AAAA", "ada at home")
         );
-        assert_eq!(Key::parse("# comment"), None);
-        assert_eq!(Key::parse("nonsense"), None);
+        assert!(Line::key("# ssh-rsa AAAA", 0).is_none() && Line::key("nonsense", 0).is_none());
     }
 
     #[test]
     fn keys_come_and_go_and_the_rest_stays() {
         let text = "# ours\nssh-rsa BBBB bob\nno-pty ssh-rsa CCCC carl\n";
-        let added = change(text, &keys(&["ssh-ed25519 AAAA ada"]), true, false, false);
+        let added = change(text, &keys(&["ssh-ed25519 AAAA ada"]), true, false).unwrap();
         assert_eq!(added, format!("{text}ssh-ed25519 AAAA ada\n"));
-        assert_eq!(change(&added, &keys(&["ssh-ed25519 AAAA ada"]), true, false, false), added);
-        assert_eq!(change(&added, &keys(&["ssh-ed25519 AAAA"]), false, false, false), text);
-        assert_eq!(
-            change(text, &keys(&["ssh-rsa CCCC carl"]), true, true, false),
-            "# ours\nno-pty ssh-rsa CCCC carl\n"
-        );
-        assert_eq!(change("", &keys(&["ssh-rsa A", "ssh-rsa A"]), true, false, false), "ssh-rsa A\n");
+        assert_eq!(change(&added, &keys(&["ssh-ed25519 AAAA ada"]), true, false), None);
+        assert_eq!(change(&added, &keys(&["ssh-ed25519 AAAA"]), false, false).as_deref(), Some(text));
+        assert_eq!(change(text, &keys(&["ssh-rsa CCCC carl"]), true, true).unwrap(), "ssh-rsa CCCC carl\n");
+        assert_eq!(change("", &keys(&["ssh-rsa A", "ssh-rsa A"]), true, false).unwrap(), "ssh-rsa A \n");
+        assert_eq!(change("# open", &keys(&["ssh-rsa A a"]), true, false).unwrap(), "# open\nssh-rsa A a\n");
+    }
+
+    #[test]
+    fn options_that_the_task_does_not_name_go() {
+        let text = "from=\"a,b\",no-pty ssh-rsa AAAA ada\nssh-rsa BBBB bob\n";
+        let change = |key| change(text, &keys(&[key]), true, false);
+        assert_eq!(change("ssh-rsa AAAA ada").unwrap(), "ssh-rsa BBBB bob\nssh-rsa AAAA ada\n");
+        assert_eq!(change("no-pty,from=\"a,b\" ssh-rsa AAAA ada"), None);
     }
 }

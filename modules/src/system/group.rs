@@ -117,7 +117,7 @@ impl Module for Group {
                     let output = Command::new(program).plain_locale().args(rest).run(host)?;
                     if !output.success() {
                         let said = output.stderr_text();
-                        return Err(Failure::new(said.trim()).with("rc", output.rc).with("name", name));
+                        return Err(Failure::new(said.trim()).with("name", name));
                     }
                     match find(&name, local) {
                         Some(group) => outcome.set("gid", group.gid),

@@ -225,7 +225,8 @@ impl Edit {
             written.map_err(|error| {
                 Failure::new(format!("{} could not be written: {}.", real.display(), reason(&error)))
             })?;
-            validate(self.validate.as_deref(), staged.path(), host)?;
+            // Modules that edit tell nothing but the sentence.
+            validate(self.validate.as_deref(), staged.path(), host).map_err(|failure| Failure::new(failure.message))?;
             if self.backup {
                 copy = backup::make(&real)?;
             }

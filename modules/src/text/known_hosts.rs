@@ -69,7 +69,7 @@ impl Module for KnownHosts {
         let lines = lines_with_ends(&edit.before.text);
         let after = match (present, &entry) {
             (true, None) => return Err(Failure::new("No key specified when adding a host")),
-            (true, Some(entry)) => with(lines, entry, &name, args.bool("hash_host"))?,
+            (true, Some(entry)) => with(lines, entry, key.unwrap_or_default(), &name, args.bool("hash_host"))?,
             (false, entry) => without(lines, entry.as_ref(), &name),
         };
         let (exists, nothing) = (edit.exists, !edit.exists && after.is_empty());
@@ -163,8 +163,9 @@ fn hash(name: &str) -> Result<String, Failure> {
     Ok(format!("|1|{}|{}", BASE64_STANDARD.encode(salt), BASE64_STANDARD.encode(mac.finalize().into_bytes())))
 }
 
-/// The file with the key: it is there already, replaces one of its type, or is added.
-fn with(mut lines: Vec<String>, entry: &Entry<'_>, name: &str, hash_host: bool) -> Result<String, Failure> {
+/// The file with the key: it is there already, replaces one of its type, or is added as the line that was given, with
+/// its comment.
+fn with(mut lines: Vec<String>, entry: &Entry<'_>, line: &str, name: &str, hash_host: bool) -> Result<String, Failure> {
     let hidden = if hash_host && !entry.hosts.starts_with("|1|") { Some(hash(name)?) } else { None };
     let new = Entry { hosts: hidden.as_deref().unwrap_or(entry.hosts), ..*entry };
     let found: Vec<(usize, Entry<'_>)> = of_host(&lines, name);
@@ -178,8 +179,13 @@ fn with(mut lines: Vec<String>, entry: &Entry<'_>, name: &str, hash_host: bool) 
     if let Some(last) = lines.last_mut().filter(|last| !last.ends_with('\n')) {
         last.push('\n');
     }
-    let marker = new.marker.map(|marker| format!("{marker} ")).unwrap_or_default();
-    lines.push(format!("{marker}{} {} {}\n", new.hosts, new.kind, new.key));
+    lines.push(match &hidden {
+        Some(hidden) => {
+            let words = line.split_whitespace().map(|word| if word == entry.hosts { hidden } else { word });
+            format!("{}\n", words.collect::<Vec<_>>().join(" "))
+        }
+        None => format!("{line}\n"),
+    });
     Ok(lines.concat())
 }
 

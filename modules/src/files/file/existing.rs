@@ -3,7 +3,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Task, directory, show, state_diff, state_of};
+use super::{Task, directory, link::told, show, state_diff, state_of};
 use crate::{
     Diff, Failure, Host, Plan,
     files::{
@@ -85,7 +85,7 @@ pub(super) fn plan_attributes(task: &Task, path: &Path, follow: bool, diff: Diff
     let mut changes = task.attributes.changes(path, follow)?;
     let found = if follow { path.metadata() } else { path.symlink_metadata() };
     changes.extend(found.map(|found| task.times.changes(&found)).unwrap_or_default());
-    let data = describe(path);
+    let data = told(path);
     let diff = with_changes(diff, &changes);
     if changes.is_empty() {
         return Ok(Plan::unchanged().with_all(data).with_diff(diff));
@@ -94,7 +94,7 @@ pub(super) fn plan_attributes(task: &Task, path: &Path, follow: bool, diff: Diff
     let plan = Plan::change(move |_host, outcome| {
         attributes.apply(&path, follow)?;
         times.apply(&path, follow)?;
-        outcome.data.extend(describe(&path));
+        outcome.data.extend(told(&path));
         Ok(())
     });
     Ok(plan.with_all(data).with_diff(diff))

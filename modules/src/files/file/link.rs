@@ -63,9 +63,9 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
     if same {
         return match attribute_target(&task) {
             Some((path, follow)) => {
-                Ok(with_keys(plan_attributes(&task, &path, follow, diff)?.with_all(describe(&task.path))))
+                Ok(with_keys(plan_attributes(&task, &path, follow, diff)?.with_all(told(&task.path))))
             }
-            None => Ok(with_keys(Plan::unchanged().with_all(describe(&task.path)))),
+            None => Ok(with_keys(Plan::unchanged().with_all(told(&task.path)))),
         };
     }
     tell_targets(&mut diff, old.as_deref(), src.as_deref());
@@ -83,7 +83,7 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
             }
             None => host.warn("Cannot set fs attributes on a non-existent symlink target. follow should be set to False to avoid this."),
         }
-        outcome.data.extend(describe(&task.path));
+        outcome.data.extend(told(&task.path));
         Ok(())
     });
     Ok(with_keys(plan.with_all(replaced).with_diff(diff)))
@@ -141,9 +141,14 @@ fn tell_targets(diff: &mut Diff, old: Option<&Path>, new: Option<&str>) {
     }
 }
 
-/// A prediction describes what would be replaced, unless that is a link to nothing.
+/// A prediction describes what would be replaced.
 fn replaced(path: &Path, host: &Host) -> Map {
-    if host.check() && path.exists() { describe(path) } else { Map::new() }
+    if host.check() { told(path) } else { Map::new() }
+}
+
+/// What is told of a path: nothing of a link to nothing.
+pub(super) fn told(path: &Path) -> Map {
+    if path.exists() { describe(path) } else { Map::new() }
 }
 
 /// Makes a symbolic link, in the place of whatever other file is there.

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use super::repository::Repository;
 use crate::{
-    Failure, Host, Outcome,
+    Failure, Host,
     files::{
         checksum::{self, Hasher},
         scratch::Scratch,
@@ -28,7 +28,6 @@ pub(super) fn write(
     archive: &(PathBuf, Option<String>),
     version: &str,
     host: &Host,
-    outcome: &mut Outcome,
 ) -> Result<bool, Failure> {
     let (path, prefix) = archive;
     let scratch = Scratch::new()?;
@@ -39,7 +38,6 @@ pub(super) fn write(
     words.extend(prefix.as_deref());
     words.push(version);
     repository.run_for(&words, "Failed to perform archive operation", host)?;
-    outcome.set("archive", path.display().to_string());
     if path.exists() {
         let sum = |path: &Path| checksum::of_file(Hasher::sha1(), path, host);
         if sum(path)? == sum(&new)? {

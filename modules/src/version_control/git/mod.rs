@@ -167,7 +167,7 @@ impl Module for Git {
                     let moved = carry_move(moves, &dest)?;
                     let version = wish.version.clone();
                     let archived = match archive {
-                        Some(archive) => archive::write(&repository, &archive, &version, host, outcome)?,
+                        Some(archive) => archive::write(&repository, &archive, &version, host)?,
                         None => false,
                     };
                     outcome.changed = moved || archived;
@@ -292,7 +292,7 @@ fn finish(
     }
     outcome.set("after", after);
     if let Some(archive) = &wish.archive {
-        let written = archive::write(repository, archive, &wish.version, host, outcome)?;
+        let written = archive::write(repository, archive, &wish.version, host)?;
         outcome.changed |= written;
     }
     Ok(())
