@@ -149,7 +149,11 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
         },
     };
     for condition in &conditions {
-        if !context.context.condition(condition)? {
+        let holds = match is_classic && that.as_list().is_none() {
+            true => context.context.condition_with_delimiters(condition)?,
+            false => context.context.condition(condition)?,
+        };
+        if !holds {
             let message = fail_message.unwrap_or_else(|| Value::from("Assertion failed"));
             let assertion = match condition.as_bool() {
                 Some(constant) => Value::from(constant),

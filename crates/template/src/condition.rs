@@ -25,16 +25,25 @@ impl Context {
     /// An expression must give a boolean (with [`Compat::V2_18`], anything counts as Python's truth). Text that is
     /// wholly a template may also name a variable that holds the expression, as long as that is the project's text.
     pub fn condition(&self, node: &Node) -> Result<bool, Error> {
+        self.judged(node, 0)
+    }
+
+    /// The same without a word about delimiters: up to 2.18 `assert` renders a single condition before it is judged.
+    pub fn condition_with_delimiters(&self, node: &Node) -> Result<bool, Error> {
+        self.judged(node, 1)
+    }
+
+    fn judged(&self, node: &Node, depth: usize) -> Result<bool, Error> {
         if let Yaml::List(nodes) = &node.value {
             for node in nodes.iter() {
-                if !self.condition(node)? {
+                if !self.judged(node, depth)? {
                     return Ok(false);
                 }
             }
             return Ok(true);
         }
         let written = node.scalar_text().unwrap_or_default();
-        self.inner().condition(node, node, 0).map_err(|error| {
+        self.inner().condition(node, node, depth).map_err(|error| {
             let error = error.without_sentence();
             let error = match self.inner().compat() {
                 Compat::V2_18 => classic::of_template(error, &written).in_classic_words().of_condition(&written),
