@@ -20,9 +20,6 @@ pub(super) fn refuse_nothing(args: &Arguments) -> Result<(), Failure> {
 /// `copy`: a file, a tree, or a text.
 pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
-    if context.text("src").is_none_or(|src| src.is_empty()) && !args.contains_key("content") {
-        return Err("src (or content) is required".into());
-    }
     if context.flag("remote_src").unwrap_or(false) {
         return context.module("ansible.builtin.copy", value_of(args), Vec::new()).await;
     }
@@ -46,7 +43,10 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
         };
         let dest = context.text("dest").unwrap_or_default();
         args.insert("_original_basename".into(), Value::from(""));
-        return copy_content(context, args, Content::of_bytes(&dest, text.into_bytes())).await;
+        let mut content = Content::of_bytes(&dest, text.into_bytes());
+        // `mode: preserve` of what is no file here: it may be a secret.
+        content.description.mode = 0o600;
+        return copy_content(context, args, content).await;
     }
     let src = context.text("src").unwrap_or_default();
     let decrypt = context.flag("decrypt").unwrap_or(true);
