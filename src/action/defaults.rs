@@ -13,16 +13,26 @@ use crate::playbook::{Task, short_name};
 /// Arguments of an action, rendered.
 pub type Arguments = IndexMap<Arc<str>, Value>;
 
-/// The defaults of the groups the module is in, then its own; of several entries for one name the innermost counts.
+/// The defaults that count for a module, rendered.
 pub fn module_defaults(
     task: &Task,
     action: &str,
     modules: &Modules,
     context: &Context,
 ) -> Result<Vec<Arguments>, Failure> {
+    let rendered = |node: Node| {
+        let value = crate::vars::render(context, &node)?;
+        let keys = value.try_iter().into_iter().flatten();
+        Ok(keys.filter_map(|key| Some((Arc::from(key.as_str()?), value.get_item(&key).ok()?))).collect())
+    };
+    written(task, action, modules).into_iter().map(rendered).collect()
+}
+
+/// The defaults of the groups the module is in, then its own; of several entries for one name the innermost counts.
+fn written(task: &Task, action: &str, modules: &Modules) -> Vec<Node> {
     let mut nodes: Vec<&Node> = task.keyword_values("module_defaults").collect();
     if nodes.is_empty() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     nodes.reverse();
     let collections = task.collections();
@@ -47,17 +57,7 @@ pub fn module_defaults(
             }
         }
     }
-    let mut found = Vec::new();
-    for node in groups.into_values().chain(specific) {
-        let value = crate::vars::render(context, &node)?;
-        let entries = value
-            .try_iter()
-            .into_iter()
-            .flatten()
-            .filter_map(|key| Some((Arc::from(key.as_str()?), value.get_item(&key).ok()?)));
-        found.push(entries.collect());
-    }
-    Ok(found)
+    groups.into_values().chain(specific).collect()
 }
 
 impl ActionContext {
@@ -79,23 +79,17 @@ impl ActionContext {
         args: &Arguments,
         fact: &str,
     ) -> Result<Option<(String, Arguments)>, Failure> {
-        let mut with_defaults = Vec::new();
-        for module in modules {
-            let completed = self.with_defaults_of(module, args)?;
-            if completed.len() > args.len() {
-                with_defaults.push((*module, completed));
-            }
-        }
-        if with_defaults.is_empty() {
+        let has_defaults = |module: &str| !written(&self.task, module, &self.modules).is_empty();
+        let candidates: Vec<&str> = modules.iter().copied().filter(|module| has_defaults(module)).collect();
+        if candidates.is_empty() {
             return Ok(None);
         }
         let told = args.get("use").map(windlass_template::text).unwrap_or_default();
         let name = if matches!(told.as_str(), "" | "auto") { self.fact(fact).await? } else { told };
-        let chosen = with_defaults.into_iter().find(|(module, _)| *module == short_name(&name));
-        Ok(chosen.map(|(module, mut args)| {
-            args.shift_remove("use");
-            (format!("ansible.legacy.{module}"), args)
-        }))
+        let Some(module) = candidates.into_iter().find(|module| *module == short_name(&name)) else { return Ok(None) };
+        let mut completed = self.with_defaults_of(module, args)?;
+        completed.shift_remove("use");
+        Ok(Some((format!("ansible.legacy.{module}"), completed)))
     }
 
     /// A fact of the host, which is asked for it if it is not known.

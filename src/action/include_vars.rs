@@ -1,12 +1,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::{Value, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
-use super::{ActionContext, Failure};
+use super::{ActionContext, Arguments, Failure};
 use crate::strategy::TaskResult;
 
 pub(super) static SPEC: Spec = Spec {
@@ -68,7 +67,7 @@ pub(super) static SPEC: Spec = Spec {
 };
 
 /// Fails as Ansible does if it is given what it does not know, or arguments of both kinds.
-pub(super) fn refuse(args: &IndexMap<Arc<str>, Value>) -> Result<(), Failure> {
+pub(super) fn refuse(args: &Arguments) -> Result<(), Failure> {
     const OF_FILES: &[&str] = &["file", "_raw_params"];
     const OF_FOLDERS: &[&str] =
         &["dir", "depth", "files_matching", "ignore_files", "extensions", "ignore_unknown_extensions"];

@@ -9,18 +9,15 @@ use crate::error::{Error, ErrorKind};
 use crate::mark::{Mark, check, is_omit, mark};
 use crate::origin::first_key;
 use crate::plain::plain;
+use crate::python::class::Class;
 use crate::python::number::big_integer;
 use crate::python::{repr, text, time, type_name};
 
 /// What a template evaluates to. Only the value of a variable that stands alone keeps its type.
 pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
-    if is_omit(value) {
-        return Ok(value.clone());
+    if let Some(settled) = settled(value)? {
+        return Ok(settled);
     }
-    if matches!(mark(value), Some(Mark::Nothing)) {
-        return Ok(Value::from(""));
-    }
-    check(value)?;
     Ok(match value.kind() {
         ValueKind::None if !variable => Value::from(""),
         ValueKind::None | ValueKind::Bool | ValueKind::Bytes => value.clone(),
@@ -31,7 +28,7 @@ pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
             let string = value.as_str().unwrap_or_default();
             literal(string).unwrap_or_else(|| value.clone())
         }
-        _ if time::is_datetime(value) || time::is_timedelta(value) => Value::from(text(value)),
+        _ if time::is_datetime(value) || time::is_timedelta(value) || Class::is(value) => Value::from(text(value)),
         _ if value.is_tuple() => Value::from(text(&plain(value)?)),
         _ => value.clone(),
     })
@@ -39,13 +36,9 @@ pub(crate) fn single(value: &Value, variable: bool) -> Result<Value, Error> {
 
 /// What a template evaluates to with `jinja2_native`: values stay what they are, and text that spells a value is that value.
 pub(crate) fn native(value: &Value) -> Result<Value, Error> {
-    if is_omit(value) {
-        return Ok(value.clone());
+    if let Some(settled) = settled(value)? {
+        return Ok(settled);
     }
-    if matches!(mark(value), Some(Mark::Nothing)) {
-        return Ok(Value::from(""));
-    }
-    check(value)?;
     Ok(match value.as_str() {
         Some(text) if value.kind() == ValueKind::String && !value.is_safe() && !text.starts_with([' ', '\t']) => {
             match PythonLiteral::read(text) {
@@ -56,6 +49,18 @@ pub(crate) fn native(value: &Value) -> Result<Value, Error> {
         }
         _ => value.clone(),
     })
+}
+
+/// What is the same whatever types are wanted: what leaves an argument out, and nothing at all. What is undefined is an error.
+fn settled(value: &Value) -> Result<Option<Value>, Error> {
+    if is_omit(value) {
+        return Ok(Some(value.clone()));
+    }
+    if matches!(mark(value), Some(Mark::Nothing)) {
+        return Ok(Some(Value::from("")));
+    }
+    check(value)?;
+    Ok(None)
 }
 
 /// What is said of a key or attribute that an object lacks. `path` is how the template wrote it.

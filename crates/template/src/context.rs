@@ -240,6 +240,11 @@ impl Inner {
             }
             Compiled::Template(template) => template.render(Root::value(self, template.mutates, files))?,
         };
+        self.printed(value)
+    }
+
+    /// What a template or a macro with this output gives.
+    pub(crate) fn printed(&self, value: Value) -> Result<Value, Error> {
         match self.compat() {
             Compat::V2_19 => Ok(value),
             Compat::V2_18 if self.is_native() => classic::native(&value),

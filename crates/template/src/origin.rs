@@ -13,6 +13,8 @@ use windlass_yaml::{Node, Value as Yaml};
 use crate::compile::{self, Compiled, CompiledPart, Expression};
 use crate::context::{Context, Inner};
 use crate::filters::vault::Wrapped;
+use crate::mark;
+use crate::python::class::Class;
 use crate::python::type_name;
 use crate::registry;
 use crate::scope::Variable;
@@ -63,11 +65,32 @@ impl Context {
 /// `path | type_debug`.
 pub(crate) fn type_debug(state: &mut State<'_, '_>, value: &Value, path: &Value) -> Result<Value, minijinja::Error> {
     match Context::from_state(state).filter(|_| registry::is_classic(state)) {
-        Some(context) if value.kind() == ValueKind::String => {
-            let origin = of_path(context.inner(), path.as_str().unwrap_or_default(), 0);
-            Ok(Value::from(class_of_text(value, origin)))
-        }
+        Some(context) if value.kind() == ValueKind::String => Ok(Value::from(class_at(&context, value, path))),
         _ => registry::apply_filter(state, "type_debug", std::slice::from_ref(value)),
+    }
+}
+
+/// `path.__class__`. Later lines run templates in Jinja's sandbox, which has no classes.
+pub(crate) fn class_attribute(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    path: &Value,
+) -> Result<Value, minijinja::Error> {
+    match Context::from_state(state).filter(|_| registry::is_classic(state)) {
+        Some(context) => Ok(Value::from_object(Class(class_at(&context, value, path)))),
+        None => {
+            mark::check(value)?;
+            let class = type_name(value);
+            let message = format!("access to attribute '__class__' of '{class}' object is unsafe.");
+            Ok(mark::missing("__class__", message, None))
+        }
+    }
+}
+
+fn class_at(context: &Context, value: &Value, path: &Value) -> &'static str {
+    match value.kind() {
+        ValueKind::String => class_of_text(value, of_path(context.inner(), path.as_str().unwrap_or_default(), 0)),
+        _ => class(value),
     }
 }
 

@@ -284,7 +284,6 @@ pub(super) fn plan(mut request: Request, host: &Host) -> Result<Plan, Failure> {
         });
         return Ok(not_changed(plan).with("name", name).with("status", Map::new()));
     };
-    let offline = is_offline(host);
     if name.contains(['*', '?', '[']) {
         let pattern = name.chars().find(|letter| "*?[".contains(*letter)).unwrap_or_default();
         return Err(Failure::new(format!(
@@ -296,7 +295,9 @@ pub(super) fn plan(mut request: Request, host: &Host) -> Result<Plan, Failure> {
         let why = unit.property("LoadError");
         return Err(Failure::new(format!("Error loading unit file '{name}': {why}")));
     }
-    if !offline && request.state.is_some() && unit.property("ActiveState").is_empty() {
+    // A host that is only a tree of files has no states; elsewhere some other init system has them.
+    let idle = request.state.is_some() && unit.property("ActiveState").is_empty();
+    if idle && !is_offline(host) {
         return Err(Failure::new(format!(
             "systemd is not the running init system of this host, so the state of {name} cannot be managed with it."
         )));
@@ -306,7 +307,6 @@ pub(super) fn plan(mut request: Request, host: &Host) -> Result<Plan, Failure> {
         return absent(&name, host);
     }
     let state = request.state.clone();
-    let idle = offline && state.is_some() && unit.property("ActiveState").is_empty();
     if idle {
         request.state = None;
     }

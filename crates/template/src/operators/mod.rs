@@ -9,6 +9,7 @@ use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, State, Value};
 
 use crate::context::Context;
+use crate::emission;
 use crate::error::{Error, ErrorKind};
 use crate::limits;
 use crate::mark::{self, check, mark};
@@ -90,7 +91,10 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
     environment.add_filter("__template", root::nested_template);
     environment.add_filter("__include", root::include);
     environment.add_filter("__apart", root::apart);
+    environment.add_filter("__capture", |begins: bool| emission::capture(begins));
+    environment.add_filter("__returned", |state: &mut State<'_, '_>, value: &Value| emission::returned(state, value));
     environment.add_filter("__type_debug", origin::type_debug);
+    environment.add_filter("__class", origin::class_attribute);
     environment.add_filter(
         "__filter",
         |state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, arguments: Rest<ValueOrKwargs>| -> Outcome {

@@ -1,6 +1,7 @@
 //! Python's view of values: how it shows, orders, parses and matches them.
 
 pub(crate) mod braces;
+pub(crate) mod class;
 pub(crate) mod difflib;
 pub(crate) mod encoding;
 pub(crate) mod json;

@@ -3,6 +3,8 @@
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
+use super::class::Class;
+
 /// The text of a value as Python's `str()` gives it.
 pub fn text(value: &Value) -> String {
     match value.as_str() {
@@ -36,6 +38,7 @@ pub fn type_name(value: &Value) -> &'static str {
         ValueKind::Seq if is_tuple(value) => "tuple",
         ValueKind::Seq | ValueKind::Iterable => "list",
         ValueKind::Map => "dict",
+        _ if Class::is(value) => "type",
         _ if super::time::is_day(value) => "date",
         _ if super::time::is_datetime(value) => "datetime",
         _ if super::time::is_timedelta(value) => "timedelta",

@@ -22,6 +22,8 @@ pub(super) struct Parser<'a> {
     pub(super) mutates: bool,
     /// A string that is a template was met.
     pub(super) embeds: bool,
+    /// It is part of a template with blocks, where calls may be those of macros.
+    pub(super) has_macros: bool,
 }
 
 /// A written expression, as far as what follows it needs to know.
@@ -46,7 +48,7 @@ impl Code {
 
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, tokens: &'a [Token<'a>], nested_templates: bool, mutates: bool) -> Parser<'a> {
-        Parser { text, tokens, position: 0, depth: 0, nested_templates, lookups: 0, mutates, embeds: false }
+        Parser { text, tokens, position: 0, depth: 0, nested_templates, lookups: 0, mutates, embeds: false, has_macros: false }
     }
 
     pub(super) fn peek(&self) -> Option<&'a Token<'a>> {

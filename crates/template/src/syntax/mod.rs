@@ -47,7 +47,7 @@ pub(crate) struct Template {
     pub(crate) source: String,
     /// Lists and dictionaries are changed in place.
     pub(crate) mutates: bool,
-    /// Its output can be a single value: nothing in it captures output.
+    /// Its output can be a single value: nothing in it prints in a way of its own.
     pub(crate) transparent: bool,
 }
 
@@ -207,7 +207,8 @@ fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Temp
         let line = read.at(text, offset + leading);
         "\n".repeat(line.saturating_sub(written_so_far.at(source, source.len())))
     };
-    let (mut depth, mut captured) = (0usize, 0usize);
+    let (mut depth, mut captured, mut macros) = (0usize, 0usize, 0usize);
+    let (mut sets, mut names, mut included) = (Vec::new(), Vec::new(), Vec::new());
     for piece in pieces {
         match piece {
             // As a value it counts for the length of what is printed.
@@ -217,6 +218,7 @@ fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Temp
             Piece::Text(text) => write_text(&text, &mut source),
             Piece::Variable { tokens, written } => {
                 let mut parser = Parser::new(text, &tokens, dialect.nested_templates, mutates);
+                parser.has_macros = true;
                 let code = parser.tuple()?;
                 parser.end()?;
                 let padding = padding(written, &source);
@@ -233,18 +235,40 @@ fn template(text: &str, pieces: Vec<Piece<'_>>, dialect: Dialect) -> Result<Temp
                 if depth > BLOCKS {
                     return Err(Error::syntax(format!("The blocks of the template nest deeper than {BLOCKS} levels.")));
                 }
-                let statement = statement::statement(&mut parser)?;
-                transparent &= !statement.captures;
-                captured += usize::from(
-                    statement.captures && matches!(word, Some("macro" | "call" | "filter" | "set" | "block")),
-                );
+                parser.has_macros = true;
+                let mut statement = statement::statement(&mut parser)?;
+                transparent &= !statement.opaque;
+                captured += usize::from(statement.captures);
+                if macros == 0 {
+                    names.append(&mut statement.names);
+                }
+                macros += usize::from(matches!(word, Some("macro" | "call")));
+                match word {
+                    Some("set") if statement.captures => sets.push(statement.sets.take()),
+                    Some("endset") => {
+                        if let Some(target) = sets.pop().flatten() {
+                            let end = statement::END;
+                            statement.code = format!("{end} %}}{{% endset %}}{{% set {target} = {target}|__returned");
+                        }
+                    }
+                    Some("include") if macros > 0 => included.push(source.len()),
+                    _ => {}
+                }
                 if matches!(word, Some("endmacro" | "endcall" | "endfilter" | "endset" | "endblock")) {
                     captured = captured.saturating_sub(1);
+                }
+                if matches!(word, Some("endmacro" | "endcall")) {
+                    macros = macros.saturating_sub(1);
                 }
                 let padding = padding(written, &source);
                 let _ = write!(source, "{{% {padding}{} %}}", statement.code);
             }
         }
+    }
+    // minijinja's macros take along only what they name; what they include may name anything.
+    let uses: String = names.iter().map(|name| format!("{{{{ {name} }}}}")).collect();
+    for place in included.into_iter().rev() {
+        source.insert_str(place, &format!("{{% if false %}}{uses}{{% endif %}}"));
     }
     Ok(Template { source, mutates, transparent })
 }

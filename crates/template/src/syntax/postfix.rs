@@ -33,7 +33,13 @@ impl Parser<'_> {
         match &token.kind {
             Kind::Name(name) if self.peek_is("(") => {
                 let arguments = self.arguments()?;
-                Ok(Code::new(format!("{}.{name}({arguments})", object.operand())))
+                let is_block = object.bare && object.text == "self";
+                Ok(self.called(format!("{}.{name}({arguments})", object.operand()), !is_block))
+            }
+            // What it gives of a text depends on where that comes from.
+            Kind::Name("__class__") => {
+                let path = object.path.unwrap_or_default();
+                Ok(Code::new(format!("{}|__class({})", object.text, quote(&path))))
             }
             Kind::Name(name) => Ok(access(object, "__attr", &quote(name), &format!(".{name}"))),
             Kind::Integer(digits) => Ok(access(object, "__item", digits, &format!(".{digits}"))),
@@ -81,9 +87,14 @@ impl Parser<'_> {
         self.lookups -= usize::from(is_lookup);
         Ok(match (callee.bare, callee.text.as_str()) {
             (true, "loop") => Code::new(format!("loop(({arguments})|__iter)")),
-            (true, name) => Code::new(format!("{name}({arguments})")),
-            (false, text) => Code::new(format!("({text})({arguments})")),
+            (true, name) => self.called(format!("{name}({arguments})"), !is_lookup && name != "super"),
+            (false, text) => self.called(format!("({text})({arguments})"), true),
         })
+    }
+
+    /// A call, which may be that of a macro.
+    fn called(&self, call: String, may_be_macro: bool) -> Code {
+        Code::new(if self.has_macros && may_be_macro { format!("{call}|__returned") } else { call })
     }
 
     /// What is between the parentheses of a call.

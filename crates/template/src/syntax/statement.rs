@@ -5,60 +5,65 @@ use crate::error::Error;
 use super::expression::Parser;
 
 /// A statement for minijinja.
+#[derive(Default)]
 pub(super) struct Statement {
     pub(super) code: String,
-    /// It captures or produces output in a way that is not the template's own.
+    /// What is printed up to its end goes elsewhere.
     pub(super) captures: bool,
+    /// It prints in a way of its own, so the template gives text.
+    pub(super) opaque: bool,
+    /// The target of a block that is set as it is, without filters.
+    pub(super) sets: Option<String>,
+    /// The names it assigns to.
+    pub(super) names: Vec<String>,
 }
+
+impl From<String> for Statement {
+    fn from(code: String) -> Statement {
+        Statement { code, ..Statement::default() }
+    }
+}
+
+impl Statement {
+    /// A statement that prints in a way of its own.
+    fn opaque(code: String) -> Statement {
+        Statement { code, opaque: true, ..Statement::default() }
+    }
+
+    /// The begin of a macro, which minds what it prints.
+    fn body(code: &str, names: Vec<String>) -> Statement {
+        Statement { code: format!("{code} %}}{{% {BEGIN}"), captures: true, names, ..Statement::default() }
+    }
+}
+
+/// What macros and blocks that are set begin and end with.
+const BEGIN: &str = "set __capture = true|__capture";
+pub(super) const END: &str = "set __capture = false|__capture";
 
 /// Parses the tokens of one tag.
 pub(super) fn statement(parser: &mut Parser<'_>) -> Result<Statement, Error> {
     let word = parser.expect_name()?;
-    let mut captures = false;
-    let code = match word {
-        "if" | "elif" => format!("{word} ({}|__check)", parser.tuple()?),
-        "for" => for_loop(parser)?,
-        "set" => {
-            let (code, block) = set(parser)?;
-            captures = block;
-            code
-        }
-        "macro" => {
-            captures = true;
-            macro_(parser)?
-        }
-        "call" => {
-            captures = true;
-            call(parser)?
-        }
-        "filter" => {
-            captures = true;
-            filter_block(parser)?
-        }
-        "do" => format!("set __done = {}", parser.tuple()?),
-        "with" => with(parser)?,
-        "include" => {
-            captures = true;
-            include(parser)?
-        }
+    let statement = match word {
+        "if" | "elif" => format!("{word} ({}|__check)", parser.tuple()?).into(),
+        "for" => for_loop(parser)?.into(),
+        "set" => set(parser)?,
+        "macro" => macro_(parser)?,
+        "call" => call(parser)?,
+        "filter" => Statement { captures: true, ..Statement::opaque(filter_block(parser)?) },
+        "do" => format!("set __done = {}", parser.tuple()?).into(),
+        "with" => with(parser)?.into(),
+        "include" => Statement::opaque(include(parser)?),
         "import" => {
-            captures = true;
             let template = parser.condition()?;
             word_of(parser, "as")?;
             let name = parser.expect_name()?;
             let code = format!("import ({template}|__include(false)) as {name}");
-            if has_context(parser, false) { code } else { apart(&code) }
+            let code = if has_context(parser, false) { code } else { apart(&code) };
+            Statement { names: vec![name.to_owned()], ..Statement::opaque(code) }
         }
-        "from" => {
-            captures = true;
-            from_import(parser)?
-        }
-        "extends" => {
-            captures = true;
-            format!("extends ({}|__include(false))", parser.condition()?)
-        }
+        "from" => from_import(parser)?,
+        "extends" => Statement::opaque(format!("extends ({}|__include(false))", parser.condition()?)),
         "block" => {
-            captures = true;
             let name = parser.expect_name()?;
             let mut code = format!("block {name}");
             while let Some(flag) = parser.peek_name() {
@@ -67,22 +72,25 @@ pub(super) fn statement(parser: &mut Parser<'_>) -> Result<Statement, Error> {
                 }
                 parser.advance();
             }
-            code
+            Statement { captures: true, ..Statement::opaque(code) }
         }
-        "autoescape" => format!("autoescape {}", parser.condition()?),
+        "autoescape" => format!("autoescape {}", parser.condition()?).into(),
         "endblock" | "endmacro" => {
             // The name may be repeated here.
             parser.advance();
-            word.to_owned()
+            let end = if word == "endmacro" { format!("{END} %}}{{% ") } else { String::new() };
+            format!("{end}{word}").into()
         }
-        "else" | "endif" | "endfor" | "endset" | "endcall" | "endfilter" | "endwith" | "endautoescape" | "break"
-        | "continue" => word.to_owned(),
+        "endcall" => format!("{END} %}}{{% {word}").into(),
+        "else" | "endif" | "endfor" | "endset" | "endfilter" | "endwith" | "endautoescape" | "break" | "continue" => {
+            word.to_owned().into()
+        }
         _ => return Err(Error::syntax(format!("Jinja has no tag `{word}`."))),
     };
     if !parser.at_end() {
         return Err(parser.unexpected("the end of the tag"));
     }
-    Ok(Statement { code, captures })
+    Ok(statement)
 }
 
 fn word_of(parser: &mut Parser<'_>, word: &str) -> Result<(), Error> {
@@ -131,21 +139,26 @@ fn for_loop(parser: &mut Parser<'_>) -> Result<String, Error> {
     Ok(code)
 }
 
-/// The code, and whether it is the form that captures a block.
-fn set(parser: &mut Parser<'_>) -> Result<(String, bool), Error> {
-    let names = target(parser)?;
+/// An assignment, or the begin of a block that is assigned.
+fn set(parser: &mut Parser<'_>) -> Result<Statement, Error> {
+    let target = target(parser)?;
+    let is_name = |word: &&str| !word.is_empty() && !word.contains('.');
+    let names = target.split([',', ' ', '(', ')']).filter(is_name).map(str::to_owned).collect();
     if parser.accept("=") {
         let value = parser.tuple()?;
         let value = if parser.mutates { format!("({value}|__own)") } else { value };
         // What outlives a loop's turn may be wrapped once more in every turn.
-        let value = if names.contains('.') { format!("({value}|__shallow)") } else { value };
-        return Ok((format!("set {names} = {value}"), false));
+        let value = if target.contains('.') { format!("({value}|__shallow)") } else { value };
+        return Ok(Statement { names, ..format!("set {target} = {value}").into() });
     }
-    let mut code = format!("set {names}");
+    let mut code = format!("set {target}");
+    if !parser.peek_is("|") {
+        return Ok(Statement { sets: Some(target), ..Statement::body(&code, names) });
+    }
     while parser.accept("|") {
         code.push_str(&bare_filter(parser)?);
     }
-    Ok((code, true))
+    Ok(Statement { captures: true, names, ..Statement::opaque(code) })
 }
 
 /// A filter that is applied to a captured block: ` | __filter("name", arguments)`.
@@ -175,19 +188,21 @@ fn parameters(parser: &mut Parser<'_>) -> Result<String, Error> {
     Ok(parameters.join(", "))
 }
 
-fn macro_(parser: &mut Parser<'_>) -> Result<String, Error> {
+fn macro_(parser: &mut Parser<'_>) -> Result<Statement, Error> {
     let name = parser.expect_name()?;
     let parameters = parameters(parser)?;
-    Ok(format!("macro {name}({parameters})"))
+    Ok(Statement::body(&format!("macro {name}({parameters})"), vec![name.to_owned()]))
 }
 
-fn call(parser: &mut Parser<'_>) -> Result<String, Error> {
+fn call(parser: &mut Parser<'_>) -> Result<Statement, Error> {
     let parameters = if parser.peek().is_some_and(|token| token.is("(")) {
         format!("({})", parameters(parser)?)
     } else {
         String::new()
     };
-    Ok(format!("call{parameters} {}", parser.condition()?))
+    // minijinja wants the call itself here.
+    parser.has_macros = false;
+    Ok(Statement::body(&format!("call{parameters} {}", parser.condition()?), Vec::new()))
 }
 
 fn filter_block(parser: &mut Parser<'_>) -> Result<String, Error> {
@@ -243,24 +258,23 @@ fn include(parser: &mut Parser<'_>) -> Result<String, Error> {
     Ok(if has_context(parser, true) { code } else { apart(&code) })
 }
 
-fn from_import(parser: &mut Parser<'_>) -> Result<String, Error> {
+fn from_import(parser: &mut Parser<'_>) -> Result<Statement, Error> {
     let template = parser.condition()?;
     word_of(parser, "import")?;
-    let mut names: Vec<String> = Vec::new();
+    let (mut imports, mut names): (Vec<String>, Vec<String>) = Default::default();
     while let Some(name) = parser.peek_name() {
-        if matches!(name, "with" | "without") && !names.is_empty() {
+        if matches!(name, "with" | "without") && !imports.is_empty() {
             break;
         }
         parser.advance();
-        if parser.accept_word("as") {
-            names.push(format!("{name} as {}", parser.expect_name()?));
-        } else {
-            names.push(name.to_owned());
-        }
+        let own = if parser.accept_word("as") { parser.expect_name()? } else { name };
+        imports.push(format!("{name} as {own}"));
+        names.push(own.to_owned());
         if !parser.accept(",") {
             break;
         }
     }
-    let code = format!("from ({template}|__include(false)) import {}", names.join(", "));
-    Ok(if has_context(parser, false) { code } else { apart(&code) })
+    let code = format!("from ({template}|__include(false)) import {}", imports.join(", "));
+    let code = if has_context(parser, false) { code } else { apart(&code) };
+    Ok(Statement { names, ..Statement::opaque(code) })
 }
