@@ -118,7 +118,8 @@ impl Loader {
                 tried.push(shown);
             }
         }
-        Err(Error::parse(format!("Could not find or access '{name}'"), &task.span)
+        let last = tried.last().map_or(name, String::as_str);
+        Err(Error::parse(format!("Could not find or access '{last}' on the Ansible Controller."), &task.span)
             .generic()
             .hint(format!("searched in {}", tried.join(", "))))
     }

@@ -314,8 +314,11 @@ impl TaskOnHost {
         nearest.map(|keywords| keywords.list("notify")).unwrap_or_default()
     }
 
-    /// Whether all that `notify` names is defined: a task is not begun if its handlers could not be told.
-    pub(super) fn check_notify(&self, context: &Context) -> Result<(), Failure> {
+    /// A task is not begun if it could not be told whom to notify, or whether it may fail.
+    pub(super) fn check_outcome(&self, context: &Context) -> Result<(), Failure> {
+        if let Some(node) = self.task.keyword("ignore_errors") {
+            given(context, node)?;
+        }
         for node in self.names_to_notify() {
             if let Some(error) = given(context, &node).err().filter(windlass_template::Error::is_undefined) {
                 return Err(error.into());
@@ -342,12 +345,18 @@ impl TaskOnHost {
 
     /// Whether `ignore_errors` holds.
     pub(super) fn ignores_errors(&self) -> bool {
-        self.holds(&self.scope(), "ignore_errors")
+        self.ignores(&self.scope())
+    }
+
+    /// What cannot be evaluated holds: Ansible looks at it as it is written then.
+    fn ignores(&self, context: &Context) -> bool {
+        let Some(node) = self.task.keyword("ignore_errors") else { return false };
+        given(context, node).map_or(true, |value| value.is_some_and(|value| truth(&value)))
     }
 
     /// Whether a failure, or an unreachable host, is ignored.
     pub(super) fn forgives(&self, context: &Context, result: &TaskResult) -> bool {
-        (result.failed() && self.holds(context, "ignore_errors"))
+        (result.failed() && self.ignores(context))
             || (result.is_unreachable() && self.holds(context, "ignore_unreachable"))
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use super::execute::{HostOutcome, TaskOnHost};
-use super::include::{self, Asked, Loaded, Wanted};
+use super::include::{self, Asked, Included, Loaded, Wanted};
 use super::play::Batch;
 use super::result::TaskResult;
 use super::store::registered;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::playbook::{Block, Item, Task};
 use crate::vars::PlayState;
 
@@ -32,6 +32,7 @@ impl Batch {
         let mut loaded = Loaded::default();
         // Hosts that include the same share the tasks and stay together in them.
         let mut entries: Vec<Entry> = Vec::new();
+        let mut failed: IndexSet<Arc<str>> = IndexSet::new();
         for host in hosts {
             let on_host = TaskOnHost::new(&self.shared, &self.world, task, host);
             let _ = self.shared.events.send(super::task::host_start(task, host, name.clone()));
@@ -45,39 +46,40 @@ impl Batch {
             if wanted.is_empty() {
                 continue;
             }
-            match self.load_all(task, &wanted, &mut loaded) {
-                Ok(included) => {
-                    self.included(host, wanted.len() as u32);
-                    for (block, what, item) in included {
-                        let same =
-                            |entry: &&mut Entry| Arc::ptr_eq(&entry.block, &block) && !entry.hosts.contains(host);
+            for one in &wanted {
+                match self.load(task, one, &mut loaded) {
+                    Ok(included) => {
+                        self.included(host);
+                        let same = |entry: &&mut Entry| {
+                            Arc::ptr_eq(&entry.block, &included.block) && !entry.hosts.contains(host)
+                        };
                         match entries.iter_mut().find(same) {
                             Some(entry) => {
                                 entry.hosts.insert(Arc::clone(host));
                             }
-                            None => {
-                                entries.push(Entry { block, what, item, hosts: IndexSet::from([Arc::clone(host)]) })
-                            }
+                            None => entries.push(Entry {
+                                block: included.block,
+                                what: included.what,
+                                item: one.label.clone(),
+                                hosts: IndexSet::from([Arc::clone(host)]),
+                            }),
                         }
                     }
-                }
-                // What is there and cannot be read is a mistake in the project, and none that a host can be rescued from.
-                Err(error) if error.is_parse() => return Err(error),
-                Err(error) => {
-                    let name = wanted.first().map(Wanted::target).unwrap_or_default();
-                    let mut result = TaskResult::ok(false).with("failed", true);
-                    if task.short_action() != "include_role" {
-                        result.set("include", name);
+                    // What is there and cannot be read is a mistake in the project, and none that a host can be rescued from.
+                    Err(error) if error.is_parse() => return Err(error),
+                    Err(error) => {
+                        self.not_loaded(&on_host, one, &error, !failed.contains(host));
+                        failed.insert(Arc::clone(host));
                     }
-                    let result = result.with("reason", error.message()).with_report(error.to_string());
-                    self.without_include(&on_host, result, false);
                 }
             }
         }
         for entry in &entries {
             include::announce(&self.shared, task, &entry.what, &entry.hosts, entry.item.clone());
         }
-        for host in hosts.iter().filter(|host| entries.iter().any(|entry| entry.hosts.contains(&**host))) {
+        let includes =
+            |host: &&Arc<str>| !failed.contains(&**host) && entries.iter().any(|entry| entry.hosts.contains(&***host));
+        for host in hosts.iter().filter(includes) {
             // What the host does not include is empty for it, so that every include has the same place on all hosts.
             let empty = Arc::new(Block::plain(&task.frame, Vec::new()));
             let own =
@@ -98,38 +100,45 @@ impl Batch {
     }
 
     /// Counts what a host includes.
-    fn included(&mut self, host: &Arc<str>, count: u32) {
-        self.stats.entry(Arc::clone(host)).or_default().ok += count;
+    fn included(&mut self, host: &Arc<str>) {
+        self.stats.entry(Arc::clone(host)).or_default().ok += 1;
         if let Some(run) = self.hosts.get_mut(host) {
             run.cursor.ran();
         }
     }
 
-    fn load_all(
-        &mut self,
-        task: &Arc<Task>,
-        wanted: &[Wanted],
-        loaded: &mut Loaded,
-    ) -> Result<Vec<(Arc<Block>, String, Option<String>)>> {
-        let mut blocks = Vec::new();
-        for one in wanted {
-            let (included, is_new) = loaded.get(one, task, &self.shared, &self.play.dir)?;
-            if is_new && !included.handlers.is_empty() {
-                let context = self.play_context();
-                self.handlers.add(&included.handlers, &context);
-            }
-            if is_new && !included.roles.is_empty() {
-                let mut world = self.world.successor();
-                if let Some(play) = &world.play {
-                    let mut state = PlayState::clone(play);
-                    state.included_roles.extend(included.roles.iter().cloned());
-                    world.play = Some(Arc::new(state));
-                }
-                self.world = Arc::new(world);
-            }
-            blocks.push((included.block, included.what, one.label.clone()));
+    fn load(&mut self, task: &Arc<Task>, wanted: &Wanted, loaded: &mut Loaded) -> Result<Included> {
+        let (included, is_new) = loaded.get(wanted, task, &self.shared, &self.play.dir)?;
+        if is_new && !included.handlers.is_empty() {
+            let context = self.play_context();
+            self.handlers.add(&included.handlers, &context);
         }
-        Ok(blocks)
+        if is_new && !included.roles.is_empty() {
+            let mut world = self.world.successor();
+            if let Some(play) = &world.play {
+                let mut state = PlayState::clone(play);
+                state.included_roles.extend(included.roles.iter().cloned());
+                world.play = Some(Arc::new(state));
+            }
+            self.world = Arc::new(world);
+        }
+        Ok(included)
+    }
+
+    /// A file or role that is not there fails the host, whatever `ignore_errors` says; how often is counted.
+    fn not_loaded(&mut self, on_host: &TaskOnHost, wanted: &Wanted, error: &Error, is_first: bool) {
+        let mut result = TaskResult::ok(false).with("failed", true);
+        if on_host.task.short_action() != "include_role" {
+            result.set("include", wanted.target());
+        }
+        let result = result.with("reason", error.message()).with_report(error.to_string());
+        on_host.show(&result, false, false);
+        let outcome = outcome(on_host, result, false);
+        self.count(&outcome);
+        if is_first {
+            self.register(on_host, &outcome.result);
+            self.follow(&on_host.task, &outcome);
+        }
     }
 
     /// A host that does not include: its condition is false, or it failed.
@@ -149,17 +158,22 @@ impl Batch {
 
     /// Counts and follows a result that no action gave.
     pub(super) fn without(&mut self, on_host: &TaskOnHost, result: TaskResult) {
-        let outcome = HostOutcome {
-            host: Arc::clone(&on_host.host),
-            ignored: result.failed() && on_host.ignores_errors(),
-            parts: vec![(result.clone(), None)],
-            notify: Vec::new(),
-            delegate_facts: false,
-            action: on_host.task.short_action().to_owned(),
-            stopped: false,
-            result,
-        };
+        let ignored = result.failed() && on_host.ignores_errors();
+        let outcome = outcome(on_host, result, ignored);
         self.count(&outcome);
         self.follow(&on_host.task, &outcome);
+    }
+}
+
+fn outcome(on_host: &TaskOnHost, result: TaskResult, ignored: bool) -> HostOutcome {
+    HostOutcome {
+        host: Arc::clone(&on_host.host),
+        ignored,
+        parts: vec![(result.clone(), None)],
+        notify: Vec::new(),
+        delegate_facts: false,
+        action: on_host.task.short_action().to_owned(),
+        stopped: false,
+        result,
     }
 }

@@ -223,7 +223,7 @@ impl TaskOnHost {
             Err(failure) => return Err(failure),
         };
         let args = action::checked(self.task.short_action(), &self.task.action, args)?;
-        self.check_notify(context)?;
+        self.check_outcome(context)?;
         let task = &self.task;
         let flag = |name: &str| -> Result<Option<bool>, Failure> {
             let Some(node) = self.keyword(context, name) else { return Ok(None) };

@@ -55,7 +55,7 @@ impl<'a> Question<'a> {
         let field = |name: &str| entry.get(name).filter(|node| !node.is_null());
         let text = |name: &str| {
             let node = field(name)?;
-            Some(context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span)))
+            Some(context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span).generic()))
         };
         let flag = |name: &str| field(name).map(|node| context.render(node).is_ok_and(|value| truth(&value)));
         let Some(name) = text("name").transpose()? else {

@@ -132,7 +132,7 @@ impl Batch {
     /// How many hosts may do a task at once, if it says so.
     pub(super) fn throttle(&self, task: &Arc<Task>, context: Option<&Context>) -> Result<Option<usize>> {
         let (Some(node), Some(context)) = (task.keyword("throttle"), context) else { return Ok(None) };
-        let value = given(context, node).map_err(|error| Error::parse(error.report(), &node.span))?;
+        let value = given(context, node).map_err(|error| Error::parse(error.report(), &node.span).generic())?;
         let Some(value) = value else { return Ok(None) };
         match number(&value) {
             Some(0) => Ok(None),
@@ -147,7 +147,7 @@ impl Batch {
     /// `run_once`.
     fn is_told_once(&self, task: &Arc<Task>, context: Option<&Context>) -> Result<bool> {
         let (Some(node), Some(context)) = (task.keyword("run_once"), context) else { return Ok(false) };
-        let value = given(context, node).map_err(|error| Error::parse(error.report(), &node.span))?;
+        let value = given(context, node).map_err(|error| Error::parse(error.report(), &node.span).generic())?;
         Ok(value.is_some_and(|value| truth(&value)))
     }
 

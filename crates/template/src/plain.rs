@@ -15,6 +15,7 @@ use crate::globals;
 use crate::lazy::{LazyDict, LazyList, is_lazy};
 use crate::mark::{self, is_omit, mark};
 use crate::mutable::{MutableDict, MutableList};
+use crate::python::class::Class;
 use crate::python::{time, type_name};
 
 /// How deep data may nest.
@@ -208,7 +209,7 @@ fn walk(value: &Value, purpose: Purpose, depth: usize) -> Result<Option<Value>, 
             let entries: Vec<(Value, Value)> = pairs.filter(|(_, value)| !value.is_undefined()).collect();
             walk_entries(entries.iter().map(|(key, value)| (key, value)), purpose, depth, true)
         }),
-        _ if time::is_datetime(value) || time::is_timedelta(value) || is_omit(value) => Ok(None),
+        _ if time::is_datetime(value) || time::is_timedelta(value) || Class::is(value) || is_omit(value) => Ok(None),
         _ => Err(Error::filter(format!(
             "A value of type '{}' cannot be kept: the template gives a function or macro instead of calling it.",
             type_name(value)

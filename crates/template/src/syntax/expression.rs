@@ -48,7 +48,17 @@ impl Code {
 
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, tokens: &'a [Token<'a>], nested_templates: bool, mutates: bool) -> Parser<'a> {
-        Parser { text, tokens, position: 0, depth: 0, nested_templates, lookups: 0, mutates, embeds: false, has_macros: false }
+        Parser {
+            text,
+            tokens,
+            position: 0,
+            depth: 0,
+            nested_templates,
+            lookups: 0,
+            mutates,
+            embeds: false,
+            has_macros: false,
+        }
     }
 
     pub(super) fn peek(&self) -> Option<&'a Token<'a>> {
