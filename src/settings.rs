@@ -174,6 +174,8 @@ pub struct Settings {
     pub tree: Option<PathBuf>,
     /// A file in which everything shown is logged.
     pub log_path: Option<PathBuf>,
+    /// How much of what `-v` shows is logged, whatever the command line says.
+    pub log_verbosity: Option<u8>,
     /// Write a file with the hosts that failed.
     pub retry_files: bool,
     /// The folder of that file, if it is not the playbook's.
@@ -361,6 +363,7 @@ impl Settings {
             retry_files: config.bool("retry_files_enabled").unwrap_or(false),
             retry_folder: config.path_of("retry_files_save_path"),
             log_path: config.get("log_path").filter(|path| !path.is_empty()).map(|path| config.path(&path)),
+            log_verbosity: config.number("log_verbosity")?,
             palette: crate::output::Palette::of(config)?,
             color: config.bool("force_color").unwrap_or(false) || (interactive && config.get("nocolor").is_none()),
             vault_ids,

@@ -42,6 +42,26 @@ fn results_tell_how_a_module_was_called_only_with_vvv() {
 }
 
 #[test]
+fn how_a_host_is_reached_is_told_with_vvv_and_logged_with_log_verbosity() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let call = ["adhoc", "localhost", "-m", "ping"];
+    let reached = "<localhost> ESTABLISH LOCAL CONNECTION";
+    let loud = windlass(&[call.as_slice(), &["-vvv"]].concat());
+    let loud = String::from_utf8_lossy(&loud.stdout);
+    assert!(loud.contains(reached) && loud.contains("<localhost> EXEC "), "{loud}");
+    let quiet = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(call)
+        .envs([("ANSIBLE_CONFIG", "/nonexistent/ansible.cfg"), ("ANSIBLE_LOG_VERBOSITY", "3")])
+        .env("ANSIBLE_LOG_PATH", &log)
+        .output()
+        .expect("the program starts");
+    assert!(!String::from_utf8_lossy(&quiet.stdout).contains(reached), "{quiet:?}");
+    let logged = std::fs::read_to_string(log).expect("the log");
+    assert!(logged.contains(reached), "{logged}");
+}
+
+#[test]
 fn a_template_is_written_in_the_encoding_that_is_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();

@@ -48,6 +48,7 @@ pub mod languages;
 pub mod ping;
 
 pub use args::Args;
+pub use become_user::become_command;
 pub use host::{Content, Host, Sink};
 pub use invocation::invocation;
 pub use module::{Diff, Failure, Module, Outcome, Plan};

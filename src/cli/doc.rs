@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         kind => {
             let known = plugins::TYPES.iter().copied().chain(["module", "role"]);
             return Err(
-                Error::usage(format!("there is no type `{kind}` of plugins")).maybe_hint(did_you_mean(kind, known))
+                Error::argument(format!("there is no type `{kind}` of plugins")).maybe_hint(did_you_mean(kind, known))
             );
         }
     }

@@ -11,7 +11,7 @@ use super::options::Inputs;
 use crate::error::{Error, Result};
 use crate::executor::{Limits, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
-use crate::output::{Color, Event, Output, Printer, Secrets};
+use crate::output::{Color, Event, Output, Printer, Secrets, tell_details};
 use crate::playbook::Loader;
 use crate::settings::{BaseSettings, Settings};
 use crate::strategy::Shared;
@@ -28,11 +28,15 @@ pub(super) struct Session {
 
 /// What all that is shown goes through.
 pub(super) fn printer(settings: &Settings) -> Printer {
-    let printer = Printer::new(settings.color, Secrets::default()).with_palette(&settings.palette);
-    match &settings.log_path {
+    let printer = Printer::new(settings.color, Secrets::default())
+        .with_palette(&settings.palette)
+        .with_verbosity(settings.verbosity, settings.log_verbosity);
+    let printer = match &settings.log_path {
         Some(path) => printer.with_log(path),
         None => printer,
-    }
+    };
+    tell_details(&printer);
+    printer
 }
 
 /// With -v: where the settings are from.

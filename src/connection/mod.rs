@@ -76,6 +76,9 @@ impl Error {
 pub async fn connect(target: &Target, connector: &Connector) -> Result<Arc<dyn Connection>, Error> {
     match target.kind {
         Kind::Ssh => ssh::connect(target, connector).await,
-        Kind::Local => Ok(Arc::new(local::Local)),
+        Kind::Local => {
+            tracing::debug!(host = target.name, "ESTABLISH LOCAL CONNECTION");
+            Ok(Arc::new(local::Local))
+        }
     }
 }

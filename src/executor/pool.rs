@@ -131,6 +131,9 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 notes.into_iter().for_each(|note| listener(TaskEvent::Warning(note)));
             }
             sendings += 1;
+            if let Some(user) = call.request.become_user.as_ref().filter(|user| !live.is_ready(Some(user))) {
+                tracing::debug!(host = target.name, "EXEC {}", windlass_modules::become_command(user));
+            }
             match call::make(&live, call).await {
                 Ok(mut completed) => {
                     completed.cost.connect = connect;

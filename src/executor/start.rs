@@ -48,6 +48,7 @@ impl Starter<'_> {
     pub(super) async fn start(&self, connection: &dyn Connection, extent: Extent) -> Result<Started, Error> {
         let word = random_word()?;
         if let Some(duplex) = connection.resident_executor(&word) {
+            tracing::debug!(host = self.target.name, "EXEC the executor that is part of this program");
             let duplex = duplex.map_err(|error| Error::unreachable(&error))?;
             let mut stream = Stream::new(duplex, &word);
             return match self.line(&mut stream).await? {
@@ -61,6 +62,8 @@ impl Starter<'_> {
         let extent = images.iter().map(|image| image.extent).min().unwrap_or(extent);
         loop {
             let command = script::command(&images, &word, &self.target.remote_tmp, &excluded);
+            tracing::debug!(host = self.target.name, "EXEC /bin/sh with the script that starts the executor");
+            tracing::trace!(host = self.target.name, "{command}");
             let duplex = connection.shell(&command, false).await.map_err(|error| Error::unreachable(&error))?;
             let mut stream = Stream::new(duplex, &word);
             match self.line(&mut stream).await? {
@@ -105,6 +108,8 @@ impl Starter<'_> {
             .map_err(|error| self.failed(format!("it cannot be packed: {error}")))?;
         add(&self.counters.uploads, 1);
         add(&self.counters.sent, packed.len());
+        let (host, size) = (&*self.target.name, packed.len().div_ceil(1024));
+        tracing::debug!(host, "the executor is sent: {size} KiB by {packer}, for {machine}");
         let deadline = START_DEADLINE + Duration::from_secs(packed.len() as u64 / SLOWEST_UPLOAD);
         let length = format!("{}\n", packed.len()).into_bytes();
         let sending = async {
@@ -131,6 +136,7 @@ impl Starter<'_> {
     async fn greet(&self, mut stream: Stream, extent: Extent) -> Result<Started, Error> {
         match timeout(START_DEADLINE, stream.heard.hello()).await {
             Ok(Ok((decoder, hello))) if hello.protocol == PROTOCOL_VERSION => {
+                tracing::debug!(host = self.target.name, "the executor runs");
                 Ok(Started { input: stream.input, output: stream.heard.output, decoder, hello, extent })
             }
             Ok(Ok((_, hello))) => Err(self.failed(format!(

@@ -19,6 +19,7 @@ mod timer;
 mod timings;
 mod trace;
 mod tree;
+mod verbose;
 
 pub use callbacks::{CALLBACKS, Callback, CallbackOption, Outputs, Role, find_callback};
 pub(crate) use event::place;
@@ -26,6 +27,7 @@ pub use event::{Event, JobState, Recap, ResultEvent, Spending, Stats, Status};
 pub use json::{nice_json, python_json, python_json_as_is};
 pub use palette::{Color, Palette};
 pub use printer::{Printer, Secrets};
+pub(crate) use verbose::tell_details;
 
 /// Turns events into text.
 pub trait Output: Send {

@@ -52,17 +52,25 @@ pub struct Printer {
     /// Sentences that are said once, whoever says them.
     said: Arc<Mutex<HashSet<String>>>,
     log: Option<Arc<Log>>,
+    /// How many `-v` there are for the terminal, and for the log file.
+    verbosity: (u8, u8),
 }
 
 impl Printer {
     /// A printer that masks these secrets.
     pub fn new(color: bool, secrets: Secrets) -> Printer {
-        Printer { color, palette: Arc::default(), secrets, said: Arc::default(), log: None }
+        Printer { color, palette: Arc::default(), secrets, said: Arc::default(), log: None, verbosity: (0, 0) }
     }
 
     /// With the colours of the settings.
     pub fn with_palette(mut self, palette: &Palette) -> Printer {
         self.palette = Arc::new(palette.clone());
+        self
+    }
+
+    /// Shows this much, and logs as much (`log_verbosity`) whatever is shown.
+    pub fn with_verbosity(mut self, shown: u8, logged: Option<u8>) -> Printer {
+        self.verbosity = (shown, logged.unwrap_or(shown));
         self
     }
 
@@ -100,6 +108,20 @@ impl Printer {
         let text = printable(&self.secrets.mask(text));
         self.logged(&text);
         let _ = writeln!(std::io::stdout().lock(), "{}", self.paint(&text, color));
+    }
+
+    /// Whether lines that need this many `-v` go anywhere.
+    pub fn wants(&self, level: u8) -> bool {
+        self.verbosity.0 >= level || (self.log.is_some() && self.verbosity.1 >= level)
+    }
+
+    /// A line that needs this many `-v`.
+    pub fn verbose(&self, level: u8, text: &str) {
+        if self.verbosity.0 >= level {
+            self.line(text, Color::Verbose);
+        } else if self.verbosity.1 >= level {
+            self.logged(&printable(&self.secrets.mask(text)));
+        }
     }
 
     /// A line on standard error or standard output.

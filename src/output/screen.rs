@@ -8,14 +8,13 @@ use crate::settings::Settings;
 /// The screen.
 pub(super) struct Screen {
     printer: Printer,
-    verbosity: u8,
     deprecations: bool,
     live: bool,
 }
 
 impl Screen {
     pub(super) fn new(printer: Printer, settings: &Settings, live: bool) -> Screen {
-        Screen { printer, verbosity: settings.verbosity, deprecations: settings.deprecation_warnings, live }
+        Screen { printer, deprecations: settings.deprecation_warnings, live }
     }
 }
 
@@ -25,7 +24,7 @@ impl Output for Screen {
             Event::Warning(sentence) => self.printer.warning(sentence),
             Event::Deprecation(sentence) if self.deprecations => self.printer.deprecation(sentence),
             Event::Notice(text) => self.printer.line(text, Color::Plain),
-            Event::Verbose { level, text } if self.verbosity >= *level => self.printer.line(text, Color::Verbose),
+            Event::Verbose { level, text } => self.printer.verbose(*level, text),
             Event::Banner(text) => self.printer.banner(text),
             Event::Prompt { text, .. } => self.printer.prompt(text),
             Event::Live { host, bytes } if self.live => {

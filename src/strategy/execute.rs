@@ -8,7 +8,7 @@ use windlass_inventory::Inventory;
 use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::Node;
 
-use super::item::{ItemOutcome, censored};
+use super::item::{ItemOutcome, censored, is_boolean};
 use super::items::Items;
 use super::label;
 use super::result::TaskResult;
@@ -314,11 +314,8 @@ impl TaskOnHost {
         nearest.map(|keywords| keywords.list("notify")).unwrap_or_default()
     }
 
-    /// A task is not begun if it could not be told whom to notify, or whether it may fail.
-    pub(super) fn check_outcome(&self, context: &Context) -> Result<(), Failure> {
-        if let Some(node) = self.task.keyword("ignore_errors") {
-            given(context, node)?;
-        }
+    /// Whether all that `notify` names is defined: a task is not begun if its handlers could not be told.
+    pub(super) fn check_notify(&self, context: &Context) -> Result<(), Failure> {
         for node in self.names_to_notify() {
             if let Some(error) = given(context, &node).err().filter(windlass_template::Error::is_undefined) {
                 return Err(error.into());
@@ -348,10 +345,14 @@ impl TaskOnHost {
         self.ignores(&self.scope())
     }
 
-    /// What cannot be evaluated holds: Ansible looks at it as it is written then.
+    /// What is no boolean holds: Ansible looks at it as it is written then.
     fn ignores(&self, context: &Context) -> bool {
         let Some(node) = self.task.keyword("ignore_errors") else { return false };
-        given(context, node).map_or(true, |value| value.is_some_and(|value| truth(&value)))
+        match given(context, node) {
+            Ok(Some(value)) => truth(&value) || value.as_str().is_some_and(|text| !is_boolean(text)),
+            Ok(None) => false,
+            Err(_) => true,
+        }
     }
 
     /// Whether a failure, or an unreachable host, is ignored.

@@ -223,7 +223,7 @@ impl TaskOnHost {
             Err(failure) => return Err(failure),
         };
         let args = action::checked(self.task.short_action(), &self.task.action, args)?;
-        self.check_outcome(context)?;
+        self.check_notify(context)?;
         let task = &self.task;
         let flag = |name: &str| -> Result<Option<bool>, Failure> {
             let Some(node) = self.keyword(context, name) else { return Ok(None) };
@@ -235,6 +235,8 @@ impl TaskOnHost {
                 _ => Ok(Some(truth(&value))),
             }
         };
+        // Whether the task may fail has to be known before it begins.
+        flag("ignore_errors")?;
         let whole = |name: &str, node: Option<&Node>| -> Result<Option<u64>, Failure> {
             let Some(node) = node else { return Ok(None) };
             let Some(value) = given(context, node)? else { return Ok(None) };
@@ -294,7 +296,7 @@ impl TaskOnHost {
 }
 
 /// Whether a text says true or false, in any of the words for it.
-fn is_boolean(text: &str) -> bool {
+pub(super) fn is_boolean(text: &str) -> bool {
     let words = ["true", "yes", "on", "1", "y", "t", "false", "no", "off", "0", "n", "f", ""];
     words.contains(&text.trim().to_lowercase().as_str())
 }

@@ -60,6 +60,13 @@ adhoc_become() {
     [ "$("$windlass" adhoc -i "$inventory" all -e ansible_user=ops -b --become-user opspw -m command -a 'id -un' | grep -cx opspw)" = 3 ]
 }
 
+told_how_a_host_is_reached() {
+  "$windlass" adhoc -i "$inventory" node1 -e ansible_user=ops -b -m ping -vvv > "$log/reached" || { cat "$log/reached"; return 1; }
+  for line in 'ESTABLISH SSH CONNECTION FOR USER: ops' 'authenticated by the key ' '<node1> EXEC /bin/sh' '<node1> EXEC sudo -H -S -n -p PROMPT -u root executor'; do
+    grep -q -- "$line" "$log/reached" || { cat "$log/reached"; return 1; }
+  done
+}
+
 wrong_sudo_password() {
   "$windlass" adhoc -i "$inventory" node1 -e ansible_user=opspw -b -e ansible_become_password=wrong-one -m command -a true > "$log/wrong" 2>&1
   local code=$?

@@ -162,9 +162,15 @@ impl<'a> Authentication<'a> {
             if self.accepts.as_ref().is_some_and(|accepts| !accepts.contains(&method)) {
                 continue;
             }
+            let (host, what) = (self.resolved.peer(), attempt.describe());
             match self.attempt(&attempt).await? {
-                AuthResult::Success => return Ok(()),
+                AuthResult::Success => {
+                    tracing::debug!(host, "authenticated by {what}");
+                    return Ok(());
+                }
                 AuthResult::Failure { remaining_methods, partial_success } => {
+                    let verdict = if partial_success { "wants more than" } else { "does not accept" };
+                    tracing::debug!(host, "the server {verdict} {what}");
                     if remaining_methods.is_empty() && !partial_success {
                         break;
                     }

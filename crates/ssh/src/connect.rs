@@ -78,7 +78,7 @@ impl Connector {
                 if attempt >= allowed || !error.is_transient() || matches!(error, Error::Jump { .. }) {
                     return Err(error);
                 }
-                tracing::debug!(%error, attempt, "connecting again");
+                tracing::debug!(host = resolved.peer(), "connecting again after: {error}");
                 tokio::time::sleep(pause(attempt)).await;
                 attempt += 1;
             }
@@ -91,6 +91,7 @@ impl Connector {
         settings: &Settings,
         via: Option<Arc<Session>>,
     ) -> Result<Session, Error> {
+        tracing::debug!(host = resolved.peer(), "ESTABLISH SSH CONNECTION FOR USER: {}", resolved.user);
         let Way { transport, via, complaints } = self.transport(resolved, settings, via).await?;
         let meter = Arc::new(Meter::default());
         let shared = Shared::default();

@@ -19,6 +19,14 @@ use windlass_protocol::{Become, Event, Request, ToExecutor};
 use crate::serve::{Route, Session, failed, lock};
 use elevated::Elevated;
 
+/// The command that starts another user's executor, as it is told to those who look on.
+pub fn become_command(who: &Become) -> String {
+    match command::invocation(who, &["executor".to_owned()], "PROMPT") {
+        Ok(invocation) => shell_words::join(invocation.words),
+        Err(refusal) => refusal.message,
+    }
+}
+
 /// Why another user's executor did not start.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {

@@ -1,0 +1,83 @@
+//! What connections tell of themselves with `-vvv` and `-vvvv`: events of `tracing`, each a line with the host it is about.
+
+use std::fmt::{Debug, Write as _};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use super::printer::Printer;
+
+/// How many `-v` it takes to be told about connections, and about every byte of what starts an executor.
+const DEBUG: u8 = 3;
+const TRACE: u8 = 4;
+
+/// Shows the events of this program.
+struct Details(Printer);
+
+/// Shows what connections tell from now on, if anybody wants to know.
+pub(crate) fn tell_details(printer: &Printer) {
+    if printer.wants(DEBUG) {
+        // Only the first call of a process counts, and there is but one.
+        let _ = tracing::subscriber::set_global_default(Details(printer.clone()));
+    }
+}
+
+fn verbosity_of(level: Level) -> u8 {
+    if level == Level::TRACE { TRACE } else { DEBUG }
+}
+
+impl Subscriber for Details {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event()
+            && metadata.target().starts_with("windlass")
+            && self.0.wants(verbosity_of(*metadata.level()))
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        let host = line.host.map(|host| format!("<{host}> ")).unwrap_or_default();
+        self.0.verbose(verbosity_of(*event.metadata().level()), &format!("{host}{}{}", line.message, line.fields));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// An event as text.
+#[derive(Default)]
+struct Line {
+    host: Option<String>,
+    message: String,
+    fields: String,
+}
+
+impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "host" => self.host = Some(value.to_owned()),
+            name => {
+                let _ = write!(self.fields, "; {name}: {value}");
+            }
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => {
+                let _ = write!(self.fields, "; {name}: {value:?}");
+            }
+        }
+    }
+}
