@@ -207,7 +207,7 @@ fn a_missing_file_of_tasks() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    [ERROR]: Could not find or access 'none.yml'
+    [ERROR]: Could not find or access 'DIR/none.yml' on the Ansible Controller.
       at p.yml:4:7
 
     4 |     - import_tasks: none.yml
@@ -229,7 +229,7 @@ fn a_missing_file_of_an_include() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    [ERROR]: Task failed: Could not find or access 'none.yml'
+    [ERROR]: Task failed: Could not find or access 'DIR/none.yml' on the Ansible Controller.
       at p.yml:4:7
 
     4 |     - include_tasks: none.yml
@@ -237,7 +237,7 @@ fn a_missing_file_of_an_include() {
 
     hint: searched in none.yml, DIR/tasks/none.yml, DIR/none.yml
 
-    fatal: [localhost]: FAILED! => {"changed": false, "include": "none.yml", "reason": "Could not find or access 'none.yml'"}
+    fatal: [localhost]: FAILED! => {"changed": false, "include": "none.yml", "reason": "Could not find or access 'DIR/none.yml' on the Ansible Controller."}
     [exit 2]
     "##);
 }

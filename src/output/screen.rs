@@ -14,6 +14,7 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn new(printer: Printer, settings: &Settings, live: bool) -> Screen {
+        let printer = printer.with_verbosity(settings.verbosity, settings.log_verbosity);
         Screen { printer, deprecations: settings.deprecation_warnings, live }
     }
 }

@@ -118,10 +118,9 @@ impl Loader {
                 tried.push(shown);
             }
         }
-        let last = tried.last().map_or(name, String::as_str);
-        Err(Error::parse(format!("Could not find or access '{last}' on the Ansible Controller."), &task.span)
-            .generic()
-            .hint(format!("searched in {}", tried.join(", "))))
+        let beside = crate::vars::absolute(&folder_of(&task.span).join(name));
+        let message = format!("Could not find or access '{}' on the Ansible Controller.", beside.display());
+        Err(Error::parse(message, &task.span).generic().hint(format!("searched in {}", tried.join(", "))))
     }
 }
 
