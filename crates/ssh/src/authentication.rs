@@ -162,15 +162,14 @@ impl<'a> Authentication<'a> {
             if self.accepts.as_ref().is_some_and(|accepts| !accepts.contains(&method)) {
                 continue;
             }
-            let (host, what) = (self.resolved.peer(), attempt.describe());
             match self.attempt(&attempt).await? {
                 AuthResult::Success => {
-                    tracing::debug!(host, "authenticated by {what}");
+                    tracing::debug!(host = self.resolved.peer(), "authenticated by {}", attempt.describe());
                     return Ok(());
                 }
                 AuthResult::Failure { remaining_methods, partial_success } => {
                     let verdict = if partial_success { "wants more than" } else { "does not accept" };
-                    tracing::debug!(host, "the server {verdict} {what}");
+                    tracing::debug!(host = self.resolved.peer(), "the server {verdict} {}", attempt.describe());
                     if remaining_methods.is_empty() && !partial_success {
                         break;
                     }
