@@ -120,8 +120,8 @@ static SPEC: Spec = Spec {
         Opt::new(
             "control_planes",
             Kind::Dict,
-            "All control planes as the caller knows them, by node name, with the URLs of their API servers. Without it the cluster's own \
-             list is the only one.",
+            "All control planes as the caller knows them: node names with the URLs of their API servers (empty: the node's own address). \
+             The names count only while no API server answers.",
         ),
         Opt::new("api_port", Kind::Int, "The port of API servers that `control_planes` does not name.").default("6443"),
         Opt::new("kubeconfig", Kind::Path, "The administrator's kubeconfig, with which other control planes are asked.")

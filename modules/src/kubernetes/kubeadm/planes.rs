@@ -111,7 +111,8 @@ impl Api<'_> {
         let mut planes = Planes::default();
         for node in &nodes {
             let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let url = self.known.iter().find(|(known, _)| *known == name).map(|(_, url)| url.clone());
+            let url =
+                self.known.iter().find(|(known, url)| *known == name && !url.is_empty()).map(|(_, url)| url.clone());
             let serves = match url.or_else(|| Some(address(node, self.port)?)) {
                 Some(url) => self.serves(&url)?,
                 None => false,
@@ -131,7 +132,8 @@ impl Api<'_> {
                 self.host.check_cancelled()?;
                 std::thread::sleep(Duration::from_secs(1));
             }
-            let servers = std::iter::once(None).chain(self.known.iter().map(|(_, url)| Some(url.as_str())));
+            let known = self.known.iter().map(|(_, url)| url.as_str()).filter(|url| !url.is_empty());
+            let servers = std::iter::once(None).chain(known.map(Some));
             for server in servers {
                 let mut found = Vec::new();
                 let mut answered = true;
