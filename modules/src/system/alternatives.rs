@@ -8,8 +8,8 @@ use crate::{Args, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spe
 pub struct Alternatives;
 
 const SUBCOMMANDS: &[Opt] = &[
-    Opt::required("name", Kind::Str, "The name."),
-    Opt::required("path", Kind::Path, "Where it leads."),
+    Opt::required("name", Kind::Str, "The name.").word(),
+    Opt::required("path", Kind::Path, "Where it leads.").word(),
     Opt::required("link", Kind::Path, "The link."),
 ];
 
