@@ -227,17 +227,18 @@ fn password_in_an_address_reaches_the_server_and_nothing_else() {
         Bench::new().program("git", &format!("printf '%s\\n' \"$*\" >> $ROOT/words; exec {} \"$@\"\n", real.trim()));
     let server = guarded(origin(&bench));
     let address = server.url("/app.git").replace("://", "://me:p%40ss-word@");
-    let args = json!({"repo": address, "dest": "@/clone"});
-    let result = bench.run("git", args.clone(), false);
+    let args = json!({"repo": address, "dest": bench.path("clone")});
+    let result = bench.run_as_it_is("git", &args, false);
     assert!(changed(&result), "{result}");
     assert_eq!(bench.read("clone/file"), "two");
-    assert!(!changed(&bench.run("git", args.clone(), false)));
+    assert!(!changed(&bench.run_as_it_is("git", &args, false)));
     // A clone of an earlier version keeps no password either, and is not another one because of that.
     git(&bench.path("clone"), &["remote", "set-url", "origin", &address]);
-    assert!(!changed(&bench.run("git", args, false)));
+    assert!(!changed(&bench.run_as_it_is("git", &args, false)));
     let config = bench.read("clone/.git/config");
     assert!(config.contains(&server.url("/app.git")), "{config}");
-    let bad = bench.run("git", json!({"repo": address.replace("word", "w0rd"), "dest": "@/bad"}), false);
+    let bad = json!({"repo": address.replace("word", "w0rd"), "dest": bench.path("bad")});
+    let bad = bench.run_as_it_is("git", &bad, false);
     assert_eq!(bad["failed"], true, "{bad}");
     for (name, text) in [
         ("words", bench.read("words")),

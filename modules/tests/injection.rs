@@ -95,13 +95,17 @@ fn passwords_of_a_helm_repository_travel_by_input() {
         "helm",
         "case \"$2\" in list) echo 'Error: no repositories to show' >&2; exit 1;; esac\nprintf '%s\\n' \"$*\" > $ROOT/words; cat > $ROOT/input\n",
     );
-    let args =
-        json!({ "name": "r", "repo_url": "https://u:in-the-url@charts/", "username": "me", "password": "hunter22" });
-    let result = bench.run("helm_repository", args, false);
+    let args = json!({ "name": "r", "repo_url": "https://charts/", "username": "me", "password": "hunter22" });
+    let result = bench.run_as_it_is("helm_repository", &args, false);
     assert_eq!(result["changed"], true, "{result}");
     assert_eq!(bench.read("input"), "hunter22\n");
     assert!(bench.read("words").contains("--username=me --password-stdin"), "{}", bench.read("words"));
     assert!(!bench.read("words").contains("hunter22") && !result.to_string().contains("hunter22"), "{result}");
     assert!(result["command"].as_str().unwrap().contains("--password=******"), "{result}");
+    // A login in the address goes the same way.
+    let args = json!({ "name": "r", "repo_url": "https://u:in-the-url@charts/" });
+    let result = bench.run_as_it_is("helm_repository", &args, false);
+    assert_eq!(bench.read("input"), "in-the-url\n");
+    assert!(bench.read("words").contains("https://charts/ --username=u"), "{}", bench.read("words"));
     assert!(!result.to_string().contains("in-the-url"), "{result}");
 }

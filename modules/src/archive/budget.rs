@@ -6,6 +6,8 @@ use std::{
     rc::Rc,
 };
 
+use rustix::fs::StatVfsMountFlags;
+
 use crate::Failure;
 
 /// Members an archive may have.
@@ -75,7 +77,8 @@ impl<R: Read> Read for Metered<R> {
 pub(super) fn check_room(needed: u64, dest: &std::path::Path) -> Result<(), Failure> {
     let Ok(found) = rustix::fs::statvfs(dest) else { return Ok(()) };
     let free = found.f_bavail.saturating_mul(found.f_frsize);
-    if needed <= free {
+    // That a filesystem cannot be written at all is said by the first file.
+    if needed <= free || found.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return Ok(());
     }
     Err(Failure::new(format!(

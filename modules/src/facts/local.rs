@@ -10,7 +10,10 @@ use serde_json::Value;
 use super::{Facts, probe};
 use crate::{
     Host, Map,
-    files::{info::owner_name, way},
+    files::{
+        info::owner_name,
+        way::{self, Place, Purpose},
+    },
     process::reason,
 };
 
@@ -75,10 +78,11 @@ fn text_of(path: &Path, limit: Duration) -> Result<String, String> {
 
 /// Refuses to run a program that another user may change: they would run as the user of the task, who may be root.
 fn refuse_others(path: &Path) -> Result<(), String> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    for part in [path, folder] {
+    let refuse = |error: &std::io::Error| format!("error loading fact - {}: {}", path.display(), reason(error));
+    let place = Place::of(path, true, Purpose::Read).map_err(|error| refuse(&error))?;
+    for part in place.real().ancestors() {
         let shown = part.display();
-        let found = way::metadata(part).map_err(|error| format!("error loading fact - {shown}: {}", reason(&error)))?;
+        let found = way::metadata(part).map_err(|error| refuse(&error))?;
         if !way::is_ours(&found) {
             return Err(format!(
                 "error loading fact - {} was not run: {shown} belongs to {} and has the mode {:04o}, so other users than root and the task's may change it",
