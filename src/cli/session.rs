@@ -8,6 +8,7 @@ use windlass_template::Engine;
 use windlass_yaml::Mapping;
 
 use super::options::Inputs;
+use crate::connection::host_keys::AtTerminal;
 use crate::error::{Error, Result};
 use crate::executor::{Limits, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
@@ -203,7 +204,7 @@ impl Session {
             run,
             loader: Arc::new(loader),
             files,
-            pool: Arc::new(Pool::new(Limits::default())),
+            pool: Arc::new(Pool::for_user(Limits::default(), Arc::new(AtTerminal::new(events.clone())))),
             events,
             secrets,
             forks,
