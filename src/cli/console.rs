@@ -13,7 +13,7 @@ use self::command::Command;
 use self::editor::{LineEditor, Names};
 use super::adhoc::{self, is_valid};
 use super::options::{Inputs, TaskOptions, module_arguments, playbook_folder};
-use super::session::{INTERRUPTED, Session, block_on};
+use super::session::{Session, block_on};
 use crate::error::{Error, Result};
 use crate::foreign::Resolution;
 use crate::output::{Color, Event, Outputs, Printer};
@@ -80,8 +80,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let live = arguments.options.is_live();
     let start = Start { config, settings, inputs, printer, live };
     let pattern = arguments.pattern;
-    let code = block_on(async { Console::open(start, pattern)?.talk().await })?;
-    Ok(code.unwrap_or(INTERRUPTED))
+    block_on(async { Console::open(start, pattern)?.talk().await })
 }
 
 impl Start {

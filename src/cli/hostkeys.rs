@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use windlass_ssh::{Connector, Error as SshError, HostKey, Verdict};
 
 use super::options::TaskOptions;
-use super::session::{INTERRUPTED, Session, block_on};
+use super::session::{Session, block_on};
 use crate::connection::host_keys::AtTerminal;
 use crate::connection::{Kind, Target, ssh_destination};
 use crate::error::{Error, Result};
@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let printer = super::session::printer(&settings);
     config.warnings.iter().for_each(|warning| printer.warning(warning));
     let output = Box::new(Outputs::new("minimal", &[], &printer, &settings, &config, false)?);
-    let code = block_on(async {
+    block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
         let outcome = async {
             let targets = targets(&session, &selection.pattern)?;
@@ -100,8 +100,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         .await;
         session.end().await;
         outcome
-    })?;
-    Ok(code.unwrap_or(INTERRUPTED))
+    })
 }
 
 /// The hosts that are reached over SSH, in the inventory's order.

@@ -10,10 +10,12 @@ mod hostkeys;
 mod inventory;
 mod lab;
 mod options;
+mod plaintext;
 mod playbook;
 mod pull;
 mod secrets;
 mod session;
+mod signals;
 mod vault;
 
 use std::ffi::OsString;
@@ -130,6 +132,8 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
             .map_err(|error| Error::new(format!("the executor cannot answer: {error}"))),
     };
     match outcome {
+        // Output that was lost is no success.
+        Ok(0) if crate::output::has_failed() => ExitCode::from(1),
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             if !error.is_interruption() {
@@ -162,7 +166,7 @@ fn report(error: &Error, compat: Option<&str>) {
     };
     let text = if is_classic { format!("ERROR! {}", error.classic()) } else { format!("[ERROR]: {error}") };
     let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    Printer::new(color, Secrets::default()).error_line(&text, Color::Error);
+    Printer::new(color, Secrets::of_process()).error_line(&text, Color::Error);
 }
 
 /// What Ansible's commands say of themselves, without what is about Python.

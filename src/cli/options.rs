@@ -10,6 +10,7 @@ use windlass_yaml::{Key, Mapping, Node, Source, Span, Value};
 use super::secrets::{ask, secret_file};
 use crate::connection::Secret;
 use crate::error::{Error, Result};
+use crate::output::Secrets;
 use crate::playbook::Files;
 use crate::settings::{Config, Settings};
 
@@ -168,7 +169,11 @@ impl TaskOptions {
     }
 
     pub(super) fn inputs(&self, settings: &Settings) -> Result<Inputs> {
-        let vault = self.vault.secrets(settings)?;
+        let masked = Secrets::of_process();
+        let mut vault = self.vault.secrets(settings)?;
+        vault.iter().for_each(|secret| masked.add_password(&String::from_utf8_lossy(secret.password())));
+        // Whoever decrypts something, now or later: it is masked before anybody can show it.
+        vault.observe(Arc::new(move |plain| masked.reveal(plain)));
         let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
         let extra_vars = self.run.extra_vars(&files)?;
         Ok(Inputs { vault, files, extra_vars })

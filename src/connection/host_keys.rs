@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc;
 use windlass_ssh::{HostKeyUser, Pending, PresentedKey};
 
-use crate::output::Event;
+use crate::output::{Event, Events};
 
 /// The time a question is open; without an answer the host is refused.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(300);
@@ -18,12 +18,12 @@ const LONGEST_ANSWER: usize = 1024;
 
 /// Asks at the terminal of the process, whatever its standard streams are.
 pub struct AtTerminal {
-    events: mpsc::UnboundedSender<Event>,
+    events: Events,
 }
 
 impl AtTerminal {
     /// Warnings become events.
-    pub fn new(events: mpsc::UnboundedSender<Event>) -> Self {
+    pub fn new(events: Events) -> Self {
         Self { events }
     }
 
