@@ -310,7 +310,9 @@ impl ActionContext {
         let listener: Listener = Box::new(move |event| {
             let _ = match event {
                 TaskEvent::Output { bytes, .. } => events.send(Event::Live { host: host.to_string(), bytes }),
-                TaskEvent::Warning(sentence) => events.send(Event::Warning(format!("{host}: {sentence}"))),
+                TaskEvent::Warning(sentence) | TaskEvent::Silent(sentence) => {
+                    events.send(Event::Warning(format!("{host}: {sentence}")))
+                }
             };
         });
         let departure = ahead.map(|ahead| ahead.departure());
