@@ -159,7 +159,7 @@ impl Content {
         let mode = metadata.permissions().mode() & 0o7777;
         let decrypt = decrypt && is_vault(path).map_err(fail)?;
         if decrypt || metadata.len() <= INLINE_LIMIT {
-            let bytes = if decrypt { files.bytes(path)?.0 } else { std::fs::read(path).map_err(fail)? };
+            let bytes = if decrypt { files.bytes(path)?.0 } else { windlass_bounds::read(path).map_err(fail)? };
             let mut content = Content::of_bytes(&path.display().to_string(), bytes);
             content.description.mode = mode;
             return Ok(content);

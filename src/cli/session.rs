@@ -9,7 +9,7 @@ use windlass_yaml::Mapping;
 
 use super::options::Inputs;
 use crate::error::{Error, Result};
-use crate::executor::{Limits, Pool};
+use crate::executor::{Heartbeat, Limits, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
 use crate::output::{Color, Event, Output, Printer, Secrets, tell_details};
 use crate::playbook::Loader;
@@ -72,6 +72,7 @@ pub(super) fn inventory(
         nothing_is_error: settings.unparsed_is_failed,
         group_names: settings.group_names,
         secrets: engine.options().secrets.clone(),
+        script_timeout: settings.command_timeout,
         playbook_dir: Some(settings.playbook_dir.clone()),
         duplicate_keys: settings.duplicate_keys,
         expressions: Some(Arc::new(InventoryExpressions(engine.clone()))),
@@ -125,7 +126,14 @@ impl Session {
             },
             Arc::clone(&files),
         ));
-        let plugins = Arc::new(PythonPlugins::new(Arc::clone(&modules), settings.playbook_dir.clone()));
+        let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
+        let plugins = PythonPlugins::new(Arc::clone(&modules), settings.playbook_dir.clone()).with_limits(commands);
+        let plugins = Arc::new(plugins);
+        let limits = Limits {
+            heartbeat: Heartbeat::lost_after(settings.heartbeat_timeout),
+            largest_file: settings.max_fetch_size,
+            ..Limits::default()
+        };
         let revealed = windlass_template::Revealed::default();
         let engine = Engine::new(windlass_template::Options {
             compat: settings.compat,
@@ -136,6 +144,7 @@ impl Session {
             revealed: revealed.clone(),
             plugins: Some(Arc::<PythonPlugins>::clone(&plugins)),
             settings: Some(Arc::new(BaseSettings::new(events.clone()))),
+            commands,
             managed: settings.ansible_managed.clone(),
         });
         let masking = secrets.clone();
@@ -203,7 +212,7 @@ impl Session {
             run,
             loader: Arc::new(loader),
             files,
-            pool: Arc::new(Pool::new(Limits::default())),
+            pool: Arc::new(Pool::new(limits)),
             events,
             secrets,
             forks,

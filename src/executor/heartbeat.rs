@@ -16,7 +16,15 @@ pub struct Heartbeat {
 
 impl Default for Heartbeat {
     fn default() -> Self {
-        Self { quiet: Duration::from_secs(15), lost: Some(Duration::from_secs(120)) }
+        Self::lost_after(Some(Duration::from_secs(120)))
+    }
+}
+
+impl Heartbeat {
+    /// Names a silent host after 15 s at the latest and gives it up after this time.
+    pub fn lost_after(lost: Option<Duration>) -> Self {
+        let quiet = Duration::from_secs(15);
+        Self { quiet: lost.map_or(quiet, |lost| quiet.min(lost / 2)), lost }
     }
 }
 

@@ -23,6 +23,7 @@ pub use counters::Statistics;
 pub use error::Error;
 pub use heartbeat::Heartbeat;
 pub use image::{Extent, Image};
+pub(crate) use pool::LARGEST_FILE;
 pub use pool::{Limits, Pool};
 pub use raw::{Opened, RawCommand, RawOutput};
 pub use received::Received;

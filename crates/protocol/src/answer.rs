@@ -73,7 +73,7 @@ mod tests {
     fn only_a_mapping_is_a_result() {
         let read = |text: &str| serde_json::from_str::<Answer<Value>>(text).unwrap();
         assert_eq!(read(r#"{"changed": [1]}"#), Answer::Mapping(json!({"changed": [1]})));
-        let others = ["[{}]", "\"ok\"", "true", "1", "-1", "0.5", "null"].map(|text| read(text));
+        let others = ["[{}]", "\"ok\"", "true", "1", "-1", "0.5", "null"].map(read);
         let kinds = ["a list", "a text", "a boolean", "a number", "a number", "a number", "null"];
         assert_eq!(others, kinds.map(Answer::Other));
     }
