@@ -10,6 +10,7 @@ mod servers;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use base::{Setting, base, base_value, value_of};
 pub use config::{Config, Origin};
@@ -166,6 +167,12 @@ pub struct Settings {
     pub compat: windlass_template::Compat,
     /// Send tasks and items ahead of the answers to earlier ones, where they do not depend on them.
     pub stream: bool,
+    /// Time that a program of a lookup, an inventory script or a plugin in Python may take; `None` is no limit.
+    pub command_timeout: Option<Duration>,
+    /// Time after which a host that does not answer counts as lost; `None` is never.
+    pub heartbeat_timeout: Option<Duration>,
+    /// Largest file that a host may send (`fetch`), in bytes.
+    pub max_fetch_size: u64,
     /// The stdout callback's name.
     pub stdout_callback: String,
     /// The callbacks that run beside it.
@@ -360,6 +367,9 @@ impl Settings {
                 Some(other) => return Err(Error::usage(format!("compat must be 2.18 or 2.19, not '{other}'"))),
             },
             stream: config.bool("stream").unwrap_or(true),
+            command_timeout: seconds(config, "command_timeout", windlass_bounds::child::DEADLINE)?,
+            heartbeat_timeout: seconds(config, "heartbeat_timeout", Duration::from_secs(120))?,
+            max_fetch_size: config.number("max_fetch_size")?.unwrap_or(crate::executor::LARGEST_FILE),
             stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
             callbacks_enabled: list("callbacks_enabled"),
             adhoc_callbacks: config.bool("bin_ansible_callbacks").unwrap_or(false),
@@ -401,6 +411,12 @@ impl Settings {
     pub fn expand(&self, text: &str) -> PathBuf {
         expand_home(text)
     }
+}
+
+/// A setting that is a time in seconds; 0 is no limit.
+fn seconds(config: &Config, name: &str, default: Duration) -> Result<Option<Duration>> {
+    let given = config.number(name)?.map(Duration::from_secs);
+    Ok(Some(given.unwrap_or(default)).filter(|time| !time.is_zero()))
 }
 
 /// Whether the text of a setting means yes.

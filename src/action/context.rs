@@ -159,7 +159,7 @@ impl Content {
         let mode = metadata.permissions().mode() & 0o7777;
         let decrypt = decrypt && is_vault(path).map_err(fail)?;
         if decrypt || metadata.len() <= INLINE_LIMIT {
-            let bytes = if decrypt { files.bytes(path)?.0 } else { std::fs::read(path).map_err(fail)? };
+            let bytes = if decrypt { files.bytes(path)?.0 } else { windlass_bounds::read(path).map_err(fail)? };
             let mut content = Content::of_bytes(&path.display().to_string(), bytes);
             content.description.mode = mode;
             return Ok(content);
@@ -313,7 +313,9 @@ impl ActionContext {
         let listener: Listener = Box::new(move |event| {
             let _ = match event {
                 TaskEvent::Output { bytes, .. } => events.send(Event::Live { host: host.to_string(), bytes }),
-                TaskEvent::Warning(sentence) => events.send(Event::Warning(format!("{host}: {sentence}"))),
+                TaskEvent::Warning(sentence) | TaskEvent::Silent(sentence) => {
+                    events.send(Event::Warning(format!("{host}: {sentence}")))
+                }
             };
         });
         let departure = ahead.map(|ahead| ahead.departure());

@@ -12,7 +12,7 @@ use super::options::Inputs;
 use super::signals::{self, Signal, Signals};
 use crate::connection::host_keys::AtTerminal;
 use crate::error::{Error, Result};
-use crate::executor::{Limits, Pool};
+use crate::executor::{Heartbeat, Limits, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
 use crate::output::{Color, Event, Masker, Output, Printer, Secrets, event_queue, tell_details};
 use crate::playbook::Loader;
@@ -78,6 +78,7 @@ pub(super) fn inventory(
         nothing_is_error: settings.unparsed_is_failed,
         group_names: settings.group_names,
         secrets: engine.options().secrets.clone(),
+        script_timeout: settings.command_timeout,
         playbook_dir: Some(settings.playbook_dir.clone()),
         duplicate_keys: settings.duplicate_keys,
         expressions: Some(Arc::new(InventoryExpressions(engine.clone()))),
@@ -134,7 +135,14 @@ impl Session {
             },
             Arc::clone(&files),
         ));
-        let plugins = Arc::new(PythonPlugins::new(Arc::clone(&modules), settings.playbook_dir.clone()));
+        let commands = windlass_bounds::child::Limits::within(settings.command_timeout);
+        let plugins = PythonPlugins::new(Arc::clone(&modules), settings.playbook_dir.clone()).with_limits(commands);
+        let plugins = Arc::new(plugins);
+        let limits = Limits {
+            heartbeat: Heartbeat::lost_after(settings.heartbeat_timeout),
+            largest_file: settings.max_fetch_size,
+            ..Limits::default()
+        };
         let engine = Engine::new(windlass_template::Options {
             compat: settings.compat,
             allow_broken_conditionals: settings.allow_broken_conditionals,
@@ -144,6 +152,7 @@ impl Session {
             revealed: windlass_template::Revealed::default(),
             plugins: Some(Arc::<PythonPlugins>::clone(&plugins)),
             settings: Some(Arc::new(BaseSettings::new(events.clone()))),
+            commands,
             managed: settings.ansible_managed.clone(),
         });
         let mut masker = Masker::new(secrets.clone());
@@ -211,7 +220,7 @@ impl Session {
             run,
             loader: Arc::new(loader),
             files,
-            pool: Arc::new(Pool::for_user(Limits::default(), Arc::new(AtTerminal::new(events.clone())))),
+            pool: Arc::new(Pool::for_user(limits, Arc::new(AtTerminal::new(events.clone())))),
             events,
             secrets,
             forks,

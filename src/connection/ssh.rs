@@ -1,8 +1,12 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_ssh::{Connector, Destination, Session, Settings};
 
 use super::{Connection, Duplex, Error, Input, Output, Pending, Target};
+
+/// How long the end of a connection is waited for.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Connects over SSH.
 pub(super) async fn connect(target: &Target, connector: &Connector) -> Result<Arc<dyn Connection>, Error> {
@@ -68,6 +72,7 @@ impl Connection for Ssh {
     }
 
     fn close(&self) -> Pending<'_, ()> {
-        Box::pin(self.session.close())
+        // A host that is gone does not take the farewell.
+        Box::pin(async { tokio::time::timeout(CLOSE_DEADLINE, self.session.close()).await.unwrap_or_default() })
     }
 }

@@ -10,6 +10,9 @@ use windlass_yaml::{DuplicateKeys, Mapping, Node, Options, Source, Span};
 
 use crate::error::{Error, Result};
 
+/// Largest file of the project that may be encrypted, in bytes. Copied files that are not are never read whole.
+const LARGEST_CONTENT: u64 = 1 << 30;
+
 /// The project's files: each is read and parsed once in a run.
 #[derive(Debug)]
 pub struct Files {
@@ -61,7 +64,9 @@ impl Files {
 
     /// A file's bytes, decrypted if it is a vault, and whether it was one.
     pub fn bytes(&self, path: &Path) -> Result<(Vec<u8>, bool)> {
-        let bytes = std::fs::read(path)
+        // An encrypted file may be large; what is no regular file may have no end.
+        let limit = if path.is_file() { LARGEST_CONTENT } else { windlass_bounds::LARGEST_FILE };
+        let bytes = windlass_bounds::read_up_to(path, limit)
             .map_err(|error| Error::new(format!("{} cannot be read: {error}", path.display())).as_parse())?;
         if !windlass_vault::is_encrypted(&bytes) {
             return Ok((bytes, false));

@@ -1,9 +1,10 @@
 //! One task, one host, one item: conditions, arguments, the action itself, and what its result means.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
+use windlass_bounds::child;
 use windlass_template::{Compat, Context, ErrorKind, Value, Variable};
 use windlass_yaml::Node;
 
@@ -177,6 +178,16 @@ impl TaskOnHost {
         self.outcome(context, None, outcome, args)
     }
 
+    /// When the task's `timeout` is over, for the programs that its lookups start.
+    fn end(&self, context: &Context) -> Option<Instant> {
+        let seconds = match self.task.keyword("timeout") {
+            None => self.shared.run.settings.task_timeout,
+            // What is wrong with it is reported when the task is prepared.
+            Some(node) => given(context, node).ok().flatten().as_ref().and_then(number).unwrap_or_default(),
+        };
+        (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds))
+    }
+
     /// Evaluates everything the action needs.
     fn prepare(
         &self,
@@ -185,7 +196,7 @@ impl TaskOnHost {
         ahead: Option<&Arc<Ahead>>,
     ) -> Result<Prepared, Failure> {
         let start = Instant::now();
-        let prepared = self.evaluate(context, delegate, ahead);
+        let prepared = child::until(self.end(context), || self.evaluate(context, delegate, ahead));
         if self.shared.run.settings.takes_times() {
             let _ = self.events.send(Event::Spent {
                 host: Arc::clone(&self.host),
