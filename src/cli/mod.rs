@@ -7,10 +7,12 @@ mod console;
 mod doc;
 mod galaxy;
 mod inventory;
+mod journal;
 mod lab;
 mod options;
 mod playbook;
 mod pull;
+mod runs;
 mod secrets;
 mod session;
 mod vault;
@@ -43,6 +45,8 @@ enum Verb {
     Console(Box<console::Arguments>),
     /// Fetch a repository and run a playbook of it on this machine
     Pull(Box<pull::Arguments>),
+    /// List the runs that have a journal
+    Runs(runs::Arguments),
     /// Show an inventory
     Inventory(inventory::Arguments),
     /// Encrypt and decrypt files and values
@@ -113,6 +117,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Adhoc(arguments) => adhoc::run(*arguments),
         Verb::Console(arguments) => console::run(*arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
+        Verb::Runs(arguments) => runs::run(&arguments),
         Verb::Inventory(arguments) => inventory::run_verb(arguments),
         Verb::Vault(arguments) => vault::run(arguments),
         Verb::Doc(arguments) => doc::run(&arguments),

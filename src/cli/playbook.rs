@@ -1,13 +1,15 @@
 //! `windlass playbook`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use clap::Args;
 
+use super::journal::{self, JournalOptions};
 use super::options::TaskOptions;
 use super::session::{INTERRUPTED, Session, block_on};
 use crate::error::{Error, Result};
+use crate::journal::Recorder;
 use crate::output::{Color, Event, Outputs};
 use crate::plan::TagFilter;
 use crate::playbook::{Item, Play};
@@ -18,7 +20,7 @@ use crate::strategy::PlaybookRun;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// The playbooks, run one after the other
-    #[arg(required = true, value_name = "PLAYBOOK")]
+    #[arg(required_unless_present = "resume", value_name = "PLAYBOOK")]
     playbooks: Vec<PathBuf>,
     /// Only tasks with these tags
     #[arg(short, long, value_name = "TAGS")]
@@ -57,6 +59,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     #[command(flatten)]
+    journal: JournalOptions,
+    #[command(flatten)]
     pub(super) options: TaskOptions,
 }
 
@@ -65,6 +69,12 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
     arguments.options.apply(&mut settings, &config)?;
+    let mut arguments = arguments;
+    let word = arguments.journal.apply(&mut settings)?;
+    arguments.playbooks.splice(0..0, word);
+    if arguments.playbooks.is_empty() {
+        arguments.playbooks = arguments.journal.playbooks(&settings)?;
+    }
     settings.force_handlers |= arguments.force_handlers;
     settings.step = arguments.step;
     settings.start_at_task.clone_from(&arguments.start_at_task);
@@ -83,7 +93,6 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if !arguments.skip_tags.is_empty() {
         settings.skip_tags = words(&arguments.skip_tags);
     }
-    let mut arguments = arguments;
     for playbook in &mut arguments.playbooks {
         let name = playbook.display().to_string();
         if let Some(path) = crate::playbook::collection_playbook(&name, &settings.collections_path) {
@@ -106,16 +115,30 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let stdout = settings.stdout_callback.clone();
     let enabled = settings.callbacks_enabled.clone();
     let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
+    let kept = OnceLock::new();
     let code = block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
-        let outcome = drive(&arguments, &session, &printer).await;
+        let outcome = drive(&arguments, &session, &printer, &kept).await;
+        if let Some(recorder) = session.shared.journal.get() {
+            recorder.trouble().into_iter().for_each(|sentence| session.shared.warn(sentence));
+        }
         session.end().await;
         outcome
     })?;
+    if code.is_none()
+        && let Some(recorder) = kept.get()
+    {
+        journal::interrupted(recorder, &printer);
+    }
     Ok(code.unwrap_or(INTERRUPTED))
 }
 
-async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output::Printer) -> Result<u8> {
+async fn drive(
+    arguments: &Arguments,
+    session: &Session,
+    printer: &crate::output::Printer,
+    kept: &OnceLock<Arc<Recorder>>,
+) -> Result<u8> {
     let shared = &session.shared;
     // All playbooks are read before the first is run: a mistake in the last one should not be found after the first has changed hosts.
     let mut loaded = Vec::new();
@@ -146,6 +169,22 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
         }
         return Ok(0);
     }
+    journal::begin(&arguments.journal, &arguments.playbooks, session, kept).await?;
+    let outcome = run_all(loaded, &mut run, shared).await;
+    if let Some(recorder) = kept.get() {
+        let code = outcome.as_ref().map_or_else(crate::error::Error::exit_code, |code| *code);
+        recorder.end(code, &run.failed_hosts());
+        journal::advise(recorder, code, shared);
+    }
+    outcome
+}
+
+/// Runs the playbooks one after the other, until one fails; the exit code.
+async fn run_all(
+    loaded: Vec<(&PathBuf, Vec<Play>)>,
+    run: &mut PlaybookRun,
+    shared: &crate::strategy::Shared,
+) -> Result<u8> {
     for (path, plays) in loaded {
         let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });
         let text = format!("{} plays in {}", plays.len(), path.display());

@@ -115,6 +115,11 @@ const OTHERS: &[(&str, Places)] = &[
         "interpreter_python_fallback",
         (&["ANSIBLE_INTERPRETER_PYTHON_FALLBACK"], &[("defaults", "interpreter_python_fallback")]),
     ),
+    ("journal", (&["WINDLASS_JOURNAL"], &[("windlass", "journal")])),
+    ("journal_days", (&["WINDLASS_JOURNAL_DAYS"], &[("windlass", "journal_days")])),
+    ("journal_dir", (&["WINDLASS_JOURNAL_DIR"], &[("windlass", "journal_dir")])),
+    ("journal_runs", (&["WINDLASS_JOURNAL_RUNS"], &[("windlass", "journal_runs")])),
+    ("pending_handlers", (&["WINDLASS_PENDING_HANDLERS"], &[("windlass", "pending_handlers")])),
     ("stream", (&["WINDLASS_STREAM"], &[("windlass", "stream")])),
     (
         "use_extra_vars",
