@@ -91,9 +91,11 @@ impl State {
     /// Creates the journal of a new run, locked as long as it is open.
     pub(super) fn create(&self, project: &str) -> Result<(RunFile, File)> {
         self.prepare()?;
-        let mut bytes = [0; 3];
+        let mut bytes = [0; 2];
         let _ = getrandom::fill(&mut bytes);
-        let run = format!("{}-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"), hex::encode(bytes));
+        let random: String = hex::encode(bytes).chars().take(3).collect();
+        // In UTC and with milliseconds, so that names are in the order of runs.
+        let run = format!("{}{random}", jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S-%3f"));
         let path = self.runs_dir().join(format!("{run}.{project}.jsonl"));
         let fail =
             |error: std::io::Error| Error::new(format!("the journal {} cannot be created: {error}", path.display()));

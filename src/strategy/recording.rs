@@ -192,7 +192,11 @@ impl TaskOnHost {
 /// A task with its place, the same in every run over the same files.
 fn named(task: &Arc<Task>) -> String {
     let label = label::of_task(task, None);
-    if task.span.is_located() { format!("'{label}' ({})", task.span) } else { format!("'{label}'") }
+    if !task.span.is_located() {
+        return format!("'{label}'");
+    }
+    let file = crate::vars::absolute(std::path::Path::new(&task.span.source.name));
+    format!("'{label}' ({}:{})", file.display(), task.span.line)
 }
 
 fn restored(host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> HostOutcome {
