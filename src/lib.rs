@@ -12,6 +12,7 @@ pub mod executor;
 pub mod foreign;
 pub mod journal;
 mod memory;
+pub mod outcome;
 pub mod output;
 pub mod plan;
 pub mod playbook;

@@ -304,7 +304,7 @@ fn extra(text: &str, files: &Files) -> Result<Arc<Mapping>> {
             Error::usage(format!("Invalid extra vars data supplied. '{text}' could not be made into a dictionary"))
         });
     }
-    let map = crate::playbook::arguments::parse(text, false, &Span::synthetic("command line"))?;
+    let map = crate::playbook::arguments::parse(text, false, &typed(text))?;
     if let Some(raw) = map.get("_raw_params").and_then(Node::as_str) {
         return Err(Error::usage(format!("extra variables must be `key=value`, YAML, JSON or @FILE, not '{raw}'")));
     }
@@ -313,7 +313,6 @@ fn extra(text: &str, files: &Files) -> Result<Arc<Mapping>> {
 
 /// Arguments of a module on the command line: `key=value`, JSON or YAML.
 pub(super) fn module_arguments(action: &str, text: &str) -> Result<Mapping> {
-    let span = Span::synthetic("command line");
     let is_json = || serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok();
     if text.trim_start().starts_with('{') && (!crate::playbook::arguments::takes_free_text(action) || is_json()) {
         let node = windlass_yaml::load_one(Source::new("command line", text), &windlass_yaml::Options::default())?;
@@ -321,7 +320,13 @@ pub(super) fn module_arguments(action: &str, text: &str) -> Result<Mapping> {
             return Ok((*map).clone());
         }
     }
-    crate::playbook::arguments::parse(text, crate::playbook::arguments::takes_free_text(action), &span)
+    crate::playbook::arguments::parse(text, crate::playbook::arguments::takes_free_text(action), &typed(text))
+}
+
+/// Text of the command line, which may be a template.
+#[expect(clippy::disallowed_methods, reason = "the user typed it")]
+fn typed(text: &str) -> Node {
+    Node::of_project(text, Span::synthetic("command line"))
 }
 
 /// The folder of `--playbook-dir`, which must be there.

@@ -16,9 +16,10 @@ use super::record::{At, Done, End, FileRead, ItemDone, PlayStart, Record, Sent, 
 use super::replay::{Replay, Restored, Step};
 use super::state::{RunFile, State, project};
 use crate::error::{Error, Result};
+use crate::outcome::TaskResult;
 use crate::output::Secrets;
 use crate::playbook::Files;
-use crate::strategy::{HostOutcome, TaskResult};
+use crate::strategy::HostOutcome;
 
 /// Largest result that is kept, in bytes of its texts.
 const RESULT: usize = 1 << 20;
@@ -308,10 +309,10 @@ impl Recorder {
             ignored,
         };
         let withheld = |reason| (Map::new(), Some(reason), status);
-        if AGAIN.contains(&action) {
+        if AGAIN.contains(&action) || result.is_predicted() {
             return withheld(Withheld::Again);
         }
-        if no_log || result.is("_ansible_no_log") {
+        if no_log || result.is_secret() {
             return withheld(Withheld::NoLog);
         }
         let size: usize = result.iter().filter_map(|(_, value)| value.as_str()).map(str::len).sum();

@@ -24,7 +24,6 @@ mod play;
 mod prompt;
 mod reach;
 mod recording;
-mod result;
 mod run;
 mod step;
 mod store;
@@ -38,7 +37,6 @@ pub use custom_stats::CustomStats;
 pub use execute::{HostOutcome, Reload, Shared};
 pub use item::CONDITION_FALSE;
 pub(crate) use meta::ACTIONS as META_ACTIONS;
-pub use result::TaskResult;
 pub use run::{PlaybookRun, Summary};
 
 /// How a task is called, without any host's variables.

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use indexmap::IndexSet;
+use serde_json::{Map, Value as Json};
 use windlass_template::{Context, Value};
 
 use super::execute::{HostOutcome, Shared, TaskOnHost};
 use super::item::ItemOutcome;
 use super::label;
 use super::play::Batch;
-use super::result::TaskResult;
 use crate::action;
 use crate::journal::{At, Done, ItemDone, Place, Recorder, Restored, Status};
+use crate::outcome::{Effect, HostResult, SetFacts, TaskResult};
 use crate::output::Event;
 use crate::plan::Position;
 use crate::playbook::Task;
@@ -59,7 +60,7 @@ impl Batch {
                 return Recorded::default();
             };
             let outcome = match recorder.restored(&place, host, &mut |sentence| self.shared.warn(sentence)) {
-                Restored::Done(done, items) => Some(restored(host, *done, items)),
+                Restored::Done(done, items) => restored(task, host, *done, items),
                 Restored::Run => None,
             };
             Recorded { place: Some(place), outcome }
@@ -164,7 +165,7 @@ impl TaskOnHost {
     /// The task has its outcome.
     pub(super) fn record_done(&self, outcome: &HostOutcome, looped: bool, no_log: bool) {
         if let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) {
-            let has_facts = outcome.parts.iter().any(|(result, _)| result.get("ansible_facts").is_some());
+            let has_facts = outcome.parts.iter().any(|(result, _)| !result.effects().is_empty());
             recorder.done(place, outcome, looped, has_facts || self.task.register.is_some(), no_log);
         }
     }
@@ -179,9 +180,13 @@ impl TaskOnHost {
     ) -> Option<ItemOutcome> {
         let recorder = self.shared.recorder()?;
         let done = recorder.restored_item(self.place.as_ref()?, &self.host, index)?;
-        let is_same = done.result.get(loop_var) == Some(&windlass_template::to_json(item));
-        is_same.then(|| ItemOutcome {
-            result: result_of(done.result.clone(), done.status),
+        if done.result.get(loop_var) != Some(&windlass_template::to_json(item))
+            || done.action != self.task.short_action()
+        {
+            return None;
+        }
+        Some(ItemOutcome {
+            result: result_of(&self.task, done.result.clone(), done.status)?,
             delegate: done.delegate.clone(),
             context: context.clone(),
             ends_loop: false,
@@ -199,16 +204,21 @@ fn named(task: &Arc<Task>) -> String {
     format!("'{label}' ({}:{})", file.display(), task.span.line)
 }
 
-fn restored(host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> HostOutcome {
-    let mut result = result_of(done.result, done.status);
+/// An outcome as it was; nothing if the journal has that of another action.
+fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> Option<HostOutcome> {
+    if !task.action.contains("{{") && task.short_action() != done.action {
+        return None;
+    }
+    let mut result = result_of(task, done.result, done.status)?;
     let mut parts = vec![(result.clone(), done.delegate)];
     if done.items.is_some() {
-        parts = items.into_iter().map(|item| (result_of(item.result, item.status), item.delegate)).collect();
+        let part = |item: ItemDone| Some((result_of(task, item.result, item.status)?, item.delegate));
+        parts = items.into_iter().map(part).collect::<Option<_>>()?;
         if result.get("results").is_some() {
             result.set("results", parts.iter().map(|(part, _)| part.to_value()).collect::<Value>());
         }
     }
-    HostOutcome {
+    Some(HostOutcome {
         host: Arc::clone(host),
         result,
         ignored: done.status.ignored,
@@ -217,15 +227,29 @@ fn restored(host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> HostOutcome {
         delegate_facts: done.delegate_facts,
         action: done.action,
         stopped: false,
-    }
+    })
 }
 
-/// A result as it was; or its flags, where the rest was withheld and nothing reads it. Values of a journal are data.
-fn result_of(fields: serde_json::Map<String, serde_json::Value>, status: Status) -> TaskResult {
-    if !fields.is_empty() {
-        return TaskResult::from_value(&windlass_template::from_json(&serde_json::Value::Object(fields)));
+/// A result as it was; or its flags, where the rest was withheld and nothing reads it.
+///
+/// Values of a journal are data and pass the border that answers of hosts pass. Only `set_fact` has an effect besides, on the variables
+/// that the task itself names.
+fn result_of(task: &Task, fields: Map<String, Json>, status: Status) -> Option<TaskResult> {
+    if fields.is_empty() {
+        let flags = [("failed", status.failed), ("skipped", status.skipped), ("unreachable", status.unreachable)];
+        let set = flags.into_iter().filter(|(_, holds)| *holds);
+        return Some(set.fold(TaskResult::ok(status.changed), |result, (name, _)| result.with(name, true)));
     }
-    let flags = [("failed", status.failed), ("skipped", status.skipped), ("unreachable", status.unreachable)];
-    let set = flags.into_iter().filter(|(_, holds)| *holds);
-    set.fold(TaskResult::ok(status.changed), |result, (name, _)| result.with(name, true))
+    let Some(Json::Object(facts)) = fields.get("ansible_facts").filter(|_| task.short_action() == "set_fact") else {
+        return HostResult::read(&windlass_template::from_json(&Json::Object(fields))).map(TaskResult::from);
+    };
+    if !facts.keys().all(|name| task.args.get(name.as_str()).is_some()) {
+        return None;
+    }
+    let vars = facts.iter().map(|(name, value)| (name.as_str().into(), windlass_template::from_json(value))).collect();
+    let cacheable = fields.get("_ansible_facts_cacheable").and_then(Json::as_bool).unwrap_or(false);
+    let set = SetFacts { vars, cacheable, origins: Vec::new() };
+    let values = fields.iter().map(|(name, value)| (name, windlass_template::from_json(value)));
+    let result = values.fold(TaskResult::new(), |result, (name, value)| result.with(name, value));
+    Some(result.with_effect(Effect::SetFacts(set)))
 }
