@@ -428,3 +428,84 @@ fn damaged_journal_is_named_with_its_line() {
     fs::write(&file, text.replacen("\n{\"t\":\"file\"", "\n{\"t\":\"what\"", 1)).unwrap();
     project.play(&["--resume"]).has(":2: the line is no record of a journal");
 }
+
+#[test]
+fn run_killed_at_any_moment_and_resumed_loses_no_handler_and_repeats_nothing_done() {
+    let mut tasks = String::new();
+    for n in 0..4 {
+        tasks += &format!(
+            "    - copy:\n        content: '{n}'\n        dest: FOLDER/file-{n}-{{{{ inventory_hostname }}}}\n      notify: handler {n}\n"
+        );
+    }
+    tasks += "  handlers:\n";
+    for n in 0..4 {
+        tasks +=
+            &format!("    - name: handler {n}\n      shell: echo {n} {{{{ inventory_hostname }}}} >> FOLDER/log\n");
+    }
+    for strategy in ["linear", "free"] {
+        let mut delay = Duration::from_millis(30);
+        // Later and later, until a run comes to its end by itself.
+        loop {
+            let project = Project::new(&(head(&format!("  strategy: {strategy}\n")) + &tasks));
+            let mut child = project
+                .command(&["playbook", "-i", "hosts", "play.yml"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(delay);
+            let has_ended = child.try_wait().unwrap().is_some();
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let resumed = project.play(&["--resume"]);
+            if resumed.text.contains("there is nothing to resume: no run") {
+                project.play(&[]).ends(0);
+            } else if !resumed.text.contains("ended well") {
+                resumed.ends(0);
+            }
+            for host in ["a", "b"] {
+                for n in 0..4 {
+                    let handled = format!("{n} {host}");
+                    let log = project.lines("log");
+                    assert!(
+                        log.contains(&handled),
+                        "after {delay:?}, {strategy}: {handled} is missing in {log:?}\n{}",
+                        resumed.text
+                    );
+                    assert!(project.path(&format!("file-{n}-{host}")).exists());
+                }
+            }
+            project.play(&[]).ends(0).lacks("changed:").lacks("have not run");
+            if has_ended {
+                break;
+            }
+            delay += Duration::from_millis(60);
+        }
+    }
+}
+
+#[test]
+fn pending_handlers_are_set_in_ansible_cfg_and_wrong_words_are_refused() {
+    let project = Project::new(&handlers(NOTIFY, ""));
+    project.write("block", "");
+    project.killed_at("reached", "-TERM", &[]).ends(99).has("--resume");
+    fs::remove_file(project.path("block")).unwrap();
+    project.write("ansible.cfg", "[windlass]\npending_handlers = perhaps\n");
+    project.play(&[]).has("pending_handlers must be run, skip or ask, not 'perhaps'");
+    project.write("ansible.cfg", "[windlass]\npending_handlers = run\n");
+    project.play(&[]).ends(0).lacks("--pending-handlers");
+    assert!(project.lines("log").contains(&"restart a".to_owned()));
+}
+
+#[test]
+fn journal_that_cannot_be_written_is_reported_and_the_run_goes_on() {
+    let project = Project::new(&(head("") + &step("one")));
+    project.write("file", "");
+    let output = project
+        .command(&["playbook", "-i", "hosts", "play.yml"])
+        .env("WINDLASS_JOURNAL_DIR", project.path("file"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && text.contains("No journal is kept"), "{text}");
+}

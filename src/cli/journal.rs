@@ -166,7 +166,7 @@ async fn left(pending: &[Pending], recorder: &Recorder, shared: &Shared) -> Resu
     let settings = &shared.run.settings;
     let shown: Vec<String> = pending.iter().map(described).collect();
     let report = format!("Handlers that earlier runs notified have not run:\n  {}", shown.join("\n  "));
-    let verbose = |text: String| drop(shared.events.send(Event::Verbose { level: 1, text }));
+    let verbose = |text: String| drop(shared.events.send(Event::Verbose { level: 3, text }));
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     match settings.pending_handlers {
         _ if settings.check => shared.warn(format!("{report}\nA dry run neither runs nor forgets them.")),
@@ -211,11 +211,12 @@ pub(super) fn interrupted(recorder: &Recorder, printer: &Printer) {
     }
 }
 
-/// Says how to go on after a failure: on a terminal, or with -v.
+/// Says how to go on after a failure, at a terminal: programs that read the output know `windlass runs`.
 pub(super) fn advise(recorder: &Recorder, code: u8, shared: &Shared) {
-    let Some(text) = recorder.advice().filter(|_| code != 0) else { return };
-    let _ = shared.events.send(match std::io::stdout().is_terminal() {
-        true => Event::Notice(text),
-        false => Event::Verbose { level: 1, text },
-    });
+    if code != 0
+        && std::io::stdout().is_terminal()
+        && let Some(text) = recorder.advice()
+    {
+        let _ = shared.events.send(Event::Notice(text));
+    }
 }

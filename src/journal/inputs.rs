@@ -55,7 +55,9 @@ impl Inputs<'_> {
             windlass: env!("CARGO_PKG_VERSION").to_owned(),
             run: run.to_owned(),
             started: jiff::Timestamp::now().to_string(),
-            user: std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default(),
+            user: std::env::var("USER")
+                .or_else(|_| std::env::var("LOGNAME"))
+                .unwrap_or_else(|_| format!("uid {}", rustix::process::getuid().as_raw())),
             machine: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             pid: std::process::id(),
             check: self.settings.check,
