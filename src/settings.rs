@@ -173,6 +173,16 @@ pub struct Settings {
     pub heartbeat_timeout: Option<Duration>,
     /// Largest file that a host may send (`fetch`), in bytes.
     pub max_fetch_size: u64,
+    /// Whether a journal of the run is kept.
+    pub journal: bool,
+    /// Directory of journals and ledgers, if it is not the usual one.
+    pub journal_dir: Option<PathBuf>,
+    /// Number of journals that are kept; 0 is no limit.
+    pub journal_runs: usize,
+    /// Days for which journals are kept; 0 is no limit.
+    pub journal_days: u64,
+    /// What happens to handlers that earlier runs notified and never ran.
+    pub pending_handlers: PendingHandlers,
     /// The stdout callback's name.
     pub stdout_callback: String,
     /// The callbacks that run beside it.
@@ -229,6 +239,23 @@ pub struct Settings {
     pub warnings: Vec<String>,
     /// Settings that were set and have no effect here, with where.
     pub unsupported: Vec<String>,
+}
+
+/// What happens to handlers that earlier runs notified and never ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum PendingHandlers {
+    /// Run them where their play runs its handlers
+    Run,
+    /// Dismiss them
+    Skip,
+    /// Ask on a terminal; warn elsewhere, and keep them
+    Ask,
+}
+
+impl PendingHandlers {
+    fn named(word: &str) -> Option<PendingHandlers> {
+        clap::ValueEnum::from_str(word.trim(), true).ok()
+    }
 }
 
 /// The Pythons that are looked for on a host if none is named, in this order.
@@ -370,6 +397,15 @@ impl Settings {
             command_timeout: seconds(config, "command_timeout", windlass_bounds::child::DEADLINE)?,
             heartbeat_timeout: seconds(config, "heartbeat_timeout", Duration::from_secs(120))?,
             max_fetch_size: config.number("max_fetch_size")?.unwrap_or(crate::executor::LARGEST_FILE),
+            journal: config.bool("journal").unwrap_or(true),
+            journal_dir: config.path_of("journal_dir").map(|path| crate::vars::absolute(&path)),
+            journal_runs: config.number("journal_runs")?.unwrap_or(100),
+            journal_days: config.number("journal_days")?.unwrap_or(90),
+            pending_handlers: match config.get("pending_handlers") {
+                None => PendingHandlers::Ask,
+                Some(word) => PendingHandlers::named(&word)
+                    .ok_or_else(|| Error::usage(format!("pending_handlers must be run, skip or ask, not '{word}'")))?,
+            },
             stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
             callbacks_enabled: list("callbacks_enabled"),
             adhoc_callbacks: config.bool("bin_ansible_callbacks").unwrap_or(false),

@@ -8,11 +8,13 @@ mod doc;
 mod galaxy;
 mod hostkeys;
 mod inventory;
+mod journal;
 mod lab;
 mod options;
 mod plaintext;
 mod playbook;
 mod pull;
+mod runs;
 mod secrets;
 mod session;
 mod signals;
@@ -48,6 +50,8 @@ enum Verb {
     Pull(Box<pull::Arguments>),
     /// Show, pin and verify the host keys of an inventory
     Hostkeys(Box<hostkeys::Arguments>),
+    /// List the runs that have a journal
+    Runs(runs::Arguments),
     /// Show an inventory
     Inventory(inventory::Arguments),
     /// Encrypt and decrypt files and values
@@ -119,6 +123,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Console(arguments) => console::run(*arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Hostkeys(arguments) => hostkeys::run(&arguments),
+        Verb::Runs(arguments) => runs::run(&arguments),
         Verb::Inventory(arguments) => inventory::run_verb(arguments),
         Verb::Vault(arguments) => vault::run(arguments),
         Verb::Doc(arguments) => doc::run(&arguments),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::journal::{self, JournalOptions};
 use super::options::TaskOptions;
 use super::session::{Session, block_on};
 use super::signals::until_signal;
@@ -19,7 +20,7 @@ use crate::strategy::PlaybookRun;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// The playbooks, run one after the other
-    #[arg(required = true, value_name = "PLAYBOOK")]
+    #[arg(required_unless_present = "resume", value_name = "PLAYBOOK")]
     playbooks: Vec<PathBuf>,
     /// Only tasks with these tags
     #[arg(short, long, value_name = "TAGS")]
@@ -61,6 +62,8 @@ pub(super) struct Arguments {
     #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
     ssh_options: Vec<String>,
     #[command(flatten)]
+    journal: JournalOptions,
+    #[command(flatten)]
     pub(super) options: TaskOptions,
 }
 
@@ -70,6 +73,12 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let mut settings = Settings::from_config(&config)?;
     arguments.options.apply(&mut settings, &config)?;
     settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
+    let mut arguments = arguments;
+    let word = arguments.journal.apply(&mut settings)?;
+    arguments.playbooks.splice(0..0, word);
+    if arguments.playbooks.is_empty() {
+        arguments.playbooks = arguments.journal.playbooks(&settings)?;
+    }
     settings.force_handlers |= arguments.force_handlers;
     settings.step = arguments.step;
     settings.start_at_task.clone_from(&arguments.start_at_task);
@@ -88,7 +97,6 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if !arguments.skip_tags.is_empty() {
         settings.skip_tags = words(&arguments.skip_tags);
     }
-    let mut arguments = arguments;
     for playbook in &mut arguments.playbooks {
         let name = playbook.display().to_string();
         if let Some(path) = crate::playbook::collection_playbook(&name, &settings.collections_path) {
@@ -114,6 +122,9 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
         let outcome = drive(&arguments, &session, &printer).await;
+        if let Some(recorder) = session.shared.journal.get() {
+            recorder.trouble().into_iter().for_each(|sentence| session.shared.warn(sentence));
+        }
         session.end().await;
         outcome
     })
@@ -150,13 +161,30 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
         }
         return Ok(0);
     }
+    journal::begin(&arguments.journal, &arguments.playbooks, session).await?;
+    let outcome = run_all(loaded, &mut run, session).await;
+    if let Some(recorder) = shared.journal.get() {
+        let code = outcome.as_ref().map_or_else(crate::error::Error::exit_code, |code| *code);
+        recorder.end(code, &run.failed_hosts());
+        journal::advise(recorder, code, shared);
+    }
+    outcome
+}
+
+/// Runs the playbooks one after the other, until one fails; the exit code.
+async fn run_all(
+    loaded: Vec<(&PathBuf, Vec<Play>)>,
+    run: &mut PlaybookRun,
+    session: &Session,
+) -> Result<u8> {
+    let shared = &session.shared;
     for (path, plays) in loaded {
         let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });
         let text = format!("{} plays in {}", plays.len(), path.display());
         let _ = shared.events.send(Event::Verbose { level: 2, text });
         match until_signal(run.run(plays)).await {
             Ok(outcome) => outcome?,
-            Err((signal, _handler)) => return Ok(session.interrupted(signal, &run).await),
+            Err((signal, _handler)) => return Ok(session.interrupted(signal, run).await),
         };
         if shared.run.settings.retry_files {
             write_retry_file(path, &run.failed_hosts(), shared);

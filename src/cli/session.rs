@@ -226,6 +226,7 @@ impl Session {
             forks,
             reload,
             start_at: Mutex::new(start_at),
+            journal: std::sync::OnceLock::new(),
         });
         Ok(Session { shared, world, plugins, printer: events_task })
     }

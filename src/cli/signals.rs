@@ -19,6 +19,11 @@ const ALL: [(Signal, SignalKind); 3] = [
     (Signal { name: "SIGHUP", code: 129 }, SignalKind::hangup()),
 ];
 
+/// Whether a run ends with this exit code because of a signal.
+pub(super) fn ends_with(code: u8) -> bool {
+    ALL.iter().any(|(signal, _)| signal.code == code)
+}
+
 /// The arriving signals. Those that whoever started the program has had ignored (`nohup`) stay ignored.
 pub(super) struct Signals([Option<Stream>; 3]);
 

@@ -119,6 +119,11 @@ const OTHERS: &[(&str, Places)] = &[
     ("command_timeout", (&["WINDLASS_COMMAND_TIMEOUT"], &[("windlass", "command_timeout")])),
     ("heartbeat_timeout", (&["WINDLASS_HEARTBEAT_TIMEOUT"], &[("windlass", "heartbeat_timeout")])),
     ("max_fetch_size", (&["WINDLASS_MAX_FETCH_SIZE"], &[("windlass", "max_fetch_size")])),
+    ("journal", (&["WINDLASS_JOURNAL"], &[("windlass", "journal")])),
+    ("journal_days", (&["WINDLASS_JOURNAL_DAYS"], &[("windlass", "journal_days")])),
+    ("journal_dir", (&["WINDLASS_JOURNAL_DIR"], &[("windlass", "journal_dir")])),
+    ("journal_runs", (&["WINDLASS_JOURNAL_RUNS"], &[("windlass", "journal_runs")])),
+    ("pending_handlers", (&["WINDLASS_PENDING_HANDLERS"], &[("windlass", "pending_handlers")])),
     ("stream", (&["WINDLASS_STREAM"], &[("windlass", "stream")])),
     (
         "use_extra_vars",

@@ -145,6 +145,7 @@ impl TaskOnHost {
             Err(failure) => (Err(failure), None),
             Ok(Prepared::Skipped(result)) => (Ok(result), None),
             Ok(Prepared::Ready { action, retries, poll }) => {
+                self.record_sent(context).await;
                 (self.attempts(&action, retries, poll).await, Some(action.args))
             }
         }
@@ -156,10 +157,13 @@ impl TaskOnHost {
         match self.prepare(&self.scope(), &mut nobody, Some(ahead)) {
             Err(failure) => Acted::Failed(failure, None),
             Ok(Prepared::Skipped(result)) => Acted::Skipped(result),
-            Ok(Prepared::Ready { action, .. }) => match action::run(&action).await {
-                Err(failure) => Acted::Failed(failure, Some(action.args)),
-                Ok(result) => Acted::Done { result, check: action.check, args: Some(action.args) },
-            },
+            Ok(Prepared::Ready { action, .. }) => {
+                self.record_sent(&self.scope()).await;
+                match action::run(&action).await {
+                    Err(failure) => Acted::Failed(failure, Some(action.args)),
+                    Ok(result) => Acted::Done { result, check: action.check, args: Some(action.args) },
+                }
+            }
         }
     }
 

@@ -23,6 +23,7 @@ mod meta;
 mod play;
 mod prompt;
 mod reach;
+mod recording;
 mod run;
 mod step;
 mod store;
