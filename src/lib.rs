@@ -11,6 +11,7 @@ pub mod error;
 pub mod executor;
 pub mod foreign;
 mod memory;
+pub mod outcome;
 pub mod output;
 pub mod plan;
 pub mod playbook;

@@ -28,7 +28,7 @@ fuzz_target!(|text: &str| {
         return;
     }
     CONTEXT.with(|context| {
-        if let Err(error) = context.render(&Node::string(text, Span::none())) {
+        if let Err(error) = context.render(&Node::of_project(text, Span::none())) {
             assert!(!error.to_string().is_empty());
         }
         let _ = context.evaluate(text, &Span::none());

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::{Map, Opt, Spec};
-
-/// What Ansible shows in place of a secret.
-const SECRET: &str = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER";
+use crate::{
+    Map, Opt, Spec,
+    secrets::{SECRET, without_passwords},
+};
 
 /// The arguments with the defaults of those that were not given, and without what passes between the two halves of an action.
 pub fn invocation(spec: &Spec, given: &Value) -> Value {
@@ -32,6 +32,7 @@ fn masked(option: &Opt, value: Value) -> Value {
     match value {
         Value::Null => Value::Null,
         _ if option.no_log => SECRET.into(),
+        Value::String(text) if option.address => without_passwords(&text).into(),
         Value::Object(map) if !option.options.is_empty() => shown(option.options, &map).into(),
         Value::Array(items) => items.into_iter().map(|item| masked(option, item)).collect(),
         value => value,

@@ -32,6 +32,7 @@ pub mod registry;
 #[cfg(feature = "all")]
 pub mod repositories;
 mod run;
+mod secrets;
 mod serve;
 mod spec;
 #[cfg(feature = "all")]
@@ -54,7 +55,7 @@ pub use invocation::invocation;
 pub use module::{Diff, Failure, Module, Outcome, Plan};
 pub use run::run;
 pub use serve::{ServeError, serve};
-pub use spec::{Check, Kind, Opt, Return, Spec};
+pub use spec::{Check, Form, Kind, Opt, Return, Spec};
 
 /// A JSON object in the order it was made.
 pub type Map = serde_json::Map<String, serde_json::Value>;

@@ -1,7 +1,7 @@
 use windlass_template::Value;
 
 use super::{ActionContext, Content, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 /// `assemble`: fragments of the controller are joined here and written like a copy; fragments of the host are joined there.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {

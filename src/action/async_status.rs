@@ -1,7 +1,7 @@
 use windlass_template::{Compat, Value};
 
 use super::{ActionContext, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 /// `async_status`: how far a job is.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {

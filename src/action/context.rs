@@ -13,9 +13,10 @@ use windlass_template::{Compat, Context, Value, from_json, to_json};
 use crate::connection::{Kind, Target};
 use crate::executor::{Call, Listener, Pool, Received, Source, TaskEvent};
 use crate::foreign::Modules;
+use crate::outcome::{HostResult, TaskResult};
 use crate::output::{Event, Secrets, Spending};
 use crate::playbook::{Files, Task};
-use crate::strategy::{Ahead, TaskResult};
+use crate::strategy::Ahead;
 use crate::vars::{ConnectionVariables, World};
 
 /// Why an action has no ordinary result.
@@ -331,7 +332,17 @@ impl ActionContext {
                 on: Spending::Request(completed.cost),
             });
         }
-        let mut result = TaskResult::from_value(&completed.result).with_lines();
+        let Some(answer) = HostResult::read(&completed.result) else {
+            return Err(Failure::Failed(format!(
+                "the result of {name} on {} is no mapping but {}, so nothing is known of what it did",
+                connection.target.name,
+                windlass_template::type_name(&completed.result)
+            )));
+        };
+        for sentence in answer.warnings() {
+            let _ = self.events.send(Event::Warning(format!("{}: {sentence}", connection.target.name)));
+        }
+        let mut result = TaskResult::from(answer).with_lines();
         if let Some(invocation) = invocation.filter(|_| result.get("invocation").is_none()) {
             result.set("invocation", from_json(&invocation));
         }

@@ -6,7 +6,7 @@ use windlass_template::{Compat, Value};
 use windlass_yaml::{Node, Value as Yaml};
 
 use super::{ActionContext, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 pub(super) static DEBUG: Spec = Spec {
     name: "debug",
@@ -83,6 +83,9 @@ fn message(context: &ActionContext, name: &str) -> Result<Option<Value>, Failure
     Ok(Some(value.clone()))
 }
 
+/// Keys by which a result says how the task went.
+const VERDICTS: &[&str] = &["failed_when_result", "rc", "results", "skipped", "unreachable"];
+
 /// `debug`.
 pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure> {
     let verbosity = match context.arg("verbosity") {
@@ -94,14 +97,15 @@ pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure
         let skipped = TaskResult::new().with("skipped_reason", "Verbosity threshold not met.").with("skipped", true);
         return Ok(skipped.with("failed", false).with("changed", false));
     }
-    let mut result = TaskResult::new().with("_ansible_verbose_always", true);
+    let mut result = TaskResult::new().always_shown();
     // The name of a variable, or an expression; it is not rendered before, so that an undefined one can be told.
     if let Some(node) = context.task.args.get("var") {
-        let name = context.context.render_to_string(&Node::clone(node))?;
+        let mut name = context.context.render_to_string(node)?;
+        let is_template = node.as_str().is_some_and(|text| text.contains("{{") || text.contains("{%"));
         let value = match context.world.run.settings.compat {
-            // Before 2.19 it was a template, and what is not just a variable's name became text.
-            Compat::V2_18 => context.context.render(&Node::string(format!("{{{{ {name} }}}}"), node.span.clone())),
-            Compat::V2_19 => context.context.evaluate(&name, &node.span),
+            // Before 2.19 it was a template, and an expression that is more than a variable's name became text.
+            Compat::V2_18 if !is_template => context.context.render(&node.reworded(format!("{{{{ {name} }}}}"))),
+            _ => context.context.evaluate(node),
         };
         let value = match value {
             Ok(value) => value,
@@ -111,6 +115,10 @@ pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure
             }),
             Err(error) => return Err(error.into()),
         };
+        // A key that decides about the task must not be chosen by data.
+        if is_template && VERDICTS.contains(&name.as_str()) {
+            name = node.scalar_text().unwrap_or_default();
+        }
         result.set(&name, value);
     } else {
         result.set("msg", context.args.get("msg").cloned().unwrap_or_else(|| Value::from("Hello world!")));
@@ -133,13 +141,15 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
     let success_message = message(context, "success_msg")?;
     let quiet = context.flag("quiet").unwrap_or(false);
     let is_classic = context.world.run.settings.compat == Compat::V2_18;
-    let conditions = match that.as_list() {
-        Some(list) => list.to_vec(),
-        // A template may stand for the whole list.
+    // A template may stand for the whole list.
+    let written = that.as_list().map(<[Node]>::to_vec).or_else(|| context.context.list_of_project(that));
+    let conditions = match written {
+        Some(list) => list,
         None => match context.context.render(that) {
+            // Text in a list that a template makes is data, and a condition that is data is refused.
             Ok(value) if value.kind() == minijinja::value::ValueKind::Seq => {
-                let texts = value.try_iter().into_iter().flatten();
-                texts.map(|item| Node::string(windlass_template::text(&item), that.span.clone())).collect()
+                let items = value.try_iter().into_iter().flatten();
+                items.map(|item| Node::from_json(&windlass_template::to_json(&item), &that.span)).collect()
             }
             // Up to 2.18 it is rendered before it is judged.
             Ok(value) if is_classic && value.kind() == ValueKind::Bool => {
@@ -161,7 +171,7 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
             };
             let mut result = TaskResult::new().with("changed", false).with("failed", true);
             if !quiet {
-                result.set("_ansible_verbose_always", true);
+                result = result.always_shown();
             }
             result.set("evaluated_to", false);
             result.set("assertion", assertion);
@@ -172,7 +182,7 @@ pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failur
     let mut result = TaskResult::ok(false);
     result.set("msg", success_message.unwrap_or_else(|| Value::from("All assertions passed")));
     if !quiet {
-        result.set("_ansible_verbose_always", true);
+        result = result.always_shown();
     }
     Ok(result)
 }

@@ -9,7 +9,7 @@ use windlass_modules::files::checksum::Hasher;
 use windlass_template::Value;
 
 use super::{ActionContext, Arguments, Content, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 /// Fails if `copy` has nothing to copy, which Ansible says before anything else.
 pub(super) fn refuse_nothing(args: &Arguments) -> Result<(), Failure> {

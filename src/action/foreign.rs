@@ -7,7 +7,7 @@ use windlass_template::{Context, Value};
 
 use super::{ActionContext, Content, Failure};
 use crate::foreign::{ForeignModule, Package, Style};
-use crate::strategy::TaskResult;
+use crate::outcome::{Effect, TaskResult};
 
 /// Filesystems on which SELinux contexts cannot be set, as modules expect to be told.
 const SPECIAL_FILESYSTEMS: &[&str] = &["fuse", "nfs", "vboxsf", "ramfs", "9p", "vfat"];
@@ -23,6 +23,7 @@ pub(super) async fn run(context: &ActionContext, module: &ForeignModule) -> Resu
     }
     let package = module.package(&context.modules)?;
     let interpreter = interpreter(context, package, module)?;
+    let is_searched = !interpreter.candidates.is_empty();
     let words = |list: Vec<String>| list.into_iter().map(Value::from).collect::<Value>();
     let file = module.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let request = Value::from_pairs([
@@ -38,7 +39,12 @@ pub(super) async fn run(context: &ActionContext, module: &ForeignModule) -> Resu
     ]);
     let content = content(context, module, package);
     let result = context.module(windlass_modules::foreign::NAME, request, vec![content]).await?;
-    Ok(completed(result))
+    let found = result.get("ansible_facts").and_then(|facts| field(facts, "discovered_interpreter_python"));
+    let user = context.connection.become_user.as_ref().map(|user| user.user.clone());
+    Ok(match found.as_ref().and_then(Value::as_str).filter(|_| is_searched) {
+        Some(path) => completed(result).with_effect(Effect::Python { user, path: path.to_owned() }),
+        None => completed(result),
+    })
 }
 
 /// The package as a content of the request: once a host has it, only its hash travels.
@@ -131,8 +137,9 @@ fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModul
     if !is_searched(&wanted) {
         return named(replaced(&wanted)?);
     }
-    if let Some(known) = host.discovered() {
-        return named(replaced(&known)?);
+    let user = context.connection.become_user.as_ref().map(|user| user.user.as_str());
+    if let Some(known) = context.world.host(&context.connection.target.name).facts.python(user) {
+        return named(vec![known.to_owned()].into_iter().chain(shebang.iter().skip(1).cloned()).collect());
     }
     let candidates = match host.0.variable("ansible_interpreter_python_fallback") {
         Ok(Some(list)) => list.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)).collect(),
@@ -164,13 +171,6 @@ impl HostVariables {
 
     fn variable(&self, name: &str) -> Option<String> {
         variable(&self.0, name)
-    }
-
-    /// The Python that was found there before.
-    fn discovered(&self) -> Option<String> {
-        let facts = self.0.variable("ansible_facts").ok().flatten()?;
-        let found = facts.get_attr("discovered_interpreter_python").ok()?;
-        Some(windlass_template::text(&found)).filter(|_| !found.is_undefined() && !found.is_none())
     }
 }
 

@@ -6,7 +6,7 @@ use windlass_template::{Value, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
 use super::{ActionContext, Arguments, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::{Effect, IncludedVars, TaskResult};
 
 pub(super) static SPEC: Spec = Spec {
     name: "include_vars",
@@ -83,8 +83,8 @@ pub(super) fn refuse(args: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `include_vars`. The variables keep their text, so they are rendered where they are used; the strategy reads the files named in
-/// `ansible_included_var_files` again from the project's cache.
+/// `include_vars`. The variables keep their text, so they are rendered where they are used; the strategy takes the files of the effect
+/// from the project's cache.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     match read(context) {
         Err(failure @ (Failure::Failed(_) | Failure::Error(_))) => {
@@ -128,19 +128,15 @@ fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
     // What a vault keeps secret is not shown either.
     let secret = |file: &PathBuf| windlass_bounds::read(file).is_ok_and(|bytes| windlass_vault::is_encrypted(&bytes));
     if files.iter().any(secret) {
-        result.set("_ansible_no_log", true);
+        result = result.secret();
     }
-    if context.text("hash_behaviour").as_deref() == Some("merge") {
-        result.set("_windlass_merge", true);
-    }
-    match context.text("name") {
-        Some(name) => {
-            result.set("ansible_facts", Value::from_pairs([(Value::from(name.as_str()), shown)]));
-            result.set("_include_vars_name", name);
-        }
+    let merge = context.text("hash_behaviour").as_deref() == Some("merge");
+    let name = context.text("name");
+    match &name {
+        Some(name) => result.set("ansible_facts", Value::from_pairs([(Value::from(name.as_str()), shown)])),
         None => result.set("ansible_facts", shown),
     }
-    Ok(result)
+    Ok(result.with_effect(Effect::IncludedVars(IncludedVars { files, name, merge })))
 }
 
 /// What the result says of the variables: rendered if somebody keeps it. What cannot be rendered now is shown as it is written.

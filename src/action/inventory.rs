@@ -1,10 +1,11 @@
-//! `add_host` and `group_by`: the strategy changes the inventory by what is in the result.
+//! `add_host` and `group_by`, whose effects change the inventory of the run.
 
 use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
+use windlass_yaml::{Node, Span};
 
 use super::{ActionContext, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::{Effect, InventoryChange, NewGroup, NewHost, TaskResult};
 
 pub(super) static ADD_HOST: Spec = Spec {
     name: "add_host",
@@ -59,12 +60,12 @@ pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Fail
     };
     let (name, port) = windlass_inventory::parse_address(&given).unwrap_or((&given, None));
     let name = name.to_owned();
-    let groups: Vec<Value> = match context.arg("groups") {
+    let groups: Vec<String> = match context.arg("groups") {
         None => Vec::new(),
         Some(value) if value.kind() == minijinja::value::ValueKind::Map => {
             return Err("groups must be a list of names, not a mapping".into());
         }
-        Some(value) => names(value).into_iter().map(Value::from).collect(),
+        Some(value) => names(value),
     };
     let vars = context.args.iter().filter(|(key, _)| ADD_HOST.option(key).is_none());
     let vars = vars.map(|(key, value)| (Value::from(&**key), value.clone()));
@@ -72,20 +73,23 @@ pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Fail
     let vars = Value::from_pairs(vars.chain(port));
     let changed = is_new(context, &name, &groups, &vars);
     let entry = Value::from_pairs([
-        ("host_name", Value::from(name)),
-        ("groups", groups.into_iter().collect()),
-        ("host_vars", vars),
+        ("host_name", Value::from(name.as_str())),
+        ("groups", groups.iter().map(|group| Value::from(group.as_str())).collect()),
+        ("host_vars", vars.clone()),
     ]);
-    Ok(TaskResult::ok(changed).with("add_host", entry))
+    let vars = Node::from_json(&windlass_template::to_json(&vars), &Span::synthetic("add_host"));
+    let vars = vars.as_map().cloned().unwrap_or_default();
+    let effect = Effect::Inventory(InventoryChange::Host(NewHost { name, groups, vars }));
+    Ok(TaskResult::ok(changed).with("add_host", entry).with_effect(effect))
 }
 
 /// `group_by`.
 pub(super) async fn group_by(context: &ActionContext) -> Result<TaskResult, Failure> {
     let Some(key) = context.text("key") else { return Err("the 'key' param is required when using group_by".into()) };
     let clean = |name: &str| name.replace(' ', "-");
-    let parents: Vec<Value> = match context.arg("parents") {
-        None => vec![Value::from("all")],
-        Some(value) => names(value).iter().map(|name| Value::from(clean(name))).collect(),
+    let parents: Vec<String> = match context.arg("parents") {
+        None => vec!["all".to_owned()],
+        Some(value) => names(value).iter().map(|name| clean(name)).collect(),
     };
     let group = clean(&key);
     let inventory = &context.world.inventory;
@@ -93,25 +97,25 @@ pub(super) async fn group_by(context: &ActionContext) -> Result<TaskResult, Fail
         .host(&context.host)
         .is_some_and(|host| inventory.groups_of(host).iter().any(|known| **known.name() == *group));
     // Who comes first puts the group below its parents.
-    let is_below = |parent: &Value| {
-        let children = inventory.children_of_group(parent.as_str().unwrap_or_default());
+    let is_below = |parent: &String| {
+        let children = inventory.children_of_group(parent);
         children.iter().any(|child| **child.name() == *group)
     };
     let batch = context.world.play.as_ref().map(|play| &play.batch);
     let is_first = batch.is_none_or(|batch| batch.first().is_none_or(|host| *host == context.host));
-    let is_moved =
-        is_first && is_in && parents.iter().any(|parent| parent.as_str() != Some("all") && !is_below(parent));
+    let is_moved = is_first && is_in && parents.iter().any(|parent| parent != "all" && !is_below(parent));
     Ok(TaskResult::ok(!is_in || is_moved)
-        .with("add_group", group)
-        .with("parent_groups", parents.into_iter().collect::<Value>()))
+        .with("add_group", group.as_str())
+        .with("parent_groups", parents.iter().map(|parent| Value::from(parent.as_str())).collect::<Value>())
+        .with_effect(Effect::Inventory(InventoryChange::Group(NewGroup { name: group, parents }))))
 }
 
 /// Whether a host, its groups or its variables say something new.
-fn is_new(context: &ActionContext, name: &str, groups: &[Value], vars: &Value) -> bool {
+fn is_new(context: &ActionContext, name: &str, groups: &[String], vars: &Value) -> bool {
     let inventory = &context.world.inventory;
     let Some(host) = inventory.host(name) else { return true };
     let in_groups = inventory.groups_of(host);
-    let in_all = groups.iter().all(|group| in_groups.iter().any(|known| Some(&**known.name()) == group.as_str()));
+    let in_all = groups.iter().all(|group| in_groups.iter().any(|known| **known.name() == **group));
     let known = context.world.host_context(&std::sync::Arc::from(name));
     let same = |key: &Value| {
         let given = vars.get_item(key).unwrap_or_default();

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use minijinja::value::ValueKind;
 use windlass_template::{Value, about};
-use windlass_yaml::{Options, Source};
+use windlass_yaml::{Options, Source, Text};
 
 use super::files::value_of;
 use super::template::{newline_sequence, options_of};
 use super::{ActionContext, Failure};
 use crate::connection::Kind;
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 /// Finds the files of this machine that the arguments name, renders templates, and sends the module.
 pub(super) async fn run(context: &ActionContext, module: &str) -> Result<TaskResult, Failure> {
@@ -69,7 +69,9 @@ fn rendered(context: &ActionContext, item: &Value) -> Result<String, Failure> {
     }
     let path = context.find("templates", &name)?;
     let (bytes, _) = context.files.bytes(&path)?;
+    #[expect(clippy::disallowed_methods, reason = "the task names the file as a template")]
     let text = String::from_utf8(bytes)
+        .map(Text::of_project)
         .map_err(|_| Failure::Failed(format!("Template source files must be utf-8 encoded: {}", path.display())))?;
     let option: &dyn Fn(&str) -> Option<Value> = match item.kind() {
         ValueKind::Map => &option,

@@ -33,7 +33,7 @@ use windlass_modules::kubernetes::core as cluster;
 use windlass_modules::{Spec, archive, commands, files as file_modules, http, registry, system};
 
 use crate::foreign::{Origin, Resolution};
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 pub use arguments::checked;
 pub use context::{ActionContext, Content, Failure};

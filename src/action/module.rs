@@ -3,7 +3,7 @@ use windlass_modules::{Kind, Opt, Return, Spec};
 
 use super::files::value_of;
 use super::{ActionContext, Arguments, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 pub(super) static GATHER_FACTS: Spec = Spec {
     name: "gather_facts",

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 use windlass_modules::{Kind, Opt, Return, Spec};
 
 use super::{ActionContext, Failure};
+use crate::outcome::TaskResult;
 use crate::output::Event;
-use crate::strategy::TaskResult;
 
 pub(super) static SPEC: Spec = Spec {
     name: "pause",

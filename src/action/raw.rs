@@ -3,7 +3,7 @@ use windlass_modules::{Check, Kind, Opt, Return, Spec};
 
 use super::{ActionContext, Failure};
 use crate::executor::{RawCommand, RawOutput};
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 pub(super) static SPEC: Spec = Spec {
     name: "raw",

@@ -8,7 +8,7 @@ use windlass_template::Value;
 
 use super::{ActionContext, Failure};
 use crate::connection::Kind as ConnectionKind;
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 pub(super) static WAIT_FOR_CONNECTION: Spec = Spec {
     name: "wait_for_connection",

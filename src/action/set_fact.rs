@@ -5,7 +5,7 @@ use windlass_template::{Compat, Origin, Value};
 use windlass_yaml::Node;
 
 use super::{ActionContext, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::{Effect, SetFacts, TaskResult};
 
 pub(super) static SPEC: Spec = Spec {
     name: "set_fact",
@@ -25,7 +25,7 @@ pub(super) static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// `set_fact`: the strategy stores what is in `ansible_facts`.
+/// `set_fact`.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let cacheable = context.flag("cacheable").unwrap_or(false);
     let mut facts: Vec<(Arc<str>, Value)> = Vec::new();
@@ -39,18 +39,21 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     if facts.is_empty() {
         return Err("No key/value pairs provided, at least one is required for this action to succeed".into());
     }
-    let result = TaskResult::ok(false).with("_ansible_facts_cacheable", cacheable);
-    let result = match context.world.run.settings.compat {
+    let origins = match context.world.run.settings.compat {
         // What `type_debug` says of them depends on it.
-        Compat::V2_18 => result.with("_windlass_origins", origins(context, &facts)),
-        Compat::V2_19 => result,
+        Compat::V2_18 => origins(context, &facts),
+        Compat::V2_19 => Vec::new(),
     };
-    let facts = Value::from_pairs(facts.iter().map(|(name, value)| (Value::from(&**name), value.clone())));
-    Ok(result.with("ansible_facts", facts))
+    let shown = Value::from_pairs(facts.iter().map(|(name, value)| (Value::from(&**name), value.clone())));
+    let effect = Effect::SetFacts(SetFacts { vars: facts, cacheable, origins });
+    Ok(TaskResult::ok(false)
+        .with("_ansible_facts_cacheable", cacheable)
+        .with("ansible_facts", shown)
+        .with_effect(effect))
 }
 
 /// Where the texts come from.
-fn origins(context: &ActionContext, facts: &[(Arc<str>, Value)]) -> Value {
+fn origins(context: &ActionContext, facts: &[(Arc<str>, Value)]) -> Vec<(Arc<str>, Origin)> {
     let args = &context.task.args;
     // What is split off a line (`name=text`) is no text of the file any more; all of it has the place of the line.
     let is_split = |name: &str, node: &Node| {
@@ -61,7 +64,7 @@ fn origins(context: &ActionContext, facts: &[(Arc<str>, Value)]) -> Value {
         Some((true, Origin::Written)) | None => Origin::Made,
         Some((_, origin)) => origin,
     };
-    Value::from_pairs(facts.iter().map(|(name, _)| (Value::from(&**name), Value::from(origin(name).word()))))
+    facts.iter().map(|(name, _)| (Arc::clone(name), origin(name))).collect()
 }
 
 /// Fails if a name is none for a variable.

@@ -2,7 +2,7 @@ use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
 
 use super::{ActionContext, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::{Effect, StatsUpdate, TaskResult};
 
 pub(super) static SPEC: Spec = Spec {
     name: "set_stats",
@@ -35,7 +35,7 @@ fn with_names(context: &ActionContext, data: &Value) -> Result<Value, Failure> {
     Ok(Value::from_pairs(named))
 }
 
-/// `set_stats`: the strategy adds up what is in `ansible_stats`.
+/// `set_stats`.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let flag = |name: &str, usual: bool| context.arg(name).map_or(usual, crate::vars::truth);
     let data = match context.arg("data") {
@@ -46,10 +46,13 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     for name in data.try_iter().into_iter().flatten() {
         super::set_fact::check_name(&windlass_template::text(&name))?;
     }
+    let (per_host, aggregate) = (flag("per_host", false), flag("aggregate", true));
     let stats = Value::from_pairs([
-        (Value::from("data"), data),
-        (Value::from("per_host"), Value::from(flag("per_host", false))),
-        (Value::from("aggregate"), Value::from(flag("aggregate", true))),
+        (Value::from("data"), data.clone()),
+        (Value::from("per_host"), Value::from(per_host)),
+        (Value::from("aggregate"), Value::from(aggregate)),
     ]);
-    Ok(TaskResult::ok(false).with("ansible_stats", stats))
+    let data = windlass_template::to_json(&data).as_object().cloned().unwrap_or_default();
+    let update = StatsUpdate { data, per_host, aggregate };
+    Ok(TaskResult::ok(false).with("ansible_stats", stats).with_effect(Effect::Stats(update)))
 }

@@ -11,7 +11,7 @@ use super::files::{Reading, file_name, value_of, walk};
 use super::{ActionContext, Arguments, Content, Failure};
 use crate::connection::{Kind, Target, relay};
 use crate::executor::RawCommand;
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 use crate::vars::ConnectionVariables;
 
 const MODULE: &str = "ansible.posix.synchronize";

@@ -3,10 +3,11 @@
 use windlass_modules::files::write::{BACKUP, VALIDATE};
 use windlass_modules::{Kind, Opt, Return, Spec, with_attributes};
 use windlass_template::{TemplateOptions, Value, about};
+use windlass_yaml::Text;
 
 use super::files::{copy_content, file_name};
 use super::{ActionContext, Content, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 /// The options that are used up by rendering; the others are `copy`'s.
 const OWN: [&str; 11] = [
@@ -93,7 +94,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     }
     let path = context.find("templates", &src)?;
     let (bytes, _) = context.files.bytes(&path)?;
+    #[expect(clippy::disallowed_methods, reason = "the task names the file as a template")]
     let text = String::from_utf8(bytes)
+        .map(Text::of_project)
         .map_err(|_| Failure::Failed(format!("Template source files must be utf-8 encoded: {}", path.display())))?;
     let path = crate::vars::absolute(&path);
     let variables = about::of_template(&context.context, &path, &src, Some(&dest));

@@ -5,7 +5,7 @@ use windlass_template::Value;
 
 use super::files::value_of;
 use super::{ActionContext, Content, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 /// Files that are not on the host are found here and travel along: `src`, and those of a form.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {

@@ -4,7 +4,7 @@ use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::{Compat, Value};
 
 use super::{ActionContext, Failure};
-use crate::strategy::TaskResult;
+use crate::outcome::TaskResult;
 
 pub(super) static SPEC: Spec = Spec {
     name: "validate_argument_spec",

@@ -41,6 +41,12 @@ pub(super) struct ConnectOptions {
     /// Log in with this key
     #[arg(long, visible_alias = "key-file", value_name = "FILE")]
     private_key: Option<PathBuf>,
+    /// Accept the keys of hosts that known_hosts does not name, and write them there; a changed key is refused all the same
+    #[arg(long)]
+    accept_new_host_keys: bool,
+    /// An option for SSH as ssh_config names it: `StrictHostKeyChecking=accept-new`
+    #[arg(long, value_name = "OPTION")]
+    ssh_option: Vec<String>,
     /// Options for SSH, as its own command takes them
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     ssh_common_args: Option<String>,
@@ -199,6 +205,8 @@ impl ConnectOptions {
             settings.timeout = timeout;
         }
         override_with(&mut settings.private_key_file, &self.private_key);
+        settings.accept_new_host_keys |= self.accept_new_host_keys;
+        settings.ssh_options.extend(self.ssh_option.iter().cloned());
         override_with(&mut settings.ssh_common_args, &self.ssh_common_args);
         override_with(&mut settings.ssh_extra_args, &self.ssh_extra_args);
         let passed_over = [("--scp-extra-args", &self.scp_extra_args), ("--sftp-extra-args", &self.sftp_extra_args)];
@@ -304,7 +312,7 @@ fn extra(text: &str, files: &Files) -> Result<Arc<Mapping>> {
             Error::usage(format!("Invalid extra vars data supplied. '{text}' could not be made into a dictionary"))
         });
     }
-    let map = crate::playbook::arguments::parse(text, false, &Span::synthetic("command line"))?;
+    let map = crate::playbook::arguments::parse(text, false, &typed(text))?;
     if let Some(raw) = map.get("_raw_params").and_then(Node::as_str) {
         return Err(Error::usage(format!("extra variables must be `key=value`, YAML, JSON or @FILE, not '{raw}'")));
     }
@@ -313,7 +321,6 @@ fn extra(text: &str, files: &Files) -> Result<Arc<Mapping>> {
 
 /// Arguments of a module on the command line: `key=value`, JSON or YAML.
 pub(super) fn module_arguments(action: &str, text: &str) -> Result<Mapping> {
-    let span = Span::synthetic("command line");
     let is_json = || serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok();
     if text.trim_start().starts_with('{') && (!crate::playbook::arguments::takes_free_text(action) || is_json()) {
         let node = windlass_yaml::load_one(Source::new("command line", text), &windlass_yaml::Options::default())?;
@@ -321,7 +328,13 @@ pub(super) fn module_arguments(action: &str, text: &str) -> Result<Mapping> {
             return Ok((*map).clone());
         }
     }
-    crate::playbook::arguments::parse(text, crate::playbook::arguments::takes_free_text(action), &span)
+    crate::playbook::arguments::parse(text, crate::playbook::arguments::takes_free_text(action), &typed(text))
+}
+
+/// Text of the command line, which may be a template.
+#[expect(clippy::disallowed_methods, reason = "the user typed it")]
+fn typed(text: &str) -> Node {
+    Node::of_project(text, Span::synthetic("command line"))
 }
 
 /// The folder of `--playbook-dir`, which must be there.

@@ -56,6 +56,9 @@ pub(super) struct Arguments {
     /// Write a trace of the run that Perfetto (ui.perfetto.dev) opens
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// An option for SSH, like --ssh-option
+    #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
+    ssh_options: Vec<String>,
     #[command(flatten)]
     pub(super) options: TaskOptions,
 }
@@ -65,6 +68,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
     arguments.options.apply(&mut settings, &config)?;
+    settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
     settings.force_handlers |= arguments.force_handlers;
     settings.step = arguments.step;
     settings.start_at_task.clone_from(&arguments.start_at_task);

@@ -8,6 +8,7 @@ use windlass_template::Engine;
 use windlass_yaml::Mapping;
 
 use super::options::Inputs;
+use crate::connection::host_keys::AtTerminal;
 use crate::error::{Error, Result};
 use crate::executor::{Heartbeat, Limits, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
@@ -212,7 +213,7 @@ impl Session {
             run,
             loader: Arc::new(loader),
             files,
-            pool: Arc::new(Pool::new(limits)),
+            pool: Arc::new(Pool::for_user(limits, Arc::new(AtTerminal::new(events.clone())))),
             events,
             secrets,
             forks,

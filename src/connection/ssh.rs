@@ -10,6 +10,12 @@ const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Connects over SSH.
 pub(super) async fn connect(target: &Target, connector: &Connector) -> Result<Arc<dyn Connection>, Error> {
+    let (destination, settings) = destination(target);
+    Ok(Arc::new(Ssh { session: connector.connect(&destination, &settings).await? }))
+}
+
+/// A target in the terms of SSH.
+pub(crate) fn destination(target: &Target) -> (Destination, Settings) {
     let destination = Destination { host: target.host.clone(), port: target.port, user: target.user.clone() };
     let passphrase = target.private_key_passphrase.clone();
     let settings = Settings {
@@ -23,7 +29,7 @@ pub(super) async fn connect(target: &Target, connector: &Connector) -> Result<Ar
         retries: target.retries,
         ..Settings::default()
     };
-    Ok(Arc::new(Ssh { session: connector.connect(&destination, &settings).await? }))
+    (destination, settings)
 }
 
 struct Ssh {
@@ -51,6 +57,10 @@ impl Connection for Ssh {
             windlass_ssh::Error::Lost { reason, .. } => reason,
             error => error.to_string(),
         }
+    }
+
+    fn has_changed_host_key(&self) -> bool {
+        self.session.has_changed_host_key()
     }
 
     fn warning(&self) -> Option<String> {

@@ -130,7 +130,7 @@ impl DefaultOutput {
             Status::Ok => {
                 let (word, color) = if changed { ("changed", Color::Changed) } else { ("ok", Color::Ok) };
                 let mut line = format!("{word}: [{host}]{item}");
-                if self.verbosity() > 0 || event.result.get("_ansible_verbose_always").is_some() {
+                if self.verbosity() > 0 || event.result.is_always_shown() {
                     line.push_str(&format!(" => {}", self.dump(&result, event)));
                 }
                 self.say(event.task.id, &line, color);

@@ -7,8 +7,9 @@ use indexmap::IndexMap;
 use tokio::sync::mpsc;
 
 use crate::executor::Cost;
+use crate::outcome::TaskResult;
 use crate::playbook::Task;
-use crate::strategy::{CustomStats, TaskResult};
+use crate::strategy::CustomStats;
 
 /// What a result stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

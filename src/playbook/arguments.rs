@@ -1,6 +1,6 @@
 //! `key=value` arguments and free text.
 
-use windlass_yaml::{Key, Mapping, Node, Span, Value};
+use windlass_yaml::{Key, Mapping, Node, Value};
 
 use crate::error::{Error, Result};
 
@@ -8,8 +8,9 @@ use crate::error::{Error, Result};
 const RAW_OPTIONS: &[&str] =
     &["creates", "removes", "chdir", "executable", "warn", "stdin", "stdin_add_newline", "strip_empty_ends"];
 
-/// Reads the text of `module: text`. For actions with free text, what is no option stays whole under `_raw_params`.
-pub fn parse(text: &str, free_text: bool, span: &Span) -> Result<Mapping> {
+/// Reads the text of `module: text`, which is `written`. For actions with free text, what is no option stays whole under `_raw_params`.
+pub fn parse(text: &str, free_text: bool, written: &Node) -> Result<Mapping> {
+    let span = &written.span;
     let mut map = Mapping::new();
     let mut raw: Vec<&str> = Vec::new();
     let pieces = split(text).map_err(|message| Error::parse(message, span))?;
@@ -17,7 +18,8 @@ pub fn parse(text: &str, free_text: bool, span: &Span) -> Result<Mapping> {
         let word = piece.trim_matches([' ', '\n']);
         match option_of(word) {
             Some((key, value)) if !free_text || RAW_OPTIONS.contains(&key) => {
-                map.insert(Key::string(key, span.clone()), Node::string(unquote(value), span.clone()));
+                let key = Key { value: written.reworded(key).value, span: span.clone() };
+                map.insert(key, written.reworded(unquote(value)));
             }
             _ => raw.push(piece),
         }
@@ -26,7 +28,7 @@ pub fn parse(text: &str, free_text: bool, span: &Span) -> Result<Mapping> {
     // The line break at the end of a block of text is part of it.
     let text = text.trim_start_matches([' ', '\n']).trim_end_matches(' ');
     if !text.is_empty() {
-        map.insert(Key::string("_raw_params", span.clone()), Node::string(text, span.clone()));
+        map.insert(Key::string("_raw_params", span.clone()), written.reworded(text));
     }
     Ok(map)
 }
@@ -141,10 +143,9 @@ pub fn of_node(action: &str, node: &Node) -> Result<Mapping> {
     match &node.value {
         Value::Map(map) => Ok((**map).clone()),
         Value::Null => Ok(Mapping::new()),
-        Value::String(text) | Value::Literal(text) => parse(text, takes_free_text(action), &node.span),
-        Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
+        Value::String(_) | Value::Literal(_) | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
             let text = node.scalar_text().unwrap_or_default();
-            parse(&text, takes_free_text(action), &node.span)
+            parse(&text, takes_free_text(action), node)
         }
         // A list is free text of its own kind: `meta` and `include_vars` do not take it, and say so themselves.
         _ => Err(Error::parse(format!("unexpected parameter type in action: {}", node.kind()), &node.span)),
@@ -158,10 +159,16 @@ pub fn takes_free_text(action: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use windlass_yaml::Span;
+
     use super::*;
 
+    fn typed() -> Node {
+        Node::literal("", Span::none())
+    }
+
     fn parsed(text: &str, free_text: bool) -> Vec<(String, String)> {
-        let map = parse(text, free_text, &Span::none()).unwrap();
+        let map = parse(text, free_text, &typed()).unwrap();
         map.iter().map(|(key, node)| (key.to_text(), node.as_str().unwrap().to_owned())).collect()
     }
 
@@ -203,7 +210,7 @@ mod tests {
 
     #[test]
     fn an_open_quote_is_an_error() {
-        assert!(parse("path='x", false, &Span::none()).is_err());
+        assert!(parse("path='x", false, &typed()).is_err());
     }
 
     #[test]
@@ -247,8 +254,8 @@ mod tests {
         };
         for _ in 0..20_000 {
             let text: String = (0..next(12)).map(|_| pieces[next(pieces.len())]).collect();
-            let whole = parse(&text, false, &Span::none());
-            assert_eq!(whole.is_ok(), parse(&text, true, &Span::none()).is_ok(), "{text:?}");
+            let whole = parse(&text, false, &typed());
+            assert_eq!(whole.is_ok(), parse(&text, true, &typed()).is_ok(), "{text:?}");
         }
     }
 }

@@ -161,7 +161,7 @@ impl Loader {
                 return Err(Error::parse(format!("Invalid old style role requirement: {name}"), &entry.span)
                     .hint("a role with parameters is a mapping: `role: NAME`, and its parameters as further keys"));
             }
-            let name = self.static_text(&Node::string(name, entry.span.clone()), frame, &Arc::default())?;
+            let name = self.static_text(entry, frame, &Arc::default())?;
             return Ok(RoleRequest::named(&name, &entry.span, playbook_dir));
         };
         let mut params = Mapping::new();

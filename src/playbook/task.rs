@@ -50,7 +50,7 @@ impl Loader {
         for name in ["action", "local_action"] {
             if let Some(node) = keywords.get(name).cloned() {
                 if name == "local_action" {
-                    keywords.set("delegate_to", Node::string("localhost", node.span.clone()));
+                    keywords.set("delegate_to", Node::literal("localhost", node.span.clone()));
                 }
                 actions.push(split_action(&node)?);
             }
@@ -198,18 +198,18 @@ pub(super) fn collections_of(keywords: &Keywords, frame: &Arc<Frame>) -> Vec<Str
 /// `action: module arguments` or `action: {module: ..., ...}`.
 fn split_action(node: &Node) -> Result<(String, Node)> {
     match &node.value {
-        Value::String(text) | Value::Literal(text) => {
-            let (name, rest) = split_name(text.trim());
-            Ok((name.to_owned(), Node::string(rest.trim(), node.span.clone())))
+        Value::String(_) | Value::Literal(_) => {
+            let (name, rest) = split_name(node.as_str().unwrap_or_default().trim());
+            Ok((name.to_owned(), node.reworded(rest.trim())))
         }
         Value::Map(map) => {
-            let Some(name) = map.get("module").and_then(Node::as_str) else {
+            let Some((module, name)) = map.get("module").and_then(|module| Some((module, module.as_str()?))) else {
                 return Err(Error::parse("an action given as a mapping needs the key 'module'", &node.span));
             };
             let mut args = (**map).clone();
             args.remove("module");
             let (name, rest) = split_name(name.trim());
-            for (key, value) in arguments::parse(rest, arguments::takes_free_text(name), &node.span)?.iter() {
+            for (key, value) in arguments::parse(rest, arguments::takes_free_text(name), module)?.iter() {
                 args.insert(key.clone(), value.clone());
             }
             Ok((name.to_owned(), Node::map(args, node.span.clone())))

@@ -9,8 +9,8 @@ use windlass_template::{Context, Value, Variable};
 
 use super::execute::TaskOnHost;
 use super::item::censored;
-use super::result::TaskResult;
 use crate::action::{self, ActionContext, Failure};
+use crate::outcome::TaskResult;
 use crate::output::Event;
 use crate::vars::given;
 
@@ -109,7 +109,7 @@ impl TaskOnHost {
             }
         }
         if check && result.is_skipped() {
-            result.set("_windlass_not_run", true);
+            result.set_predicted();
         }
         if let Some(attempt) = attempt {
             result.set("attempts", attempt);

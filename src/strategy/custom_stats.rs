@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::outcome::StatsUpdate;
+
 /// Statistics of the whole run and of single hosts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CustomStats {
@@ -15,12 +17,10 @@ pub struct CustomStats {
 
 impl CustomStats {
     /// Takes in what a task on a host has set.
-    pub fn add(&mut self, host: &str, stats: &Value) {
-        let flag = |name: &str| stats.get(name).and_then(Value::as_bool).unwrap_or(false);
-        let Some(data) = stats.get("data").and_then(Value::as_object) else { return };
-        let all = if flag("per_host") { self.hosts.entry(host.to_owned()).or_default() } else { &mut self.run };
-        for (name, value) in data {
-            match all.get_mut(name).filter(|_| flag("aggregate")) {
+    pub fn add(&mut self, host: &str, update: &StatsUpdate) {
+        let all = if update.per_host { self.hosts.entry(host.to_owned()).or_default() } else { &mut self.run };
+        for (name, value) in &update.data {
+            match all.get_mut(name).filter(|_| update.aggregate) {
                 Some(known) => aggregate(known, value),
                 None => _ = all.insert(name.clone(), value.clone()),
             }
@@ -63,7 +63,8 @@ mod tests {
     fn values_are_added_up_or_set() {
         let mut stats = CustomStats::default();
         let mut add = |data: Value, per_host: bool, aggregate: bool| {
-            stats.add("web", &json!({"data": data, "per_host": per_host, "aggregate": aggregate}));
+            let data = data.as_object().unwrap().clone();
+            stats.add("web", &StatsUpdate { data, per_host, aggregate });
         };
         add(json!({"n": 10, "t": "a", "l": [1], "m": {"x": 1}, "f": 1.5}), false, true);
         add(json!({"n": 15, "t": "b", "l": [2], "m": {"y": 2}, "f": 1}), false, true);

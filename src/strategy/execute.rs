@@ -11,10 +11,10 @@ use windlass_yaml::Node;
 use super::item::{ItemOutcome, censored, is_boolean};
 use super::items::Items;
 use super::label;
-use super::result::TaskResult;
 use crate::action::Failure;
 use crate::error::Result;
 use crate::executor::Pool;
+use crate::outcome::TaskResult;
 use crate::output::{Event, ResultEvent, Secrets, Status};
 use crate::playbook::{Files, Loader, Task};
 use crate::vars::{Run, TaskScope, World, float, given, truth};
@@ -123,11 +123,13 @@ impl TaskOnHost {
         on_host.with_action_rendered()
     }
 
-    /// `action: "{{ name }}"`: each host may run another one. A name that cannot be rendered stays, and is not found.
+    /// `action: "{{ name }}"`: each host may run another one. What cannot be rendered, or gives no name, stays and is not found.
     fn with_action_rendered(mut self) -> TaskOnHost {
         if self.task.action.contains("{{") {
-            let written = Node::string(self.task.action.as_str(), self.task.span.clone());
-            if let Ok(action) = self.scope().render_to_string(&written) {
+            #[expect(clippy::disallowed_methods, reason = "only names are put into `action`, which hold no template")]
+            let written = Node::of_project(self.task.action.as_str(), self.task.span.clone());
+            let is_name = |name: &String| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'));
+            if let Some(action) = self.scope().render_to_string(&written).ok().filter(is_name) {
                 self.task = Arc::new(Task { action, ..Task::clone(&self.task) });
             }
         }
@@ -415,7 +417,7 @@ impl TaskOnHost {
         no_log: bool,
     ) -> Event {
         let settings = &self.shared.run.settings;
-        let no_log = no_log || result.is("_ansible_no_log");
+        let no_log = no_log || result.is_secret();
         let diff = match self.task.keyword("diff") {
             None => settings.diff,
             Some(node) => node.as_bool().unwrap_or(settings.diff),

@@ -10,9 +10,9 @@ use windlass_yaml::{Key, Node};
 
 use super::execute::{CENSORED, Loop, Shared, TaskOnHost};
 use super::items;
-use super::result::TaskResult;
 use crate::action::{Failure, INCLUDE_TASKS};
 use crate::error::{Error, Result, did_you_mean};
+use crate::outcome::TaskResult;
 use crate::output::Event;
 use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Role, RoleRequest, Task, TaskFile};
 use crate::vars::unless_omitted;

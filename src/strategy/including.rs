@@ -7,9 +7,9 @@ use indexmap::IndexSet;
 use super::execute::{HostOutcome, TaskOnHost};
 use super::include::{self, Asked, Included, Loaded, Wanted};
 use super::play::Batch;
-use super::result::TaskResult;
 use super::store::registered;
 use crate::error::{Error, Result};
+use crate::outcome::TaskResult;
 use crate::playbook::{Block, Item, Task};
 use crate::vars::PlayState;
 

@@ -10,8 +10,8 @@ use windlass_yaml::Node;
 
 use super::ahead::Ahead;
 use super::execute::{Shared, TaskOnHost};
-use super::result::TaskResult;
 use crate::action::{self, ActionContext, Arguments, Failure};
+use crate::outcome::TaskResult;
 use crate::output::{Event, Spending};
 use crate::vars::{given, number, truth};
 
@@ -127,8 +127,9 @@ impl TaskOnHost {
     fn unknown_or(&self, error: windlass_template::Error, what: &str) -> Result<TaskResult, Failure> {
         match error.kind() {
             ErrorKind::Unknown { reason } => {
-                Ok(TaskResult::skipped(&format!("not known in check mode: {what} depends on {reason}"))
-                    .with("_windlass_unknown", true))
+                let mut skipped = TaskResult::skipped(&format!("not known in check mode: {what} depends on {reason}"));
+                skipped.set_predicted();
+                Ok(skipped)
             }
             _ => Err(error.into()),
         }

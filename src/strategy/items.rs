@@ -10,7 +10,7 @@ use windlass_template::{Context, Dependencies, Value, Variable};
 use super::ahead::{Ahead, Lane, departed};
 use super::execute::{Loop, TaskOnHost, Whole};
 use super::item::ItemOutcome;
-use super::result::TaskResult;
+use crate::outcome::{Effect, InventoryChange, NewHost, TaskResult};
 
 /// How many items may be under way at once.
 const WINDOW: usize = 32;
@@ -184,13 +184,10 @@ impl<'a> Items<'a> {
         if let (true, Ok(Some(extended))) = (opened.extended, context.variable("ansible_loop")) {
             result.set("ansible_loop", extended);
         }
-        if task.task.short_action() == "set_fact"
-            && let Some(facts) = result.get("ansible_facts")
-        {
-            for key in facts.try_iter().into_iter().flatten() {
-                if let (Some(name), Ok(value)) = (key.as_str(), facts.get_item(&key)) {
-                    self.seen.insert(name.into(), Variable::Data(value));
-                }
+        for effect in result.effects() {
+            if let Effect::SetFacts(set) = effect {
+                let seen = set.vars.iter().map(|(name, value)| (Arc::clone(name), Variable::Data(value.clone())));
+                self.seen.extend(seen);
             }
         }
         if self.is_added_again(&result) {
@@ -228,11 +225,18 @@ impl<'a> Items<'a> {
 
     /// Whether `add_host` of an earlier item says the same of the same host.
     fn is_added_again(&self, result: &TaskResult) -> bool {
-        let host = |result: &TaskResult| result.get("add_host")?.get_attr("host_name").ok();
-        let Some(name) = host(result) else { return false };
-        let earlier = self.parts.iter().rev().find(|(part, _)| host(part).as_ref() == Some(&name));
-        earlier.is_some_and(|(part, _)| part.get("add_host") == result.get("add_host"))
+        let Some(host) = added_host(result) else { return false };
+        let earlier = self.parts.iter().rev().filter_map(|(part, _)| added_host(part));
+        earlier.into_iter().find(|other| other.name == host.name).is_some_and(|other| other == host)
     }
+}
+
+/// The host that a result of `add_host` adds.
+fn added_host(result: &TaskResult) -> Option<&NewHost> {
+    result.effects().iter().find_map(|effect| match effect {
+        Effect::Inventory(InventoryChange::Host(host)) => Some(host),
+        _ => None,
+    })
 }
 
 /// The result of a loop without items.

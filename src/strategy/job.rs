@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::execute::TaskOnHost;
-use super::result::TaskResult;
 use crate::action::{ActionContext, Failure};
+use crate::outcome::TaskResult;
 use crate::output::{Event, JobState};
 
 impl TaskOnHost {

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass_template::Value;
-
 use super::execute::{Shared, TaskOnHost};
 use super::label;
 use super::play::{Batch, Gone};
-use super::result::TaskResult;
 use crate::error::{Error, Result, did_you_mean};
+use crate::outcome::{InventoryChange, TaskResult};
 use crate::output::Event;
 use crate::playbook::Task;
 
@@ -137,9 +135,9 @@ impl Batch {
                 *world.inventory_mut() = inventory;
                 // Hosts come back before what group_by made of them.
                 let (groups, hosts): (Vec<_>, Vec<_>) =
-                    self.world.dynamic.iter().partition(|(_, added)| is_there(added, "add_group"));
-                for (host, added) in hosts.into_iter().chain(groups) {
-                    super::store::extend_inventory(host, added, &mut world)?;
+                    self.world.dynamic.iter().partition(|(_, change)| matches!(change, InventoryChange::Group(_)));
+                for (host, change) in hosts.into_iter().chain(groups) {
+                    super::store::extend_inventory(host, change, &mut world)?;
                 }
                 self.world = Arc::new(world);
             }
@@ -212,8 +210,4 @@ fn done(action: &str, task: &Task, host: &str) -> String {
         "reset_connection" => "reset connection".to_owned(),
         other => other.to_owned(),
     }
-}
-
-fn is_there(map: &Value, key: &str) -> bool {
-    map.get_attr(key).is_ok_and(|value| !value.is_undefined())
 }

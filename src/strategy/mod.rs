@@ -23,7 +23,6 @@ mod meta;
 mod play;
 mod prompt;
 mod reach;
-mod result;
 mod run;
 mod step;
 mod store;
@@ -37,7 +36,6 @@ pub use custom_stats::CustomStats;
 pub use execute::{HostOutcome, Reload, Shared};
 pub use item::CONDITION_FALSE;
 pub(crate) use meta::ACTIONS as META_ACTIONS;
-pub use result::TaskResult;
 pub use run::{PlaybookRun, Summary};
 
 /// How a task is called, without any host's variables.

@@ -21,15 +21,19 @@ pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> 
         if shared.run.extra_vars.contains_key(&question.name) {
             continue;
         }
-        let answer = question.answer(shared).await?;
+        let (answer, is_typed) = question.answer(shared).await?;
         let answer = question.encrypted(answer, context)?;
         if question.is_secret {
             shared.secrets.add(&answer);
         }
-        // What was typed may be a template, as it may in a file of variables.
         // The answer stands in no file.
         let span = Span::synthetic("vars_prompt");
-        let value = if question.is_unsafe { Node::literal(answer, span) } else { Node::string(answer, span) };
+        // What the user typed may be a template, as it may in a file of variables; a default has been rendered and is data.
+        #[expect(clippy::disallowed_methods, reason = "the user typed it")]
+        let value = match question.is_unsafe || !is_typed {
+            true => Node::literal(answer, span),
+            false => Node::of_project(answer, span),
+        };
         answers.insert_str(&question.name, value);
     }
     Ok(Arc::new(answers))
@@ -77,11 +81,12 @@ impl<'a> Question<'a> {
         })
     }
 
-    async fn answer(&self, shared: &Shared) -> Result<String> {
+    /// The answer, and whether the user typed it.
+    async fn answer(&self, shared: &Shared) -> Result<(String, bool)> {
         if !std::io::stdin().is_terminal() {
             shared.warn("Not prompting as we are not in interactive mode");
             // What Python makes a text of nothing.
-            return Ok(self.default.clone().unwrap_or_else(|| "None".to_owned()));
+            return Ok((self.default.clone().unwrap_or_else(|| "None".to_owned()), false));
         }
         let shown = match (&self.default, self.prompt.is_empty()) {
             (_, true) => format!("input for {}: ", self.name),
@@ -97,8 +102,8 @@ impl<'a> Question<'a> {
                 continue;
             }
             return Ok(match &self.default {
-                Some(default) if first.is_empty() => default.clone(),
-                _ => first,
+                Some(default) if first.is_empty() => (default.clone(), false),
+                _ => (first, true),
             });
         }
     }
@@ -118,8 +123,9 @@ impl<'a> Question<'a> {
             vars.insert(Arc::from("_size"), data(size));
             options.push_str(", salt_size=_size|int");
         }
+        #[expect(clippy::disallowed_methods, reason = "a constant: what it works on are variables")]
         let filter =
-            Node::string(format!("{{{{ _answer | password_hash(_method{options}) }}}}"), self.entry.span.clone());
+            Node::of_project(format!("{{{{ _answer | password_hash(_method{options}) }}}}"), self.entry.span.clone());
         context.with(vars).render_to_string(&filter).map_err(|error| Error::parse(error.report(), &self.entry.span))
     }
 }

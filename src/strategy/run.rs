@@ -53,8 +53,14 @@ impl PlaybookRun {
         names.push(Arc::from("localhost"));
         for host in names {
             let facts = cache.load(&host);
+            if !facts.dropped().is_empty() {
+                let names = facts.dropped().join(", ");
+                shared.warn(format!(
+                    "{host}: facts in the cache that would change how the host is reached were dropped: {names}"
+                ));
+            }
             if !facts.is_empty() {
-                Arc::make_mut(&mut world.host_mut(&host).facts).extend(facts);
+                Arc::make_mut(&mut world.host_mut(&host).facts).extend(&facts);
             }
         }
         self.world = Arc::new(world);
@@ -441,7 +447,7 @@ fn play_name(play: &Play, context: &Context) -> String {
         None if play.hosts.as_list().is_some() && context.engine().options().compat == Compat::V2_19 => {
             play.name.clone()
         }
-        None => context.render_tolerant(&Node::string(play.name.as_str(), play.span.clone())),
+        None => context.render_tolerant(&play.hosts.reworded(play.name.as_str())),
     }
 }
 

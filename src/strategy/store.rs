@@ -9,10 +9,10 @@ use windlass_yaml::{Mapping, Node, Span};
 use super::execute::HostOutcome;
 use super::label;
 use super::play::Batch;
-use super::result::TaskResult;
 use crate::error::Result;
+use crate::outcome::{Effect, IncludedVars, InventoryChange, TaskResult};
 use crate::playbook::Task;
-use crate::vars::{GATHERED, TaskScope, World, clean_facts, reserved};
+use crate::vars::{TaskScope, World, reserved};
 
 impl Batch {
     /// Counts a result for the recap.
@@ -57,60 +57,13 @@ impl Batch {
         host: &Arc<str>,
         world: &mut World,
     ) -> Result<()> {
-        let name = outcome.action.as_str();
         // Of what failed nothing is kept but what is registered, also if some of its items did not.
         let is_kept = !outcome.result.failed() && !outcome.result.is_unreachable();
         for (result, delegate) in outcome.parts.iter().filter(|_| is_kept) {
-            let to: Arc<str> = match delegate {
-                Some(other) if outcome.delegate_facts => Arc::from(other.as_str()),
-                _ => Arc::clone(host),
-            };
-            if let Some(facts) = result.get("ansible_facts").filter(|_| name != "include_vars") {
-                if name == "set_fact" {
-                    let pairs = pairs_of(facts);
-                    pairs.iter().for_each(|(name, _)| self.tell_reserved(name));
-                    if result.is("_ansible_facts_cacheable") {
-                        Arc::make_mut(&mut world.host_mut(&to).facts).extend(pairs.iter().cloned());
-                    }
-                    Arc::make_mut(&mut world.host_mut(&to).set).extend(pairs);
-                    if let Some(origins) = result.get("_windlass_origins") {
-                        let origins = pairs_of(origins).into_iter();
-                        let origins =
-                            origins.map(|(name, word)| (name, Origin::of_word(word.as_str().unwrap_or_default())));
-                        Arc::make_mut(&mut world.host_mut(&to).origins).extend(origins);
-                    }
-                } else {
-                    let (mut kept, dropped) = clean_facts(facts);
-                    if name == "gather_facts" {
-                        kept.push((Arc::from(GATHERED), Value::from(true)));
-                    }
-                    // What was found out about the host a task was delegated to is always about that host.
-                    if let Some(other) = delegate {
-                        let other: Arc<str> = Arc::from(other.as_str());
-                        let found = kept.extract_if(.., |(name, _)| name.starts_with("discovered_interpreter_"));
-                        let found: Vec<_> = found.collect();
-                        Arc::make_mut(&mut world.host_mut(&other).facts).extend(found);
-                    }
-                    if !dropped.is_empty() {
-                        self.shared.warn(format!(
-                            "{host}: facts that would change how the host is reached were dropped: {}",
-                            dropped.join(", ")
-                        ));
-                    }
-                    Arc::make_mut(&mut world.host_mut(&to).facts).extend(kept);
-                }
-            }
-            if let Some(files) = result.get("ansible_included_var_files") {
-                let vars = self.included_vars(task, &to, result, files)?;
-                Arc::make_mut(&mut world.host_mut(&to).included).extend(vars);
-            }
-            if let Some(stats) = result.get("ansible_stats") {
-                Arc::make_mut(&mut world.custom_stats).add(host, &windlass_template::to_json(stats));
-            }
-            if result.get("add_host").is_some() || result.get("add_group").is_some() {
-                let added = result.only(&["add_host", "add_group", "parent_groups"]).to_value();
-                extend_inventory(host, &added, world)?;
-                Arc::make_mut(&mut world.dynamic).push((Arc::clone(host), added));
+            let delegate = delegate.as_deref().map(Arc::<str>::from);
+            let place = Place { host, delegate: delegate.as_ref(), delegate_facts: outcome.delegate_facts };
+            for effect in result.effects() {
+                self.apply(task, effect, &place, world)?;
             }
         }
         if let Some(register) = &task.register {
@@ -119,11 +72,51 @@ impl Batch {
             let state = world.host_mut(host);
             Arc::make_mut(&mut state.set).insert(Arc::clone(register), value);
             // What comes from the project itself is not from outside because it was registered.
-            if matches!(name, "set_fact" | "include_vars") {
+            if matches!(outcome.action.as_str(), "set_fact" | "include_vars") {
                 Arc::make_mut(&mut state.origins).insert(Arc::clone(register), Origin::Written);
             } else if state.origins.contains_key(register) {
                 Arc::make_mut(&mut state.origins).shift_remove(register);
             }
+        }
+        Ok(())
+    }
+
+    /// Makes the change of a task.
+    fn apply(&self, task: &Arc<Task>, effect: &Effect, place: &Place<'_>, world: &mut World) -> Result<()> {
+        let to = place.of_facts();
+        match effect {
+            Effect::Facts(facts) => {
+                let known = Arc::make_mut(&mut world.host_mut(to).facts);
+                known.extend(facts);
+                if task.short_action() == "gather_facts" {
+                    known.set_gathered();
+                }
+            }
+            // What was found about the host a task was delegated to is always about that host.
+            Effect::Python { user, path } => {
+                let there = place.delegate.unwrap_or(place.host);
+                Arc::make_mut(&mut world.host_mut(there).facts).set_python(user.as_deref(), path);
+            }
+            Effect::SetFacts(set) => {
+                set.vars.iter().for_each(|(name, _)| self.tell_reserved(name));
+                let state = world.host_mut(to);
+                if set.cacheable {
+                    Arc::make_mut(&mut state.facts).set(set.vars.iter().cloned());
+                }
+                Arc::make_mut(&mut state.set).extend(set.vars.iter().cloned());
+                if !set.origins.is_empty() {
+                    Arc::make_mut(&mut state.origins).extend(set.origins.iter().cloned());
+                }
+            }
+            Effect::IncludedVars(read) => {
+                let vars = self.included_vars(task, to, read)?;
+                Arc::make_mut(&mut world.host_mut(to).included).extend(vars);
+            }
+            Effect::Inventory(change) => {
+                extend_inventory(place.host, change, world)?;
+                Arc::make_mut(&mut world.dynamic).push((Arc::clone(place.host), change.clone()));
+            }
+            Effect::Stats(update) => Arc::make_mut(&mut world.custom_stats).add(place.host, update),
         }
         Ok(())
     }
@@ -139,21 +132,20 @@ impl Batch {
         &self,
         task: &Arc<Task>,
         host: &Arc<str>,
-        result: &TaskResult,
-        files: &Value,
+        included: &IncludedVars,
     ) -> Result<IndexMap<Arc<str>, Variable>> {
         let mut read = Mapping::new();
-        for file in files.try_iter().into_iter().flatten() {
-            let map = self.shared.files.variables(std::path::Path::new(&windlass_template::text(&file)))?;
+        for file in &included.files {
+            let map = self.shared.files.variables(file)?;
             reserved::warnings(map.keys(), self.shared.run.settings.compat)
                 .for_each(|sentence| self.shared.warn(sentence));
             read.extend(map.iter().map(|(key, node)| (key.clone(), node.clone())));
         }
-        let mut vars: IndexMap<Arc<str>, Variable> = match result.text("_include_vars_name") {
-            Some(name) => IndexMap::from([(name.into(), Variable::Text(Node::map(read, Span::none())))]),
+        let mut vars: IndexMap<Arc<str>, Variable> = match &included.name {
+            Some(name) => IndexMap::from([(name.as_str().into(), Variable::Text(Node::map(read, Span::none())))]),
             None => read.string_entries().map(|(name, node)| (name.into(), Variable::Text(node.clone()))).collect(),
         };
-        if result.is("_windlass_merge") {
+        if included.merge {
             let scope = TaskScope::of_task(&self.world, host, task);
             for (name, variable) in &mut vars {
                 *variable = crate::vars::merged(variable.clone(), scope.get(name).into_iter());
@@ -165,40 +157,41 @@ impl Batch {
 
 /// What `register` keeps. Of a task that check mode did not run, everything that is not there is unknown.
 pub(super) fn registered(task: &Arc<Task>, result: &TaskResult) -> Value {
-    if !result.is("_windlass_not_run") && !result.is("_windlass_unknown") {
+    if !result.is_predicted() {
         return result.to_value();
     }
     let reason = format!("the result of '{}', which is not run in check mode", label::of_task(task, None));
     super::unknown::partial(result, &reason)
 }
 
-fn pairs_of(map: &Value) -> Vec<(Arc<str>, Value)> {
-    let keys = map.try_iter().into_iter().flatten();
-    keys.filter_map(|key| Some((Arc::from(key.as_str()?), map.get_item(&key).ok()?))).collect()
+/// Whom the effects of a task are about.
+struct Place<'a> {
+    host: &'a Arc<str>,
+    delegate: Option<&'a Arc<str>>,
+    delegate_facts: bool,
 }
 
-/// Adds what `add_host` or `group_by` came to.
-pub(super) fn extend_inventory(host: &Arc<str>, added: &Value, world: &mut World) -> Result<()> {
-    let field = |of: &Value, name: &str| of.get_attr(name).ok().filter(|value| !value.is_undefined());
-    let texts = |list: Option<Value>| -> Vec<String> {
-        let items = list.and_then(|list| list.try_iter().ok());
-        items.into_iter().flatten().map(|item| windlass_template::text(&item)).collect()
-    };
-    let inventory = world.inventory_mut();
-    if let Some(entry) = field(added, "add_host") {
-        let name = windlass_template::text(&field(&entry, "host_name").unwrap_or_default());
-        let groups = texts(field(&entry, "groups"));
-        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-        let vars = windlass_template::to_json(&field(&entry, "host_vars").unwrap_or_default());
-        let vars = Node::from_json(&vars, &Span::synthetic("add_host")).into_literal();
-        inventory.add_host(&name, &groups, &vars.as_map().cloned().unwrap_or_default());
+impl Place<'_> {
+    /// The host that facts and variables belong to.
+    fn of_facts(&self) -> &Arc<str> {
+        self.delegate.filter(|_| self.delegate_facts).unwrap_or(self.host)
     }
-    if let Some(group) = field(added, "add_group") {
-        let group = windlass_template::text(&group);
-        inventory.add_group(&group);
-        inventory.add_host_to_group(host, &group);
-        for parent in texts(field(added, "parent_groups")).iter().filter(|parent| *parent != "all") {
-            inventory.add_child(parent, &group)?;
+}
+
+/// Adds what `add_host` or `group_by` on a host asks for.
+pub(super) fn extend_inventory(host: &Arc<str>, change: &InventoryChange, world: &mut World) -> Result<()> {
+    let inventory = world.inventory_mut();
+    match change {
+        InventoryChange::Host(new) => {
+            let groups: Vec<&str> = new.groups.iter().map(String::as_str).collect();
+            inventory.add_host(&new.name, &groups, &new.vars);
+        }
+        InventoryChange::Group(new) => {
+            inventory.add_group(&new.name);
+            inventory.add_host_to_group(host, &new.name);
+            for parent in new.parents.iter().filter(|parent| *parent != "all") {
+                inventory.add_child(parent, &new.name)?;
+            }
         }
     }
     Ok(())

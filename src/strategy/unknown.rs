@@ -5,7 +5,7 @@ use std::sync::Arc;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use windlass_template::Value;
 
-use super::result::TaskResult;
+use crate::outcome::TaskResult;
 
 /// A result of which only what is there is known.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use windlass_template::{Compat, Value};
+use windlass_template::Compat;
 
-use super::World;
+use super::{HostFacts, World};
 use crate::output::{nice_json, python_json};
 use crate::settings::Settings;
 
@@ -35,8 +35,8 @@ impl FactCache<'_> {
         self.settings.compat == Compat::V2_19
     }
 
-    /// What is kept of a host and not too old.
-    pub fn load(&self, host: &str) -> Vec<(Arc<str>, Value)> {
+    /// The facts of a host that are kept and not too old. They came from the host once, so they are no more trusted than its answers.
+    pub fn load(&self, host: &str) -> HostFacts {
         let file = self.file(host);
         let limit = Duration::from_secs(self.settings.fact_cache_timeout);
         let age = std::fs::metadata(&file).and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
@@ -47,9 +47,9 @@ impl FactCache<'_> {
             Some(payload) => serde_json::from_str(payload).unwrap_or_default(),
             None => kept,
         };
-        let Json::Object(facts) = kept else { return Vec::new() };
-        let facts = facts.into_iter().filter_map(|(name, value)| Some((Arc::from(name), plain(value)?)));
-        facts.map(|(name, value)| (name, windlass_template::from_json(&value))).collect()
+        let Json::Object(facts) = kept else { return HostFacts::default() };
+        let facts = facts.into_iter().filter_map(|(name, value)| Some((name, plain(value)?))).collect();
+        HostFacts::of_cache(&windlass_template::from_json(&Json::Object(facts)))
     }
 
     /// Keeps the facts of all hosts whose facts have changed; what cannot be written is told.

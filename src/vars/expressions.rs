@@ -68,12 +68,12 @@ impl Expressions for InventoryExpressions {
     fn evaluate(&self, expression: &Node, variables: &Arc<Mapping>) -> Result<Node, String> {
         match expression.as_str() {
             Some(text) if let Some(node) = passed_through(text, variables) => Ok(node),
-            // Before 2.19 the value was what a template in braces comes to.
+            // Before 2.19 the value was the one of a template in braces.
             Some(text) if self.0.options().compat == Compat::V2_18 => {
-                let template = Node::string(format!("{{{{{text}}}}}"), expression.span.clone());
+                let template = expression.reworded(format!("{{{{{text}}}}}"));
                 data(self.over(variables).render(&template), expression)
             }
-            Some(text) => data(self.over(variables).evaluate(text, &expression.span), expression),
+            Some(_) => data(self.over(variables).evaluate(expression), expression),
             None => Err(format!("An expression is a string, but this is {}.", expression.kind())),
         }
     }

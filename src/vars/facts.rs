@@ -6,12 +6,14 @@ use indexmap::IndexMap;
 use windlass_template::Value;
 
 /// The fact that says that facts were gathered.
-pub const GATHERED: &str = "_ansible_facts_gathered";
+const GATHERED: &str = "_ansible_facts_gathered";
 
 /// Facts of one host, by the names modules give them (`ansible_hostname`, `services`).
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     values: IndexMap<Arc<str>, Value>,
+    /// The Python that was found for modules of each become user; none is the login user.
+    pythons: IndexMap<Option<String>, String>,
     namespaced: OnceLock<Value>,
 }
 
@@ -21,8 +23,33 @@ impl Facts {
         self.values.get(name)
     }
 
-    /// Adds facts; later ones replace earlier ones of the same name.
-    pub fn extend(&mut self, facts: impl IntoIterator<Item = (Arc<str>, Value)>) {
+    /// Adds facts that a host reported; later ones replace earlier ones of the same name.
+    pub fn extend(&mut self, facts: &HostFacts) {
+        self.add(facts.kept.iter().cloned());
+    }
+
+    /// Adds what the project itself set as facts (`set_fact` with `cacheable`), under any name.
+    pub fn set(&mut self, facts: impl IntoIterator<Item = (Arc<str>, Value)>) {
+        self.add(facts);
+    }
+
+    /// Notes that they were gathered, rather than set.
+    pub fn set_gathered(&mut self) {
+        self.add([(Arc::from(GATHERED), Value::from(true))]);
+    }
+
+    /// Notes the Python that was found for modules of a user.
+    pub fn set_python(&mut self, user: Option<&str>, path: &str) {
+        self.pythons.insert(user.map(str::to_owned), path.to_owned());
+        self.add([(Arc::from("discovered_interpreter_python"), Value::from(path))]);
+    }
+
+    /// The Python that was found for modules of a user. What one user reported is never used for another.
+    pub fn python(&self, user: Option<&str>) -> Option<&str> {
+        self.pythons.iter().find(|(known, _)| known.as_deref() == user).map(|(_, path)| path.as_str())
+    }
+
+    fn add(&mut self, facts: impl IntoIterator<Item = (Arc<str>, Value)>) {
         self.values.extend(facts);
         self.namespaced = OnceLock::new();
     }
@@ -74,6 +101,7 @@ fn is_protected(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "ansible_host",
         "ansible_port",
+        "ansible_async_dir",
         "ansible_user",
         "ansible_password",
         "ansible_connection",
@@ -114,16 +142,53 @@ fn is_protected(name: &str) -> bool {
         || (name.starts_with("ansible_") && name.ends_with("_interpreter"))
 }
 
-/// The facts of a result without those that would set connection variables, and the names that were dropped.
-pub fn clean_facts(facts: &Value) -> (Vec<(Arc<str>, Value)>, Vec<String>) {
-    let mut kept = Vec::new();
-    let mut dropped = Vec::new();
-    for key in facts.try_iter().into_iter().flatten() {
-        let Some(name) = key.as_str() else { continue };
-        let Ok(value) = facts.get_item(&key) else { continue };
-        if is_protected(name) { dropped.push(name.to_owned()) } else { kept.push((Arc::from(name), value)) }
+/// Facts as a host or a cache reports them, without any that would change how the host is reached.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HostFacts {
+    kept: Vec<(Arc<str>, Value)>,
+    dropped: Vec<String>,
+}
+
+impl HostFacts {
+    /// Reads the `ansible_facts` of a host's answer; anything but a mapping has none.
+    pub fn of_host(facts: &Value) -> HostFacts {
+        let mut read = HostFacts::default();
+        for key in facts.try_iter().into_iter().flatten() {
+            let Some(name) = key.as_str() else { continue };
+            let Ok(value) = facts.get_item(&key) else { continue };
+            if is_protected(name) {
+                read.dropped.push(name.to_owned());
+            // The action notes itself which Python was found, and for whom; whether facts are gathered is the engine's business.
+            } else if !name.starts_with("discovered_interpreter_") && !name.starts_with("_ansible_") {
+                read.kept.push((Arc::from(name), value));
+            }
+        }
+        read
     }
-    (kept, dropped)
+
+    /// Reads what a cache keeps of a host, which came from the host once.
+    pub fn of_cache(facts: &Value) -> HostFacts {
+        let mut read = HostFacts::of_host(facts);
+        if facts.get_attr(GATHERED).is_ok_and(|gathered| super::truth(&gathered)) {
+            read.kept.push((Arc::from(GATHERED), Value::from(true)));
+        }
+        read
+    }
+
+    /// Names of facts that were dropped, because they would change how the host is reached.
+    pub fn dropped(&self) -> &[String] {
+        &self.dropped
+    }
+
+    /// Names of the facts that are kept.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.kept.iter().map(|(name, _)| &**name)
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
 }
 
 #[cfg(test)]
@@ -138,11 +203,16 @@ mod tests {
             ("ansible_hostname", "web1"),
             ("ansible_ssh_host_key_rsa_public", "AAAA"),
         ]);
-        let (kept, dropped) = clean_facts(&facts);
-        assert_eq!(
-            kept.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
-            ["ansible_hostname", "ansible_ssh_host_key_rsa_public"]
-        );
-        assert_eq!(dropped, ["ansible_host", "ansible_python_interpreter"]);
+        let read = HostFacts::of_host(&facts);
+        assert_eq!(read.names().collect::<Vec<_>>(), ["ansible_hostname", "ansible_ssh_host_key_rsa_public"]);
+        assert_eq!(read.dropped(), ["ansible_host", "ansible_python_interpreter"]);
+    }
+
+    #[test]
+    fn python_found_as_one_user_is_not_used_for_another() {
+        let mut facts = Facts::default();
+        facts.set_python(Some("deploy"), "/home/deploy/bin/python3");
+        assert_eq!(facts.python(Some("deploy")), Some("/home/deploy/bin/python3"));
+        assert_eq!((facts.python(None), facts.python(Some("root"))), (None, None));
     }
 }

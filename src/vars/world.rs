@@ -13,6 +13,7 @@ use windlass_yaml::Mapping;
 
 use super::facts::Facts;
 use super::scope::TaskScope;
+use crate::outcome::InventoryChange;
 use crate::playbook::{Play, Role};
 use crate::settings::Settings;
 use crate::strategy::CustomStats;
@@ -118,7 +119,7 @@ pub struct World {
     /// Hosts and groups.
     pub inventory: Arc<Inventory>,
     /// What `add_host` and `group_by` have added to the inventory, in order, with the host each was done for.
-    pub dynamic: Arc<Vec<(Arc<str>, Value)>>,
+    pub dynamic: Arc<Vec<(Arc<str>, InventoryChange)>>,
     /// What is known of hosts; a host that is missing here has nothing yet.
     pub hosts: HashTrieMapSync<Arc<str>, Arc<HostState>>,
     /// The running play.

@@ -1,6 +1,7 @@
 //! The hot paths of a run, each by itself: `cargo bench -p windlass-bench`.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "the templates are the benchmark's own")]
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -41,7 +42,7 @@ fn templates(criterion: &mut Criterion) {
     let variables: IndexMap<Arc<str>, Variable> =
         variables.map(|(name, node)| (Arc::from(name), Variable::Text(node.clone()))).collect();
     let (engine, variables) = (Engine::new(Options::default()), Arc::new(variables));
-    let text = |text: &str| Node::string(text, Span::none());
+    let text = |text: &str| Node::of_project(text, Span::none());
     let mut count = 0;
     criterion.bench_function("template, compiled and evaluated", |bencher| {
         bencher.iter(|| {

@@ -59,8 +59,8 @@ impl VariableFiles {
     /// The files for a group or host beside an inventory or playbook: `NAME`, else `NAME.yml`, `NAME.yaml` or
     /// `NAME.json`; when it is a directory, all files in it.
     pub(crate) fn find(&self, base: &Path, kind: Kind, name: &str) -> Result<Vec<File>, Error> {
-        // A chroot's host name is a path, and would lead out of the directory.
-        if name.starts_with('/') {
+        // Such a name, which may come from a host (`group_by` over facts), would lead out of the directory.
+        if name.starts_with('/') || name.split('/').any(|part| part == "..") || name.contains('\0') {
             return Ok(Vec::new());
         }
         let directory = base.join(kind.directory());

@@ -227,6 +227,7 @@ fn section(line: &str) -> Option<(&str, Option<&str>)> {
     fits.then_some((name, kind))
 }
 
+#[expect(clippy::disallowed_methods, reason = "an inventory is the project's own text")]
 fn value_of(text: &str, span: Span) -> Node {
-    python_literal(text, &span).unwrap_or_else(|| Node::string(text, span))
+    python_literal(text, &span).unwrap_or_else(|| Node::of_project(text, span))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_yaml::{Key, Mapping, Node, PythonLiteral, Span, Value};
+use windlass_yaml::{Key, Mapping, Node, PythonLiteral, Span, Text, Value};
 
 /// Reads a text as a Python literal, the way `ast.literal_eval` does; `None` when it is not one. Tuples and sets
 /// become lists, strings may be templates.
@@ -20,15 +20,16 @@ fn could_be_literal(text: &str) -> bool {
         || text.bytes().take(3).any(|byte| byte == b'"' || byte == b'\'')
 }
 
+#[expect(clippy::disallowed_methods, reason = "an inventory is the project's own text")]
 fn node(literal: PythonLiteral, span: &Span) -> Option<Node> {
     let value = match literal {
         PythonLiteral::None => Value::Null,
-        PythonLiteral::Ellipsis => Value::String("...".into()),
+        PythonLiteral::Ellipsis => Value::Literal("...".into()),
         PythonLiteral::Bool(value) => Value::Bool(value),
         PythonLiteral::Int(value) => Value::Int(value),
         PythonLiteral::BigInt(digits) => Value::BigInt(digits),
         PythonLiteral::Float(value) => Value::Float(value),
-        PythonLiteral::String(text) | PythonLiteral::Bytes(text) => Value::String(text.into()),
+        PythonLiteral::String(text) | PythonLiteral::Bytes(text) => Value::String(Text::of_project(text)),
         PythonLiteral::List(items) | PythonLiteral::Tuple(items) | PythonLiteral::Set(items) => {
             Value::List(items.into_iter().map(|item| node(item, span)).collect::<Option<_>>()?)
         }

@@ -313,7 +313,8 @@ fn implicit_localhost(name: &str) -> Host {
     let span = Span::synthetic("implicit localhost");
     variables.insert_str("ansible_connection", Node::new(Value::Literal("local".into()), span.clone()));
     // A template: which Python that is, is looked for when somebody asks.
-    let python = Node::new(Value::String("{{ ansible_playbook_python }}".into()), span.clone());
+    #[expect(clippy::disallowed_methods, reason = "a constant")]
+    let python = Node::of_project("{{ ansible_playbook_python }}", span.clone());
     variables.insert_str("ansible_python_interpreter", python);
     Host {
         name: name.into(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use windlass_yaml::{Key, Mapping, Node, Source, Span, Value};
+use windlass_yaml::{Key, Mapping, Node, Source, Span, Text, Value};
 
 use crate::step::{Statements, Step};
 use crate::{Error, Warning, address};
@@ -51,9 +51,10 @@ impl Reader<'_> {
         Key::string(key.get_ref().as_ref(), self.span(&key.span()))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "an inventory is the project's own text")]
     fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
         let content = match value.get_ref() {
-            DeValue::String(text) => Value::String(text.as_ref().into()),
+            DeValue::String(text) => Value::String(Text::of_project(text.as_ref())),
             DeValue::Boolean(value) => Value::Bool(*value),
             DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
                 Ok(value) => Value::Int(value),

@@ -94,8 +94,8 @@ fn entries(section: &str, group: &str, node: &Node) -> Result<Arc<Mapping>, Erro
     match &node.value {
         Value::Map(entries) => Ok(Arc::clone(entries)),
         Value::Null => Ok(Arc::default()),
-        Value::String(text) => {
-            let key = Key::string(Arc::clone(text), node.span.clone());
+        Value::String(_) => {
+            let key = Key { value: node.value.clone(), span: node.span.clone() };
             Ok(Arc::new(Mapping::from(vec![(key, Node::null(node.span.clone()))])))
         }
         _ => {

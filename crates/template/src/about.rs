@@ -36,11 +36,15 @@ pub fn of_template(
     .collect();
     let name = "ansible_managed";
     if matches!(context.variable(name), Ok(None)) {
+        let span = Span::synthetic("the setting ansible_managed");
         let text = managed(&context.engine().options().managed, path);
-        variables.insert(
-            Arc::from(name),
-            Variable::Text(Node::string(text, Span::synthetic("the setting ansible_managed"))),
-        );
+        // The setting may be a template; the name of a file that is put into it must not be one.
+        #[expect(clippy::disallowed_methods, reason = "the setting is the project's own text")]
+        let text = match path.to_string_lossy().contains('{') {
+            true => Node::literal(text, span),
+            false => Node::of_project(text, span),
+        };
+        variables.insert(Arc::from(name), Variable::Text(text));
     }
     variables
 }

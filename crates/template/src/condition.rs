@@ -16,6 +16,10 @@ use crate::syntax::{inline_templates, is_template};
 
 use std::sync::Arc;
 
+/// Why what a template makes is no expression, in the words of ansible-core 2.19.
+const UNTRUSTED: &str = "Encountered untrusted template or expression. Templates and expressions must be defined by trusted sources such \
+                         as playbooks or roles, not untrusted sources such as module results.";
+
 /// How often a condition may stand for another one.
 const INDIRECTIONS: usize = 20;
 
@@ -26,6 +30,19 @@ impl Context {
     /// wholly a template may also name a variable that holds the expression, as long as that is the project's text.
     pub fn condition(&self, node: &Node) -> Result<bool, Error> {
         self.judged(node, 0)
+    }
+
+    /// The project's list that a node like `{{ name }}` stands for: its items are the project's own text, as if they stood here.
+    pub fn list_of_project(&self, node: &Node) -> Option<Vec<Node>> {
+        let text = text_of(node)?.trim();
+        let mut found = self.inner().indirection(text)?;
+        for _ in 0..INDIRECTIONS {
+            match text_of(&found).map(str::trim).filter(|text| is_wholly_template(text)) {
+                Some(text) => found = self.inner().indirection(text)?,
+                None => break,
+            }
+        }
+        found.as_list().map(<[Node]>::to_vec)
     }
 
     /// The same without a word about delimiters: up to 2.18 `assert` renders a single condition before it is judged.
@@ -87,7 +104,7 @@ impl Inner {
         }
         if is_wholly_template(text) {
             if depth < INDIRECTIONS
-                && let Some(inner) = self.indirection(text)
+                && let Some(inner) = self.indirection(text).filter(|inner| text_of(inner).is_some())
             {
                 return self.condition(&inner, written, depth + 1);
             }
@@ -143,7 +160,36 @@ impl Inner {
         self.judge(&value, false)
     }
 
-    /// The project's text that a condition like `{{ name }}` or `{{ name.key }}` stands for.
+    /// Evaluates an expression of the project.
+    pub(crate) fn evaluate(self: &Arc<Self>, node: &Node) -> Result<Value, Error> {
+        let text = match &node.value {
+            Yaml::String(text) => text.trim(),
+            Yaml::Literal(_) => {
+                return Err(Error::new(ErrorKind::Conditional, UNTRUSTED));
+            }
+            _ => return self.lazy(node),
+        };
+        if !is_template(text) {
+            return self.expression(&*compile::expression(text)?, None);
+        }
+        if is_wholly_template(text)
+            && let Some(inner) = self.indirection(text)
+            && let Some(inner) = text_of(&inner).filter(|inner| !is_template(inner))
+        {
+            return self.expression(&*compile::expression(inner)?, None);
+        }
+        if self.compat() == Compat::V2_19 {
+            return Err(Error::new(ErrorKind::Conditional, UNTRUSTED));
+        }
+        // Names may be put together, as in `ansible_{{ interface }}.mtu`, as long as nothing but a path comes out.
+        let made = finish(&self.text(text)?)?;
+        match made.as_str().filter(|path| !text.starts_with("{{") && is_path(path)) {
+            Some(path) => self.expression(&*compile::expression(path)?, None),
+            None => Ok(made),
+        }
+    }
+
+    /// The project's node that text like `{{ name }}` or `{{ name.key }}` stands for.
     fn indirection(self: &Arc<Self>, text: &str) -> Option<Node> {
         let compiled = compile::text(text).ok()?;
         let Compiled::Single(expression) = compiled.as_ref() else { return None };
@@ -168,7 +214,7 @@ impl Inner {
                 node = node.get(key)?.clone();
             }
         }
-        matches!(node.value, Yaml::String(_)).then_some(node)
+        Some(node)
     }
 
     fn judge(&self, value: &Value, template: bool) -> Result<bool, Error> {
@@ -202,6 +248,47 @@ impl Inner {
         )
         .with_hint(Some("Compare the value, or convert it with the filter `bool`.".to_owned())))
     }
+}
+
+/// The text of a node that is text of the project.
+fn text_of(node: &Node) -> Option<&str> {
+    if let Yaml::String(text) = &node.value { Some(text) } else { None }
+}
+
+/// Whether text is the name of a variable with keys behind it, `a.b[0]['c']`, and so calls nothing.
+fn is_path(text: &str) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let is_key = |key: &str| {
+        let quoted = |quote| key.strip_prefix(quote).and_then(|key| key.strip_suffix(quote));
+        match quoted('\'').or_else(|| quoted('"')) {
+            Some(inner) => inner.chars().all(|c| c.is_alphanumeric() || "_.- ".contains(c)),
+            None => !key.is_empty() && key.chars().all(|c| c.is_ascii_digit()),
+        }
+    };
+    let end = text.find(['.', '[']).unwrap_or(text.len());
+    let (name, mut rest) = text.split_at(end);
+    if !is_name(name) {
+        return false;
+    }
+    while !rest.is_empty() {
+        let (fits, after) = match (rest.strip_prefix('.'), rest.strip_prefix('[').and_then(|rest| rest.split_once(']')))
+        {
+            (Some(attribute), _) => {
+                let (name, after) = attribute.split_at(attribute.find(['.', '[']).unwrap_or(attribute.len()));
+                (is_name(name), after)
+            }
+            (_, Some((key, after))) => (is_key(key), after),
+            _ => return false,
+        };
+        if !fits {
+            return false;
+        }
+        rest = after;
+    }
+    true
 }
 
 /// Whether text starts and ends with delimiters, so that it is a template as a whole.

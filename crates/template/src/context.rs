@@ -480,10 +480,12 @@ impl Context {
         }
     }
 
-    /// Evaluates an expression without delimiters, as it would stand between `{{` and `}}`.
-    pub fn evaluate(&self, expression: &str, span: &Span) -> Result<Value, Error> {
-        let result = compile::expression(expression).and_then(|expression| self.0.expression(&expression, None));
-        self.complete(result, Some(expression), span)
+    /// Evaluates an expression of the project, as it would stand between `{{` and `}}`. A template that stands for nothing but a variable
+    /// with the project's text stands for the expression in it. Text that a template makes is data and no expression: it is refused,
+    /// and with [`Compat::V2_18`] it is the value, or the path of a variable.
+    pub fn evaluate(&self, expression: &Node) -> Result<Value, Error> {
+        let written = expression.scalar_text().unwrap_or_default();
+        self.complete(self.0.evaluate(expression), Some(&written), &expression.span)
     }
 
     /// The value of a variable as another host sees it in ansible-core 2.18: a text in it that needs something undefined stays as it is

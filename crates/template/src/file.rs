@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use minijinja::Value;
-use windlass_yaml::{Source, Span};
+use windlass_yaml::{Source, Span, Text};
 
 use crate::compile;
 use crate::context::Context;
@@ -15,7 +15,7 @@ use crate::operators::shown_as;
 impl Context {
     /// Renders the text of a template file. A header `#jinja2: option: value, ...` in its first line changes the
     /// options; the newlines at its end are kept; other templates are included from the search paths.
-    pub fn template(&self, text: &str, name: &str, options: &TemplateOptions) -> Result<String, Error> {
+    pub fn template(&self, text: &Text, name: &str, options: &TemplateOptions) -> Result<String, Error> {
         let given = options;
         let (body, options) =
             header::split(text, given, self.inner().compat(), &|sentence| self.inner().warn(sentence))?;
@@ -41,7 +41,7 @@ impl Context {
         };
         render().map_err(|error| {
             let line = error.line().unwrap_or(1) + u32::from(body.len() < text.len());
-            let span = Span::new(Source::new(name, text), line, 1);
+            let span = Span::new(Source::new(name, &**text), line, 1);
             self.inner().suggest(error.with_span(&span).with_expression(name))
         })
     }

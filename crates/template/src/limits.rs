@@ -92,10 +92,11 @@ mod tests {
 
     use crate::{Engine, Options, Variable};
 
+    #[expect(clippy::disallowed_methods, reason = "the template is the test's own")]
     fn rendered(template: &str) -> Result<String, String> {
         let variables: IndexMap<Arc<str>, Variable> = IndexMap::new();
         let context = Engine::new(Options::default()).scope(Arc::new(variables));
-        context.render_to_string(&Node::string(template, Span::none())).map_err(|error| error.to_string())
+        context.render_to_string(&Node::of_project(template, Span::none())).map_err(|error| error.to_string())
     }
 
     #[test]

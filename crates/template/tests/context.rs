@@ -1,6 +1,7 @@
 //! Contexts: layers of variables, loops among them, secrets, what check mode does not know, errors, includes.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+#![expect(clippy::disallowed_methods, reason = "the templates are the tests' own")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use windlass_template::{
     Compat, Context, Engine, ErrorKind, Options, Revealed, Scope, TemplateOptions, Value, Variable, unknown,
 };
 use windlass_vault::{Secret, Secrets};
-use windlass_yaml::{Node, Span};
+use windlass_yaml::{Node, Span, Text};
 
 fn yaml(text: &str) -> Node {
     windlass_yaml::load_one(windlass_yaml::Source::new("vars.yml", text), &windlass_yaml::Options::default()).unwrap()
@@ -27,7 +28,7 @@ fn context(text: &str) -> Context {
 }
 
 fn text(template: &str) -> Node {
-    Node::string(template, Span::none())
+    Node::of_project(template, Span::none())
 }
 
 fn extra(name: &str, value: impl Into<Value>) -> IndexMap<Arc<str>, Variable> {
@@ -179,10 +180,10 @@ fn long_chains_of_variables_and_operators_are_no_recursion() {
     assert_eq!(context.render_to_string(&text("{{ v100 }}")).unwrap(), "end");
     assert_eq!(context.render_to_string(&text("{{ w100.x[0] }}")).unwrap(), "end");
     let sum = vec!["1"; 500].join(" + ");
-    assert_eq!(context.evaluate(&sum, &Span::none()).unwrap(), Value::from(500));
+    assert_eq!(context.evaluate(&text(&sum)).unwrap(), Value::from(500));
     assert!(context.condition(&text(&vec!["v0 == 'x'"; 300].join(" or "))).is_ok());
     let branches = vec!["1 if v0 == 'x' else "; 100].concat();
-    assert_eq!(context.evaluate(&(branches + "2"), &Span::none()).unwrap(), Value::from(2));
+    assert_eq!(context.evaluate(&text(&(branches + "2"))).unwrap(), Value::from(2));
 }
 
 #[test]
@@ -260,7 +261,7 @@ fn templates_include_import_and_extend_others() {
     write("base.j2", "<{% block body %}base{% endblock %}>\n");
     write("broken.j2", "line\n{{ nope }}\n");
     let context = Engine::new(Options::default()).scope(Arc::new(WithPaths(directory.clone())));
-    let render = |text: &str| context.template(text, "main.j2", &TemplateOptions::default());
+    let render = |text: &str| context.template(&Text::of_project(text), "main.j2", &TemplateOptions::default());
     assert_eq!(render("a {% include 'part.j2' %} b").unwrap(), "a hello world b");
     assert_eq!(render("{% set x = '!' %}{% include 'part.j2' %}").unwrap(), "hello world!");
     assert_eq!(render("{% include ['none.j2', 'part.j2'] %}").unwrap(), "hello world");

@@ -1,6 +1,7 @@
 //! Templates that nobody means: too long, or made of anything. They end with an error.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+#![expect(clippy::disallowed_methods, reason = "the templates are the tests' own")]
 
 use std::sync::Arc;
 
@@ -186,5 +187,5 @@ fn texts_made_of_anything_do_not_end_the_program() {
 fn rendered(template: &str) -> Result<String, String> {
     let variables: IndexMap<Arc<str>, Variable> = IndexMap::new();
     let context = Engine::new(Options::default()).scope(Arc::new(variables));
-    context.render_to_string(&Node::string(template, Span::none())).map_err(|error| error.to_string())
+    context.render_to_string(&Node::of_project(template, Span::none())).map_err(|error| error.to_string())
 }

@@ -1,6 +1,7 @@
 //! What lookups do with files, commands and the inventory.
 
 #![allow(clippy::unwrap_used, missing_docs)]
+#![expect(clippy::disallowed_methods, reason = "the expressions are the tests' own")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -10,7 +11,7 @@ use indexmap::IndexMap;
 use serde_json::json;
 use windlass_template::{Context, Engine, Options, Variable, from_json, text, to_json};
 use windlass_vault::{Secret, Secrets};
-use windlass_yaml::Span;
+use windlass_yaml::{Node, Span};
 
 fn context(directory: &Path, secrets: Secrets) -> Context {
     let groups = json!({
@@ -23,7 +24,9 @@ fn context(directory: &Path, secrets: Secrets) -> Context {
 }
 
 fn ask(context: &Context, expression: &str) -> String {
-    context.evaluate(expression, &Span::none()).map_or_else(|error| error.to_string(), |value| text(&value))
+    context
+        .evaluate(&Node::of_project(expression, Span::none()))
+        .map_or_else(|error| error.to_string(), |value| text(&value))
 }
 
 #[test]
@@ -97,7 +100,7 @@ fn a_tree_of_files_lists_directories_before_their_files() {
     std::os::unix::fs::symlink("conf/site", directory.path().join("files/web/link")).unwrap();
     let context = context(directory.path(), Secrets::new());
     let expression = "query('community.general.filetree', 'web') | map('ansible.utils.keep_keys', ['path', 'state'])";
-    let found = context.evaluate(&format!("{expression} | list"), &Span::none()).unwrap();
+    let found = context.evaluate(&Node::of_project(format!("{expression} | list"), Span::none())).unwrap();
     let expected = json!([
         {"path": "conf", "state": "directory"}, {"path": "conf/site", "state": "file"}, {"path": "link", "state": "link"}
     ]);

@@ -1,6 +1,7 @@
 //! Compares with what the real ansible-core 2.19 (2.18 in `classic.json`) answered; `record.py` writes the fixtures.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, missing_docs)]
+#![expect(clippy::disallowed_methods, reason = "the templates are the tests' own")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use serde_json::Value as Json;
 use windlass_template::{
     Compat, Context, Engine, Error, Options, TemplateOptions, Value, Variable, from_json, to_json, type_name,
 };
-use windlass_yaml::{Key, Mapping, Node, Span, Value as Yaml};
+use windlass_yaml::{Key, Mapping, Node, Span, Text, Value as Yaml};
 
 fn node(json: &Json) -> Node {
     let span = Span::none();
@@ -21,7 +22,7 @@ fn node(json: &Json) -> Node {
             Some(integer) => Yaml::Int(integer),
             None => Yaml::Float(number.as_f64().unwrap()),
         },
-        Json::String(text) => Yaml::String(text.as_str().into()),
+        Json::String(text) => Yaml::String(Text::of_project(text.as_str())),
         Json::Array(items) => Yaml::List(items.iter().map(node).collect()),
         Json::Object(entries) => {
             let entries = entries.iter().map(|(key, value)| (Key::string(key.as_str(), span.clone()), node(value)));
@@ -70,10 +71,12 @@ fn answer(context: &Context, case: &Json) -> Result<Value, Error> {
         return context.condition(&node(condition)).map(Value::from);
     }
     if let Some(expression) = case.get("expression") {
-        return context.evaluate(expression.as_str().unwrap(), &Span::none());
+        return context.evaluate(&node(expression));
     }
     if let Some(file) = case.get("file") {
-        return context.template(file.as_str().unwrap(), "file.j2", &file_options(case)).map(Value::from);
+        return context
+            .template(&Text::of_project(file.as_str().unwrap()), "file.j2", &file_options(case))
+            .map(Value::from);
     }
     context.render(&node(&case["template"]))
 }

@@ -8,7 +8,8 @@ use libyaml_safer::{Encoding, Event, EventData, Mark, Parser, ScalarStyle};
 
 use crate::resolve::{self, Resolved};
 use crate::{
-    DuplicateKeys, Error, ErrorKind, Key, Loaded, Mapping, Node, Options, Source, Span, Value, Warning, hint, tags,
+    DuplicateKeys, Error, ErrorKind, Key, Loaded, Mapping, Node, Options, Source, Span, Text, Value, Warning, hint,
+    tags,
 };
 
 /// Reads all documents of a text.
@@ -219,9 +220,13 @@ impl<'a, 'p> Loader<'a, 'p> {
         Ok((Built::Node(node), weight))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the parser reads the project's files")]
     fn text(&self, text: &str) -> Value {
-        let text = Arc::from(text);
-        if self.literal_depth > 0 || !self.options.trusted { Value::Literal(text) } else { Value::String(text) }
+        if self.literal_depth > 0 || !self.options.trusted {
+            Value::Literal(Arc::from(text))
+        } else {
+            Value::String(Text::of_project(text))
+        }
     }
 
     fn scalar(&mut self, tag: Option<&str>, text: &str, plain: bool, span: Span) -> Result<Built, Error> {

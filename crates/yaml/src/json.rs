@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::{DuplicateKeys, Key, Mapping, Node, Options, Source, Span, Value, number};
+use crate::{DuplicateKeys, Key, Mapping, Node, Options, Source, Span, Text, Value, number};
 
 /// Reads a text as JSON; `None` when it is not JSON, which is no error here.
 pub(crate) fn parse(source: &Arc<Source>, options: &Options) -> Option<Node> {
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
             b'[' => self.array(depth)?,
             b'"' => {
                 let text = Arc::from(self.string()?);
-                if self.options.trusted { Value::String(text) } else { Value::Literal(text) }
+                if self.options.trusted { of_file(text) } else { Value::Literal(text) }
             }
             _ => self.word()?,
         };
@@ -230,6 +230,11 @@ impl<'a> Reader<'a> {
             }
         }
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the parser reads the project's files")]
+fn of_file(text: Arc<str>) -> Value {
+    Value::String(Text::of_project(text))
 }
 
 #[cfg(test)]

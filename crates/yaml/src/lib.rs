@@ -19,6 +19,7 @@ mod python;
 mod resolve;
 mod source;
 mod tags;
+mod text;
 
 pub use error::{Error, ErrorKind, Warning};
 pub use literal::PythonLiteral;
@@ -29,3 +30,4 @@ pub use number::python_float;
 pub use python::python_str;
 pub use resolve::python_timestamp;
 pub use source::{Source, Span};
+pub use text::Text;

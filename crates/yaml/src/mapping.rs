@@ -24,13 +24,14 @@ pub struct Key {
 impl Key {
     /// A key that is text.
     pub fn string(text: impl Into<Arc<str>>, span: Span) -> Self {
-        Self { value: Value::String(text.into()), span }
+        Self { value: Value::Literal(text.into()), span }
     }
 
     /// The text of a string key.
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {
-            Value::String(text) | Value::Literal(text) => Some(text),
+            Value::String(text) => Some(text),
+            Value::Literal(text) => Some(text),
             _ => None,
         }
     }
@@ -53,7 +54,8 @@ impl Key {
 
     fn identity(&self) -> Identity<'_> {
         match &self.value {
-            Value::String(text) | Value::Literal(text) => Identity::Text(text),
+            Value::String(text) => Identity::Text(text),
+            Value::Literal(text) => Identity::Text(text),
             Value::Bool(value) => Identity::Int(i64::from(*value)),
             Value::Int(value) => Identity::Int(*value),
             // In this range every whole float is exactly one integer.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 
-use crate::{Mapping, Span, number, python_timestamp};
+use crate::{Mapping, Span, Text, number, python_timestamp};
 
 /// A value and where it was written. Cloning shares the content.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub enum Value {
     /// A floating-point number.
     Float(f64),
     /// Text of the project, which may be a template.
-    String(Arc<str>),
+    String(Text),
     /// Text that is never a template (`!unsafe`, or data read as such).
     Literal(Arc<str>),
     /// The ciphertext of an inline `!vault` string.
@@ -87,9 +87,19 @@ impl Node {
         Self::new(Value::Null, span)
     }
 
-    /// Text that may be a template.
-    pub fn string(text: impl Into<Arc<str>>, span: Span) -> Self {
-        Self::new(Value::String(text.into()), span)
+    /// Text of the project, which may be a template. Like [`Text::of_project`], it is no way for data.
+    #[expect(clippy::disallowed_methods, reason = "the caller answers for it: this method is on the same list")]
+    pub fn of_project(text: impl Into<Arc<str>>, span: Span) -> Self {
+        Self::new(Value::String(Text::of_project(text)), span)
+    }
+
+    /// Text made from this node's own: it may be a template if this node's text may.
+    #[expect(clippy::disallowed_methods, reason = "this node is the project's own text")]
+    pub fn reworded(&self, text: impl Into<Arc<str>>) -> Self {
+        match self.value {
+            Value::String(_) => Self::of_project(text, self.span.clone()),
+            _ => Self::literal(text, self.span.clone()),
+        }
     }
 
     /// Text that is never a template.
@@ -120,7 +130,8 @@ impl Node {
     /// The text of a string, template or not.
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {
-            Value::String(text) | Value::Literal(text) => Some(text),
+            Value::String(text) => Some(text),
+            Value::Literal(text) => Some(text),
             _ => None,
         }
     }
@@ -168,7 +179,8 @@ impl Node {
             Value::Int(value) => value.to_string(),
             Value::BigInt(value) => value.clone(),
             Value::Float(value) => number::python_float(*value),
-            Value::String(text) | Value::Literal(text) => text.to_string(),
+            Value::String(text) => text.to_string(),
+            Value::Literal(text) => text.to_string(),
             Value::Timestamp(text) => python_timestamp(text, ' '),
             Value::Binary(_) | Value::Vault(_) | Value::List(_) | Value::Map(_) => return None,
         })
@@ -177,7 +189,7 @@ impl Node {
     /// The same value with every string, at any depth, marked as never being a template.
     pub fn into_literal(self) -> Self {
         let value = match self.value {
-            Value::String(text) => Value::Literal(text),
+            Value::String(text) => Value::Literal(text.into()),
             Value::List(items) => Value::List(items.iter().cloned().map(Node::into_literal).collect()),
             Value::Map(mapping) => Value::Map(Arc::new(
                 mapping.iter().map(|(key, value)| (key.clone(), value.clone().into_literal())).collect(),
@@ -200,7 +212,8 @@ impl Node {
                 Json::from,
             ),
             Value::Float(value) => Json::from(*value),
-            Value::String(text) | Value::Literal(text) | Value::Vault(text) => Json::String(text.to_string()),
+            Value::String(text) => Json::String(text.to_string()),
+            Value::Literal(text) | Value::Vault(text) => Json::String(text.to_string()),
             Value::Timestamp(text) => Json::String(python_timestamp(text, 'T')),
             Value::Binary(bytes) => Json::String(base64::engine::general_purpose::STANDARD.encode(bytes)),
             Value::List(items) => Json::Array(items.iter().map(Node::to_json).collect()),

@@ -16,7 +16,8 @@ pub fn python_str(node: &Node) -> String {
 
 fn repr(node: &Node, shown: &mut String) {
     match &node.value {
-        Value::String(text) | Value::Literal(text) | Value::Vault(text) => quote(text, shown),
+        Value::String(text) => quote(text, shown),
+        Value::Literal(text) | Value::Vault(text) => quote(text, shown),
         Value::Timestamp(text) => quote(text, shown),
         Value::Binary(bytes) => {
             shown.push('b');
@@ -84,6 +85,6 @@ mod tests {
         let node =
             load_one(Source::new("t", "a: [it's, 'say \"x\"', ~, yes, 1.0]\nb: {c: \"\\n\"}\n"), &Options::default());
         assert_eq!(python_str(&node.unwrap()), r#"{'a': ["it's", 'say "x"', None, True, 1.0], 'b': {'c': '\n'}}"#);
-        assert_eq!(python_str(&Node::string("plain", crate::Span::none())), "plain");
+        assert_eq!(python_str(&Node::literal("plain", crate::Span::none())), "plain");
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::Value;
 use crate::number::{self, Whole};
+use crate::{Text, Value};
 
 /// What a plain scalar turned out to be.
 #[derive(Debug, PartialEq)]
@@ -30,8 +30,10 @@ pub(crate) fn plain(text: &str) -> Resolved {
     }
 }
 
+/// A scalar of a file; where the file is not trusted, its reader makes it data.
+#[expect(clippy::disallowed_methods, reason = "the parser reads the project's files")]
 fn string(text: &str) -> Value {
-    Value::String(Arc::from(text))
+    Value::String(Text::of_project(text))
 }
 
 fn word(text: &str) -> Value {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use regex::Regex;
 use windlass_template::{Context, Engine, Options, TemplateOptions};
-use windlass_yaml::{Key, Mapping, Node, Source, Span};
+use windlass_yaml::{Key, Mapping, Node, Source, Span, Text};
 
 use super::{Common, Galaxy};
 use crate::error::{Error, Result};
@@ -200,8 +200,9 @@ impl Skeleton<'_> {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a skeleton is the user's own")]
 fn render(scope: &Context, text: &str, name: &str) -> Result<String> {
-    Ok(scope.template(text, name, &TemplateOptions::default())?)
+    Ok(scope.template(&Text::of_project(text), name, &TemplateOptions::default())?)
 }
 
 fn make_folder(path: &Path) -> Result<()> {

@@ -108,7 +108,7 @@ impl Batch {
                     let shown = match rest.trim() {
                         "task" => title.clone(),
                         "host" => outcome.host.to_string(),
-                        expression => match self.scope(edited, outcome).evaluate(expression, &span()) {
+                        expression => match self.scope(edited, outcome).evaluate(&typed(expression)) {
                             Ok(value) => pretty::format(&value),
                             Err(error) => format!("*** {error}"),
                         },
@@ -162,8 +162,8 @@ impl Batch {
             format!("'{line}' is neither a command nor a change of task.args or task_vars; help lists what there is")
         })?;
         let context = self.scope(edited, outcome);
-        let evaluate = |text: &str| context.evaluate(text, &span()).map_err(|error| error.to_string());
-        statement.apply(edited, &evaluate, self.shared.run.settings.compat)
+        let evaluate = |text: &str| context.evaluate(&typed(text)).map_err(|error| error.to_string());
+        statement.apply(edited, &evaluate)
     }
 
     /// The task as it is written, with what `task_vars` make of its arguments now.
@@ -206,6 +206,12 @@ const HELP: &str = "p EXPRESSION        show a value: p task.args, p task_vars['
     r, redo             do the task again\n\
     c, continue         go on\n\
     q, quit             end the run";
+
+/// An expression at the prompt.
+#[expect(clippy::disallowed_methods, reason = "the user typed it")]
+fn typed(text: &str) -> Node {
+    Node::of_project(text, span())
+}
 
 fn span() -> Span {
     Span::synthetic("debugger")

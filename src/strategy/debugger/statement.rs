@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_template::{Compat, Value, Variable};
+use windlass_template::{Value, Variable};
 use windlass_yaml::{Key, Node};
 
 use super::{Edited, span};
@@ -66,7 +66,6 @@ impl<'a> Statement<'a> {
         &self,
         edited: &mut Edited,
         evaluate: &dyn Fn(&str) -> Result<Value, String>,
-        compat: Compat,
     ) -> Result<(), String> {
         let entries = |value: &Value| -> Vec<(String, Value)> {
             let keys = value.try_iter().into_iter().flatten();
@@ -94,12 +93,8 @@ impl<'a> Statement<'a> {
                     args.remove(name);
                 });
                 for (name, value) in set {
-                    // What is typed here may be a template in 2.18, and is data in 2.19.
-                    let node = match value.as_str() {
-                        Some(text) if compat == Compat::V2_18 => Node::string(text, span()),
-                        _ => Node::from_json(&windlass_template::to_json(&value), &span()),
-                    };
-                    args.insert_str(&name, node);
+                    // A value may hold what a host sent, so it is data whatever it looks like.
+                    args.insert_str(&name, Node::from_json(&windlass_template::to_json(&value), &span()));
                 }
                 task.args = Arc::new(args);
                 edited.task = Arc::new(task);

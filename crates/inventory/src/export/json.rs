@@ -20,12 +20,13 @@ fn write_json<'n>(node: &'n Node, depth: usize, json: &mut String) {
         Value::Int(value) => json.push_str(&value.to_string()),
         Value::BigInt(digits) => json.push_str(digits),
         Value::Float(value) => json.push_str(&json_float(*value)),
-        Value::String(text) | Value::Literal(text) => write_string(text, json),
+        Value::String(text) => write_string(text, json),
+        Value::Literal(text) => write_string(text, json),
         Value::Timestamp(text) => write_string(&python_timestamp(text, 'T'), json),
         Value::Binary(bytes) => write_string(&String::from_utf8_lossy(bytes), json),
         Value::Vault(ciphertext) => {
             write_entries(
-                [("__ansible_vault".into(), &Node::string(Arc::clone(ciphertext), node.span.clone()))],
+                [("__ansible_vault".into(), &Node::literal(Arc::clone(ciphertext), node.span.clone()))],
                 depth,
                 json,
             );

@@ -364,7 +364,7 @@ fn map(mapping: Mapping) -> Node {
 }
 
 fn text(text: &str) -> Node {
-    Node::string(text, Span::none())
+    Node::literal(text, Span::none())
 }
 
 fn shown_values(vars: Mapping, profile: Profile) -> Mapping {
@@ -392,7 +392,7 @@ fn wrapped(node: &Node) -> Node {
     let value = match &node.value {
         Value::Literal(literal) => {
             let key = Key::string("__ansible_unsafe", node.span.clone());
-            Value::Map(Arc::new(Mapping::from(vec![(key, Node::string(Arc::clone(literal), node.span.clone()))])))
+            Value::Map(Arc::new(Mapping::from(vec![(key, Node::literal(Arc::clone(literal), node.span.clone()))])))
         }
         Value::List(items) => Value::List(items.iter().map(wrapped).collect()),
         Value::Map(mapping) => Value::Map(Arc::new(wrapped_values(mapping))),

@@ -89,7 +89,8 @@ fn literal(node: &Node, depth: usize) -> Result<String, Error> {
         Value::Int(value) => value.to_string(),
         Value::BigInt(digits) => digits.clone(),
         Value::Float(value) => python_float(*value),
-        Value::String(text) | Value::Literal(text) => quoted(text),
+        Value::String(text) => quoted(text),
+        Value::Literal(text) => quoted(text),
         Value::Timestamp(text) => python_timestamp(text, ' '),
         Value::List(items) if items.is_empty() => "[]".to_owned(),
         Value::List(items) => {

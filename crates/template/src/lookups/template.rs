@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use minijinja::Value;
+use windlass_yaml::Text;
 
 use super::call::{Answer, Call};
 use crate::filters::call::pairs;
@@ -50,8 +51,9 @@ fn one(call: &Call<'_>, term: &str) -> Result<Value, crate::Error> {
     // Unlike the action, the lookup leaves a text as it is in which nothing is to be evaluated.
     let is_plain =
         !content.starts_with(crate::header::MARK) && !starts.iter().any(|start| content.contains(start.as_str()));
-    let rendered =
-        if is_plain { content.clone() } else { context.template(&content, &path.to_string_lossy(), &options)? };
+    #[expect(clippy::disallowed_methods, reason = "the lookup names the file as a template")]
+    let written = Text::of_project(content.as_str());
+    let rendered = if is_plain { content } else { context.template(&written, &path.to_string_lossy(), &options)? };
     // Until ansible-core 2.18, what looks like a list or a dictionary became one, unless it was to stay text wherever it goes.
     let run = context.engine().options();
     let is_classic = run.compat == Compat::V2_18;

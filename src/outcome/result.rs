@@ -1,11 +1,10 @@
-//! What a task came to on a host.
-
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use windlass_template::Value;
 
+use super::{Effect, HostResult};
 use crate::action::Arguments;
 
 /// A result: Ansible's keys in the order they were set.
@@ -22,6 +21,23 @@ pub struct TaskResult {
     is_given_up: bool,
     /// What the action was called with, if it failed.
     args: Option<Arc<Arguments>>,
+    effects: Vec<Effect>,
+    traits: Traits,
+}
+
+/// What the controller notes of a result besides its data.
+#[derive(Debug, Clone, Copy, Default)]
+struct Traits {
+    is_always_shown: bool,
+    is_secret: bool,
+    is_predicted: bool,
+}
+
+impl From<HostResult> for TaskResult {
+    fn from(answer: HostResult) -> TaskResult {
+        let HostResult { values, facts, .. } = answer;
+        TaskResult { values, effects: facts.map(Effect::Facts).into_iter().collect(), ..TaskResult::default() }
+    }
 }
 
 impl TaskResult {
@@ -65,17 +81,47 @@ impl TaskResult {
         self.is_given_up
     }
 
-    /// The keys of a value, if it is a mapping.
-    pub fn from_value(value: &Value) -> TaskResult {
-        let mut result = TaskResult::new();
-        result.values.reserve(value.len().unwrap_or_default());
-        let pairs = value.as_object().and_then(|object| object.try_iter_pairs());
-        for (key, item) in pairs.into_iter().flatten() {
-            if let Some(name) = key.as_str() {
-                result.set(name, item);
-            }
-        }
-        result
+    /// With a change of the run. Only actions of the controller make one.
+    pub fn with_effect(mut self, effect: Effect) -> TaskResult {
+        self.effects.push(effect);
+        self
+    }
+
+    /// The changes of the run besides the registered result.
+    pub fn effects(&self) -> &[Effect] {
+        &self.effects
+    }
+
+    /// Printed in full also without `-v`, as the results of `debug` are.
+    pub fn always_shown(mut self) -> TaskResult {
+        self.traits.is_always_shown = true;
+        self
+    }
+
+    /// Whether it is printed in full also without `-v`.
+    pub fn is_always_shown(&self) -> bool {
+        self.traits.is_always_shown
+    }
+
+    /// Hidden as under `no_log`.
+    pub fn secret(mut self) -> TaskResult {
+        self.traits.is_secret = true;
+        self
+    }
+
+    /// Whether it is hidden as under `no_log`.
+    pub fn is_secret(&self) -> bool {
+        self.traits.is_secret
+    }
+
+    /// Notes that check mode did not run the task, so that values that are missing are unknown.
+    pub fn set_predicted(&mut self) {
+        self.traits.is_predicted = true;
+    }
+
+    /// Whether check mode did not run the task.
+    pub fn is_predicted(&self) -> bool {
+        self.traits.is_predicted
     }
 
     /// With the whole story of a failure.
@@ -208,10 +254,11 @@ impl TaskResult {
         Value::from_pairs(told.map(|(key, value)| (Value::from(&**key), value.clone())))
     }
 
-    /// As JSON for showing.
+    /// As JSON for showing, with the key by which Ansible's callbacks know that it is always shown.
     pub fn to_json(&self) -> serde_json::Value {
+        let always = self.traits.is_always_shown.then(|| ("_ansible_verbose_always".to_owned(), true.into()));
         let entries = self.values.iter().map(|(key, value)| (key.to_string(), windlass_template::to_json(value)));
-        serde_json::Value::Object(entries.collect())
+        serde_json::Value::Object(always.into_iter().chain(entries).collect())
     }
 }
 

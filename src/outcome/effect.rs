@@ -1,0 +1,92 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+use windlass_template::{Origin, Value};
+use windlass_yaml::Mapping;
+
+use crate::vars::HostFacts;
+
+/// A change of the run that a task makes besides its registered result.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Facts that a module reported (`ansible_facts`).
+    Facts(HostFacts),
+    /// The Python that was found on the host for modules of this become user.
+    Python {
+        /// The become user; none is the login user.
+        user: Option<String>,
+        /// Its path on the host.
+        path: String,
+    },
+    /// Variables of `set_fact`.
+    SetFacts(SetFacts),
+    /// Files of `include_vars`.
+    IncludedVars(IncludedVars),
+    /// A host or a group of `add_host` and `group_by`.
+    Inventory(InventoryChange),
+    /// Statistics of `set_stats`.
+    Stats(StatsUpdate),
+}
+
+/// Variables of `set_fact`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetFacts {
+    /// Names and values.
+    pub vars: Vec<(Arc<str>, Value)>,
+    /// Whether they are facts, too.
+    pub cacheable: bool,
+    /// Where their texts come from, which `type_debug` tells up to 2.18.
+    pub origins: Vec<(Arc<str>, Origin)>,
+}
+
+/// Files of `include_vars`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IncludedVars {
+    /// The files, in the order in which they were read.
+    pub files: Vec<PathBuf>,
+    /// The variable that holds them all.
+    pub name: Option<String>,
+    /// Whether dictionaries are merged into those of the same name.
+    pub merge: bool,
+}
+
+/// A change of the inventory of this run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum InventoryChange {
+    /// `add_host`.
+    Host(NewHost),
+    /// `group_by`.
+    Group(NewGroup),
+}
+
+/// A host of `add_host`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewHost {
+    /// Its name.
+    pub name: String,
+    /// The groups it joins.
+    pub groups: Vec<String>,
+    /// Its variables, as data.
+    pub vars: Arc<Mapping>,
+}
+
+/// A group of `group_by`, which the host of the task joins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewGroup {
+    /// Its name.
+    pub name: String,
+    /// The groups above it.
+    pub parents: Vec<String>,
+}
+
+/// Statistics of `set_stats`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatsUpdate {
+    /// Names and values.
+    pub data: Map<String, Json>,
+    /// Whether they are the host's own.
+    pub per_host: bool,
+    /// Whether they are added to earlier ones of the same name.
+    pub aggregate: bool,
+}

@@ -1,0 +1,114 @@
+use foldhash::fast::RandomState;
+use indexmap::IndexMap;
+use minijinja::value::ValueKind;
+use windlass_template::Value;
+
+use crate::vars::HostFacts;
+
+/// Keys with which Ansible's own actions change a run. In the result of a module they mean nothing.
+const OF_ACTIONS: &[&str] = &["add_host", "add_group", "ansible_included_var_files", "ansible_stats", "parent_groups"];
+
+/// How Ansible's engine and ours begin the names of what they keep for themselves.
+const INTERNAL: &[&str] = &["_ansible_", "_include_vars_", "_windlass_"];
+
+/// How many names a warning lists.
+const LISTED: usize = 5;
+
+/// The result of a module as a host sent it: data, and the facts in it.
+#[derive(Debug)]
+pub struct HostResult {
+    pub(super) values: IndexMap<std::sync::Arc<str>, Value, RandomState>,
+    pub(super) facts: Option<HostFacts>,
+    removed: Vec<String>,
+}
+
+impl HostResult {
+    /// Takes the data out of an answer; nothing if it is no mapping.
+    pub fn read(answer: &Value) -> Option<HostResult> {
+        if answer.kind() != ValueKind::Map {
+            return None;
+        }
+        let mut values = IndexMap::with_capacity_and_hasher(answer.len().unwrap_or_default(), RandomState::default());
+        let mut removed = Vec::new();
+        let pairs = answer.as_object().and_then(|object| object.try_iter_pairs());
+        for (key, item) in pairs.into_iter().flatten() {
+            let Some(name) = key.as_str() else { continue };
+            if OF_ACTIONS.contains(&name) || INTERNAL.iter().any(|prefix| name.starts_with(prefix)) {
+                removed.push(shortened(name));
+            } else {
+                values.insert(name.into(), item);
+            }
+        }
+        let facts = values.get("ansible_facts").map(HostFacts::of_host);
+        Some(HostResult { values, facts, removed })
+    }
+
+    /// What was left out of the answer, as sentences for the user.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.removed.is_empty() {
+            warnings.push(format!("Removed unexpected internal keys in module return: {}", list(&self.removed)));
+        }
+        let dropped = self.facts.as_ref().map(HostFacts::dropped).unwrap_or_default();
+        if !dropped.is_empty() {
+            let names: Vec<String> = dropped.iter().map(|name| shortened(name)).collect();
+            warnings.push(format!("facts that would change how the host is reached were dropped: {}", list(&names)));
+        }
+        warnings
+    }
+}
+
+/// A name that a host chose, short enough for a warning.
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= 60 {
+        name.to_owned()
+    } else {
+        format!("{}...", name.chars().take(57).collect::<String>())
+    }
+}
+
+fn list(names: &[String]) -> String {
+    let shown = names.get(..LISTED).unwrap_or(names).join(", ");
+    match names.len().checked_sub(LISTED) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::{Effect, TaskResult};
+
+    #[test]
+    fn answer_with_keys_of_actions_has_no_effects() {
+        let answer = Value::from_pairs(
+            ["add_host", "add_group", "parent_groups", "ansible_included_var_files", "ansible_stats", "stdout"]
+                .into_iter()
+                .chain(["_ansible_no_log", "_include_vars_name", "_windlass_merge", "_ansible_facts_cacheable"])
+                .map(|key| (key, Value::from("x"))),
+        );
+        let read = HostResult::read(&answer).unwrap();
+        assert_eq!(read.warnings().len(), 1);
+        let result = TaskResult::from(read);
+        assert_eq!(result.iter().map(|(key, _)| &**key).collect::<Vec<_>>(), ["stdout"]);
+        assert!(result.effects().is_empty() && !result.is_secret());
+    }
+
+    #[test]
+    fn answer_with_facts_has_them_without_connection_variables() {
+        let facts = Value::from_pairs([("ansible_connection", "local"), ("ansible_os_family", "Debian")]);
+        let read = HostResult::read(&Value::from_pairs([("ansible_facts", facts)])).unwrap();
+        assert!(read.warnings()[0].contains("ansible_connection"));
+        let result = TaskResult::from(read);
+        let [Effect::Facts(facts)] = result.effects() else { panic!("one effect: {:?}", result.effects()) };
+        assert_eq!(facts.names().collect::<Vec<_>>(), ["ansible_os_family"]);
+    }
+
+    #[test]
+    fn answer_that_is_no_mapping_is_no_result() {
+        for answer in [Value::from("text"), Value::from(vec![1]), Value::from(()), Value::from(true)] {
+            assert!(HostResult::read(&answer).is_none());
+        }
+    }
+}
