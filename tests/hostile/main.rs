@@ -11,6 +11,7 @@
     reason = "a test fails by panicking and reports what is pending"
 )]
 
+mod everywhere;
 mod frames;
 mod liar;
 mod results;
@@ -41,4 +42,19 @@ fn template_in_data_is_never_evaluated() {
 #[test]
 fn frame_that_lies_fails_its_host_alone() {
     stage::run(frames::cases());
+}
+
+#[test]
+fn data_in_any_argument_of_any_action_is_never_rendered() {
+    everywhere::actions();
+}
+
+#[test]
+fn data_in_any_keyword_is_never_rendered() {
+    everywhere::keywords();
+}
+
+#[test]
+fn data_in_any_filter_test_and_lookup_is_never_rendered() {
+    everywhere::expressions();
 }

@@ -17,7 +17,6 @@ fn take_over(name: &'static str, result: Value) -> Case {
         playbook: TAKE_OVER.to_owned(),
         codes: &[0, 4],
         says: &["connection=ssh, hosts=2, groups=2"],
-        pending: Some("results"),
         ..Case::default()
     }
 }
@@ -54,7 +53,7 @@ fn read_back(name: &'static str, result: Value, says: &'static [&'static str]) -
          fact={{ ansible_facts.kept | default('nothing') }} connection={{ ansible_connection | default('ssh') }} \
          host={{ ansible_host }} r={{ r.kept | default('nothing') }}\"\n    - command: anything\n",
     );
-    Case { name, results: json!({"command": result}), playbook, says, pending: Some("results"), ..Case::default() }
+    Case { name, results: json!({"command": result}), playbook, says, ..Case::default() }
 }
 
 fn facts(name: &'static str, module: &'static str, result: Value) -> Case {
@@ -121,7 +120,6 @@ pub(crate) fn cases() -> Vec<Case> {
             playbook: tasks("    - command: anything\n"),
             options: &["-v"],
             says: &["VISIBLE"],
-            pending: Some("results"),
             ..Case::default()
         },
         Case {
@@ -129,7 +127,6 @@ pub(crate) fn cases() -> Vec<Case> {
             results: json!({"command": {"changed": true, "ansible_stats": {"data": {"FORGED": 1}, "per_host": false, "aggregate": true}}}),
             playbook: tasks("    - command: anything\n"),
             never_says: &["CUSTOM STATS", "RUN: {"],
-            pending: Some("results"),
             ..Case::default()
         },
         facts("gathered_facts_set_no_connection", "setup", json!({"ansible_facts": hooks()})),
@@ -166,7 +163,6 @@ pub(crate) fn cases() -> Vec<Case> {
             playbook: TAKE_OVER.replace("      register: r\n", "      register: r\n      async: 30\n      poll: 1\n"),
             // The result shows the job's id, which is data.
             says: &["connection=ssh, hosts=2, groups=2"],
-            pending: Some("results"),
             ..Case::default()
         },
     ];
@@ -182,7 +178,6 @@ pub(crate) fn cases() -> Vec<Case> {
         results: json!({"*": result}),
         codes: &[2],
         says: &["failed=1"],
-        pending: Some("results"),
         ..Case::default()
     }));
     let strange = [

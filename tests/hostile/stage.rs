@@ -1,8 +1,9 @@
-//! A real sshd whose every login is the liar, the real `windlass` in front of it, and what is looked at afterwards.
+//! A real sshd whose every login is the liar, the real `windlass` in front of it, and the checks afterwards.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -61,14 +62,15 @@ pub(crate) fn tasks(tasks: &str) -> String {
     format!("- hosts: liar\n  gather_facts: false\n  tasks:\n{tasks}")
 }
 
-/// What a run left.
-struct Outcome {
-    code: Option<i32>,
-    text: String,
+/// The traces of a run.
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) text: String,
     /// Peak of the resident memory in KiB.
     memory: u64,
     took: Duration,
-    canary: bool,
+    /// A command of the host ran on the controller.
+    pub(crate) canary: bool,
 }
 
 /// Runs the cases one after the other and panics with all that did not hold.
@@ -122,52 +124,79 @@ fn problems(case: &Case, outcome: &Outcome) -> Vec<String> {
 }
 
 fn perform(case: &Case) -> Outcome {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path();
-    let canary = path.join("CANARY");
-    let real = |text: &str| text.replace("CANARY", &canary.display().to_string());
-    let script = json!({"mode": case.mode, "results": case.results}).to_string();
-    fs::write(path.join("script.json"), real(&script)).unwrap();
-    let liar = format!(
-        "LogLevel INFO\nForceCommand WINDLASS_LIAR={} exec {} --exact liar --nocapture --test-threads=1",
-        path.join("script.json").display(),
-        std::env::current_exe().unwrap().display()
-    );
-    let sshd = Sshd::start(&liar);
-    sshd.known_hosts(&format!("[127.0.0.1]:{} {}\n", sshd.port, sshd.host_public_key()));
-    let inventory = format!(
-        "[all]\nliar ansible_port={}\n# Nobody answers there.\ngood ansible_port=1\n[all:vars]\nansible_host=127.0.0.1\nansible_user=root\n\
-         ansible_ssh_retries=0\nansible_ssh_private_key_file={}\n\
-         ansible_ssh_common_args=-F none -o UserKnownHostsFile={} -o IdentityAgent=none\n",
-        sshd.port,
-        sshd.path("id").display(),
-        sshd.path("known_hosts").display()
-    );
-    fs::write(path.join("hosts"), inventory).unwrap();
-    fs::write(path.join("site.yml"), real(&case.playbook)).unwrap();
-    fs::write(path.join("evil.yml"), real(&format!("owned: \"{EVIL}\"\nread: LEAKED\n"))).unwrap();
-    fs::write(path.join("large"), vec![b'l'; 1 << 20]).unwrap();
-    fs::create_dir(path.join("templates")).unwrap();
-    fs::write(path.join("templates/page.j2"), "{{ page }}{{ r.stdout }}{{ r.map }}").unwrap();
-    let began = Instant::now();
-    let binary = std::env::var_os("WINDLASS_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_windlass").into());
-    let mut child = Command::new(binary)
-        .args(["playbook", "-i", "hosts", "site.yml"])
-        .args(case.options)
-        .current_dir(path)
-        .env("HOME", path)
-        .env("ANSIBLE_CONFIG", "/dev/null")
-        .env("NO_COLOR", "1")
-        .env("ANSIBLE_SHOW_CUSTOM_STATS", "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (stdout, stderr) = (drain(child.stdout.take().unwrap()), drain(child.stderr.take().unwrap()));
-    let (code, memory) = watch(&mut child, began);
-    let text = [stdout, stderr].map(|thread| thread.join().unwrap()).join("\n");
-    Outcome { code, text, memory, took: began.elapsed(), canary: canary.exists() }
+    Stage::new(case.mode, &case.results).run(&case.playbook, case.options)
+}
+
+/// A project in a folder of its own, whose host `liar` is behind a real sshd.
+pub(crate) struct Stage {
+    directory: tempfile::TempDir,
+    _sshd: Sshd,
+}
+
+impl Stage {
+    pub(crate) fn new(mode: &str, results: &Value) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let liar = format!(
+            "LogLevel INFO\nForceCommand WINDLASS_LIAR={} exec {} --exact liar --nocapture --test-threads=1",
+            path.join("script.json").display(),
+            std::env::current_exe().unwrap().display()
+        );
+        let sshd = Sshd::start(&liar);
+        sshd.known_hosts(&format!("[127.0.0.1]:{} {}\n", sshd.port, sshd.host_public_key()));
+        let inventory = format!(
+            "[all]\nliar ansible_port={}\n# Nobody answers there.\ngood ansible_port=1\n[all:vars]\nansible_host=127.0.0.1\nansible_user=root\n\
+             ansible_ssh_retries=0\nansible_ssh_private_key_file={}\n\
+             ansible_ssh_common_args=-F none -o UserKnownHostsFile={} -o IdentityAgent=none\n",
+            sshd.port,
+            sshd.path("id").display(),
+            sshd.path("known_hosts").display()
+        );
+        let stage = Self { directory, _sshd: sshd };
+        stage.write("hosts", &inventory);
+        stage.write("script.json", &json!({"mode": mode, "results": results}).to_string());
+        stage.write("evil.yml", &format!("owned: \"{EVIL}\"\nread: LEAKED\n"));
+        stage.write("large", &"l".repeat(1 << 20));
+        fs::create_dir(stage.path("templates")).unwrap();
+        stage.write("templates/page.j2", "{{ page }}{{ r.stdout }}{{ r.map }}");
+        stage
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file in which `CANARY` is the path of the file that nobody may make.
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text.replace("CANARY", &self.path("CANARY").display().to_string())).unwrap();
+    }
+
+    pub(crate) fn run(&self, playbook: &str, options: &[&str]) -> Outcome {
+        self.write("site.yml", playbook);
+        let began = Instant::now();
+        let mut child = Command::new(program())
+            .args(["playbook", "-i", "hosts", "site.yml"])
+            .args(options)
+            .current_dir(self.directory.path())
+            .env("HOME", self.directory.path())
+            .env("ANSIBLE_CONFIG", "/dev/null")
+            .env("NO_COLOR", "1")
+            .env("ANSIBLE_SHOW_CUSTOM_STATS", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (stdout, stderr) = (drain(child.stdout.take().unwrap()), drain(child.stderr.take().unwrap()));
+        let (code, memory) = watch(&mut child, began);
+        let text = [stdout, stderr].map(|thread| thread.join().unwrap()).join("\n");
+        Outcome { code, text, memory, took: began.elapsed(), canary: self.path("CANARY").exists() }
+    }
+}
+
+/// The program under attack.
+pub(crate) fn program() -> OsString {
+    std::env::var_os("WINDLASS_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_windlass").into())
 }
 
 /// Reads to the end and keeps the beginning.

@@ -26,25 +26,21 @@ fn used(name: &'static str, task: &str) -> Case {
     }
 }
 
-fn pending(case: Case) -> Case {
-    Case { pending: Some("templates"), ..case }
-}
-
 /// Every place.
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         used("shown_by_debug_msg", "    - debug: msg=\"{{ r.stdout }} {{ r.map }} {{ r.stdout_lines }}\"\n"),
         used("shown_by_debug_var", "    - debug: var=r\n"),
         used("name_of_debug_var", "    - debug: var=\"{{ r.stdout }}\"\n"),
-        pending(used("expression_of_debug_var", "    - debug: var=\"{{ r.expression }}\"\n")),
-        pending(used("quoted_name_of_debug_var", "    - debug: var=\"hostvars['{{ r.name }}']\"\n")),
+        used("expression_of_debug_var", "    - debug: var=\"{{ r.expression }}\"\n"),
+        used("quoted_name_of_debug_var", "    - debug: var=\"hostvars['{{ r.name }}']\"\n"),
         used("key_of_hostvars", "    - debug: msg=\"{{ hostvars[r.stdout] | default('none') }}\"\n"),
         used("debug_var_in_arguments_as_a_whole", "    - debug: \"{{ {'var': r.expression} }}\"\n"),
         used(
             "variable_of_hostvars",
             "    - debug: msg=\"{{ hostvars.liar.r.stdout }} {{ hostvars['liar']['r']['msg'] }}\"\n",
         ),
-        pending(used("conditions_of_assert", "    - assert: {that: \"{{ r.stdout_lines }}\"}\n")),
+        used("conditions_of_assert", "    - assert: {that: \"{{ r.stdout_lines }}\"}\n"),
         used("condition_of_assert", "    - assert: {that: [\"{{ r.expression }}\"]}\n"),
         used("message_of_assert", "    - assert: {that: [false], fail_msg: \"{{ r.stdout }}\"}\n"),
         used("when_as_a_template", "    - command: x\n      when: \"{{ r.expression }}\"\n"),
