@@ -63,6 +63,20 @@ fn names_and_addresses_of_a_lying_host_mean_nothing_to_a_shell() {
 }
 
 #[test]
+fn facts_of_a_lying_host_do_not_choose_the_host_to_work_through() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("library")).unwrap();
+    let facts =
+        r#"{"first_kube_control_plane": "localhost", "cluster_hosts": ["x"], "node_ips": {}, "main_ip": "6.6.6.6"}"#;
+    let module = format!("#!/bin/sh\n# WANT_JSON\necho '{{\"changed\": false, \"ansible_facts\": {facts}}}'\n");
+    fs::write(folder.path().join("library/liar"), module).unwrap();
+    let playbook = "- hosts: cp2\n  gather_facts: false\n  roles: [cluster_defaults]\n  tasks:\n    - liar:\n    - ansible.builtin.assert:\n        \
+         that: [first_kube_control_plane == 'cp1', \"cluster_hosts == ['cp1', 'cp2']\", main_ip == '10.0.0.2']\n";
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
 fn kubeconfig_that_would_run_a_program_stays_on_its_host() {
     let folder = tempfile::tempdir().unwrap();
     let playbook = "- hosts: k8s_cluster\n  gather_facts: false\n  roles: [kubeconfig]\n";
