@@ -6,7 +6,8 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::options::TaskOptions;
-use super::session::{INTERRUPTED, Session, block_on};
+use super::session::{Session, block_on};
+use super::signals::until_signal;
 use crate::error::{Error, Result};
 use crate::output::{Color, Event, Outputs};
 use crate::plan::TagFilter;
@@ -56,6 +57,9 @@ pub(super) struct Arguments {
     /// Write a trace of the run that Perfetto (ui.perfetto.dev) opens
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// An option for SSH, like --ssh-option
+    #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
+    ssh_options: Vec<String>,
     #[command(flatten)]
     pub(super) options: TaskOptions,
 }
@@ -65,6 +69,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
     arguments.options.apply(&mut settings, &config)?;
+    settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
     settings.force_handlers |= arguments.force_handlers;
     settings.step = arguments.step;
     settings.start_at_task.clone_from(&arguments.start_at_task);
@@ -106,13 +111,12 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let stdout = settings.stdout_callback.clone();
     let enabled = settings.callbacks_enabled.clone();
     let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
-    let code = block_on(async {
+    block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
         let outcome = drive(&arguments, &session, &printer).await;
         session.end().await;
         outcome
-    })?;
-    Ok(code.unwrap_or(INTERRUPTED))
+    })
 }
 
 async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output::Printer) -> Result<u8> {
@@ -150,7 +154,10 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
         let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });
         let text = format!("{} plays in {}", plays.len(), path.display());
         let _ = shared.events.send(Event::Verbose { level: 2, text });
-        run.run(plays).await?;
+        match until_signal(run.run(plays)).await {
+            Ok(outcome) => outcome?,
+            Err((signal, _handler)) => return Ok(session.interrupted(signal, &run).await),
+        };
         if shared.run.settings.retry_files {
             write_retry_file(path, &run.failed_hosts(), shared);
         }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use indexmap::IndexMap;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use windlass_inventory::Inventory;
 use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::Node;
@@ -15,7 +15,7 @@ use crate::action::Failure;
 use crate::error::Result;
 use crate::executor::Pool;
 use crate::outcome::TaskResult;
-use crate::output::{Event, ResultEvent, Secrets, Status};
+use crate::output::{Event, Events, ResultEvent, Secrets, Status};
 use crate::playbook::{Files, Loader, Task};
 use crate::vars::{Run, TaskScope, World, float, given, truth};
 
@@ -30,7 +30,7 @@ pub struct Shared {
     /// Connections and executors.
     pub pool: Arc<Pool<Value>>,
     /// Where events go.
-    pub events: mpsc::UnboundedSender<Event>,
+    pub events: Events,
     /// What must never be shown.
     pub secrets: Secrets,
     /// How many hosts work at the same time.
@@ -75,7 +75,7 @@ pub(super) struct TaskOnHost {
     pub(super) task: Arc<Task>,
     pub(super) host: Arc<str>,
     /// Where its results go.
-    pub(super) events: mpsc::UnboundedSender<Event>,
+    pub(super) events: Events,
     /// What the debugger has changed.
     pub(super) vars: IndexMap<Arc<str>, Variable>,
 }

@@ -82,6 +82,7 @@ impl<'a> Items<'a> {
                 go_ahead = index > before + 1;
                 continue;
             }
+            self.task.events.room().await;
             let context = self.context_of(index);
             let outcome = self.task.item(&context, None).await;
             if !self.finish(index, outcome) {
@@ -134,6 +135,7 @@ impl<'a> Items<'a> {
                 let ahead = lane.ahead(pending, 0);
                 let context = self.context_of(next);
                 departing = Some(Arc::clone(&ahead));
+                self.task.events.room().await;
                 under_way.push_back(async move { ahead.watch(task.item(&context, Some(&ahead))).await });
                 next += 1;
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use windlass_template::Dependencies;
 use windlass_yaml::Node;
@@ -22,7 +22,7 @@ use crate::action;
 use crate::executor::Departure;
 use crate::foreign::Resolution;
 use crate::outcome::TaskResult;
-use crate::output::Event;
+use crate::output::{EventQueue, held_events};
 use crate::plan::Selection;
 use crate::playbook::Task;
 
@@ -65,7 +65,7 @@ pub(super) struct Entry {
     ahead: Arc<Ahead>,
     outcome: oneshot::Receiver<Option<Acted>>,
     /// What happened meanwhile, to be told in its turn.
-    events: mpsc::UnboundedReceiver<Event>,
+    events: EventQueue,
 }
 
 /// The other end of an [`Entry`].
@@ -160,7 +160,7 @@ impl Batch {
         let (mut entries, mut flights) = (VecDeque::new(), Vec::new());
         for (step, task) in (0..).zip(&tasks) {
             let ahead = lane.ahead(pending.clone(), step);
-            let (sender, events) = mpsc::unbounded_channel();
+            let (sender, events) = held_events();
             let (answer, outcome) = oneshot::channel();
             let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
             work.events = sender;
@@ -241,6 +241,7 @@ impl TaskOnHost {
     pub(super) async fn conclude(self, entry: Entry) -> HostOutcome {
         let Entry { outcome, mut events, .. } = entry;
         while let Some(event) = events.recv().await {
+            self.events.room().await;
             let _ = self.events.send(event);
         }
         let acted = match outcome.await {
