@@ -78,11 +78,7 @@ impl JournalOptions {
 }
 
 /// Begins the journal of a run, with what earlier runs have left.
-pub(super) async fn begin(
-    options: &JournalOptions,
-    playbooks: &[PathBuf],
-    session: &Session,
-) -> Result<()> {
+pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], session: &Session) -> Result<()> {
     let shared = &session.shared;
     let settings = &shared.run.settings;
     if !settings.journal {

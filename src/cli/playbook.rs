@@ -172,11 +172,7 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
 }
 
 /// Runs the playbooks one after the other, until one fails; the exit code.
-async fn run_all(
-    loaded: Vec<(&PathBuf, Vec<Play>)>,
-    run: &mut PlaybookRun,
-    session: &Session,
-) -> Result<u8> {
+async fn run_all(loaded: Vec<(&PathBuf, Vec<Play>)>, run: &mut PlaybookRun, session: &Session) -> Result<u8> {
     let shared = &session.shared;
     for (path, plays) in loaded {
         let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });

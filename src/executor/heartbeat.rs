@@ -108,7 +108,9 @@ mod tests {
     async fn a_silent_host_is_named_once_and_lost_at_the_deadline() {
         let (pulse, heard) = (Pulse::default(), AtomicU64::new(0));
         let (pings, named) = (AtomicU64::new(0), AtomicU64::new(0));
-        let count = |counter: &AtomicU64| drop(counter.fetch_add(1, Ordering::Relaxed));
+        let count = |counter: &AtomicU64| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        };
         let lost = pulse.lost(Heartbeat::default(), &heard, || count(&pings), || count(&named)).await;
         assert_eq!((lost, pulse.now() / 1000), (Duration::from_secs(120), 120));
         assert_eq!(named.load(Ordering::Relaxed), 1);
@@ -119,7 +121,9 @@ mod tests {
     async fn a_host_that_answers_is_never_named_or_lost() {
         let (pulse, heard, named) = (Pulse::default(), AtomicU64::new(0), AtomicU64::new(0));
         let ping = || heard.store(pulse.now(), Ordering::Relaxed);
-        let watch = pulse.lost(Heartbeat::default(), &heard, ping, || drop(named.fetch_add(1, Ordering::Relaxed)));
+        let watch = pulse.lost(Heartbeat::default(), &heard, ping, || {
+            named.fetch_add(1, Ordering::Relaxed);
+        });
         assert!(tokio::time::timeout(Duration::from_secs(3600), watch).await.is_err());
         assert_eq!(named.load(Ordering::Relaxed), 0);
     }
