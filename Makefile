@@ -9,6 +9,7 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 WINDLASS_CACHE ?= /var/cache/windlass
 export WINDLASS_CACHE
 FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := frames results yaml inventory pattern vault template key_value
 
 .PHONY: help setup build artifacts demo demo-down test check unit lab-test compat fuzz bench release clean
 
@@ -17,7 +18,7 @@ help:
 	@echo 'make demo-down  remove the hosts'
 	@echo 'make test       everything: format, lints, tests, and a cluster end to end'
 	@echo 'make compat     the recorded answers of ansible-core beside those of the real engines'
-	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS (60); needs a nightly toolchain and cargo-fuzz'
+	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS (60) with a nightly toolchain and cargo-fuzz; shortly without'
 	@echo 'make release    target/release/windlass'
 	@echo 'make bench      what a run costs, and how it compares with its peers, as tables'
 
@@ -47,6 +48,9 @@ check:
 	cargo clippy --workspace --all-targets -- -D warnings
 	# The smaller executor, which only a release build makes.
 	cargo clippy --package windlass-modules --no-default-features --bin windlass-executor -- -D warnings
+	@# Advisories need a database from the network, so they are not among these.
+	@if cargo deny --version > /dev/null 2>&1; then cargo deny --offline check bans licenses sources; \
+	else echo 'check: cargo-deny is not installed; licences, bans and sources of dependencies were not checked'; fi
 
 unit:
 	@tools/programs
@@ -60,11 +64,19 @@ compat:
 	@tools/programs
 	tools/compat
 
+# What is found goes into fuzz/corpus; fuzz/seeds holds what we made. Without a nightly toolchain the seeds and what is mutated from them.
 fuzz:
-	cp Cargo.lock fuzz/Cargo.lock
-	for target in yaml inventory pattern vault template key_value; do \
-		cargo +nightly fuzz run --dev --sanitizer none --features controller $$target -- -max_len=4096 -max_total_time=$(FUZZ_SECONDS); \
-	done
+	@if cargo +nightly fuzz --version > /dev/null 2>&1; then \
+		cp Cargo.lock fuzz/Cargo.lock; \
+		for target in $(FUZZ_TARGETS); do \
+			mkdir -p fuzz/corpus/$$target; \
+			cargo +nightly fuzz run --dev --sanitizer none --features controller $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+				-max_len=4096 -max_total_time=$(FUZZ_SECONDS); \
+		done; \
+	else \
+		echo 'fuzz: no nightly toolchain with cargo-fuzz; the targets run on a fixed number of inputs'; \
+		cargo test --test fuzz; \
+	fi
 
 bench: release artifacts
 	WINDLASS=target/release/windlass benches/run

@@ -10,6 +10,7 @@ pub mod connection;
 pub mod error;
 pub mod executor;
 pub mod foreign;
+pub mod journal;
 mod memory;
 pub mod outcome;
 pub mod output;

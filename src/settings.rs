@@ -10,6 +10,7 @@ mod servers;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use base::{Setting, base, base_value, value_of};
 pub use config::{Config, Origin};
@@ -106,6 +107,10 @@ pub struct Settings {
     pub ssh_extra_args: Option<String>,
     /// Whether host keys are verified.
     pub host_key_checking: bool,
+    /// Whether the keys of hosts that known_hosts does not name are accepted and written there.
+    pub accept_new_host_keys: bool,
+    /// Options for SSH (`-o`) of the command line, which win over all others.
+    pub ssh_options: Vec<String>,
     /// Where the executor is kept on hosts.
     pub remote_tmp: Option<String>,
     /// `--become`.
@@ -162,6 +167,22 @@ pub struct Settings {
     pub compat: windlass_template::Compat,
     /// Send tasks and items ahead of the answers to earlier ones, where they do not depend on them.
     pub stream: bool,
+    /// Time that a program of a lookup, an inventory script or a plugin in Python may take; `None` is no limit.
+    pub command_timeout: Option<Duration>,
+    /// Time after which a host that does not answer counts as lost; `None` is never.
+    pub heartbeat_timeout: Option<Duration>,
+    /// Largest file that a host may send (`fetch`), in bytes.
+    pub max_fetch_size: u64,
+    /// Whether a journal of the run is kept.
+    pub journal: bool,
+    /// Directory of journals and ledgers, if it is not the usual one.
+    pub journal_dir: Option<PathBuf>,
+    /// Number of journals that are kept; 0 is no limit.
+    pub journal_runs: usize,
+    /// Days for which journals are kept; 0 is no limit.
+    pub journal_days: u64,
+    /// What happens to handlers that earlier runs notified and never ran.
+    pub pending_handlers: PendingHandlers,
     /// The stdout callback's name.
     pub stdout_callback: String,
     /// The callbacks that run beside it.
@@ -218,6 +239,23 @@ pub struct Settings {
     pub warnings: Vec<String>,
     /// Settings that were set and have no effect here, with where.
     pub unsupported: Vec<String>,
+}
+
+/// What happens to handlers that earlier runs notified and never ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum PendingHandlers {
+    /// Run them where their play runs its handlers
+    Run,
+    /// Dismiss them
+    Skip,
+    /// Ask on a terminal; warn elsewhere, and keep them
+    Ask,
+}
+
+impl PendingHandlers {
+    fn named(word: &str) -> Option<PendingHandlers> {
+        clap::ValueEnum::from_str(word.trim(), true).ok()
+    }
 }
 
 /// The Pythons that are looked for on a host if none is named, in this order.
@@ -318,6 +356,8 @@ impl Settings {
             ssh_common_args: config.get("ssh_common_args"),
             ssh_extra_args: config.get("ssh_extra_args"),
             host_key_checking: config.bool("host_key_checking").unwrap_or(true),
+            accept_new_host_keys: config.bool("accept_new_host_keys").unwrap_or(false),
+            ssh_options: Vec::new(),
             remote_tmp: config.get("remote_tmp"),
             r#become: config.bool("become").unwrap_or(false),
             become_method: config.get("become_method").unwrap_or_else(|| "sudo".to_owned()),
@@ -354,6 +394,18 @@ impl Settings {
                 Some(other) => return Err(Error::usage(format!("compat must be 2.18 or 2.19, not '{other}'"))),
             },
             stream: config.bool("stream").unwrap_or(true),
+            command_timeout: seconds(config, "command_timeout", windlass_bounds::child::DEADLINE)?,
+            heartbeat_timeout: seconds(config, "heartbeat_timeout", Duration::from_secs(120))?,
+            max_fetch_size: config.number("max_fetch_size")?.unwrap_or(crate::executor::LARGEST_FILE),
+            journal: config.bool("journal").unwrap_or(true),
+            journal_dir: config.path_of("journal_dir").map(|path| crate::vars::absolute(&path)),
+            journal_runs: config.number("journal_runs")?.unwrap_or(100),
+            journal_days: config.number("journal_days")?.unwrap_or(90),
+            pending_handlers: match config.get("pending_handlers") {
+                None => PendingHandlers::Ask,
+                Some(word) => PendingHandlers::named(&word)
+                    .ok_or_else(|| Error::usage(format!("pending_handlers must be run, skip or ask, not '{word}'")))?,
+            },
             stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
             callbacks_enabled: list("callbacks_enabled"),
             adhoc_callbacks: config.bool("bin_ansible_callbacks").unwrap_or(false),
@@ -395,6 +447,12 @@ impl Settings {
     pub fn expand(&self, text: &str) -> PathBuf {
         expand_home(text)
     }
+}
+
+/// A setting that is a time in seconds; 0 is no limit.
+fn seconds(config: &Config, name: &str, default: Duration) -> Result<Option<Duration>> {
+    let given = config.number(name)?.map(Duration::from_secs);
+    Ok(Some(given.unwrap_or(default)).filter(|time| !time.is_zero()))
 }
 
 /// Whether the text of a setting means yes.

@@ -69,6 +69,8 @@ fn difference(case: &Path) -> Option<String> {
             .current_dir(case)
             .env_remove("ANSIBLE_CONFIG")
             .env("SCRATCH", scratch.path())
+            .env("WINDLASS_JOURNAL_DIR", scratch.path().join("journal"))
+            .env("WINDLASS_PENDING_HANDLERS", "skip")
             .env("ANSIBLE_FORKS", "1")
             .env("NO_COLOR", "1")
             .stdin(fs::File::open(case.join("stdin")).map_or_else(|_| Stdio::null(), Stdio::from))

@@ -2,34 +2,7 @@
 
 #![no_main]
 
-use std::cell::LazyCell;
-use std::collections::HashSet;
+#[path = "../checks/pattern.rs"]
+mod pattern;
 
-use libfuzzer_sys::fuzz_target;
-use windlass_inventory::{Inventory, LoadOptions, split_pattern};
-
-thread_local! {
-    static INVENTORY: LazyCell<Inventory> = LazyCell::new(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("hosts");
-        std::fs::write(&path, "[web]\nweb[1:3]\n[db]\ndb1\n::1\n[both:children]\nweb\ndb\n").unwrap();
-        Inventory::load(&[path.display().to_string()], &LoadOptions::default()).unwrap().0
-    });
-}
-
-fuzz_target!(|text: &str| {
-    // A list of patterns in a file is a file of this machine.
-    if text.contains('@') {
-        return;
-    }
-    for part in split_pattern(text) {
-        assert!(!part.is_empty(), "{text:?}");
-    }
-    INVENTORY.with(|inventory| match inventory.matching(text) {
-        Ok(matches) => {
-            let unique: HashSet<_> = matches.hosts.iter().collect();
-            assert_eq!(unique.len(), matches.hosts.len(), "{text:?} gives a host twice");
-        }
-        Err(error) => assert!(!error.to_string().is_empty()),
-    });
-});
+libfuzzer_sys::fuzz_target!(|data: &str| pattern::check(data));

@@ -2,35 +2,7 @@
 
 #![no_main]
 
-use std::sync::Arc;
+#[path = "../checks/template.rs"]
+mod template;
 
-use indexmap::IndexMap;
-use libfuzzer_sys::fuzz_target;
-use windlass_template::{Context, Engine, Options, Variable};
-use windlass_yaml::{Node, Source, Span, load_one};
-
-const VARIABLES: &str = "{a: 1, b: two, c: [1, 2.5, x, null], d: {k: v, l: [1]}, e: '{{ a }}', f: '{{ f }}', t: true}";
-
-thread_local! {
-    static CONTEXT: Context = {
-        let node = load_one(Source::new("variables", VARIABLES), &windlass_yaml::Options::default()).unwrap();
-        let entries = node.as_map().unwrap().string_entries();
-        let variables: IndexMap<Arc<str>, Variable> =
-            entries.map(|(name, node)| (Arc::from(name), Variable::Text(node.clone()))).collect();
-        Engine::new(Options::default()).scope(Arc::new(variables))
-    };
-}
-
-fuzz_target!(|text: &str| {
-    // Lookups read files, start programs and use the network of this machine.
-    let words = text.split(|character: char| !(character.is_alphanumeric() || character == '_'));
-    if words.into_iter().any(|word| word == "q" || word.contains("lookup") || word.contains("query")) {
-        return;
-    }
-    CONTEXT.with(|context| {
-        if let Err(error) = context.render(&Node::of_project(text, Span::none())) {
-            assert!(!error.to_string().is_empty());
-        }
-        let _ = context.evaluate(text, &Span::none());
-    });
-});
+libfuzzer_sys::fuzz_target!(|data: &str| template::check(data));

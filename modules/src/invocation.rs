@@ -13,6 +13,46 @@ pub fn invocation(spec: &Spec, given: &Value) -> Value {
     json!({ "module_args": shown(spec.options, given.as_object().unwrap_or(&empty)) })
 }
 
+/// Passes every value that was given for a secret option to `found`.
+pub fn secret_values(spec: &Spec, given: &Value, found: &mut dyn FnMut(&str)) {
+    find(spec.options, given, found);
+}
+
+/// Whether a module has secret options.
+pub fn has_secrets(spec: &Spec) -> bool {
+    fn any(options: &[Opt]) -> bool {
+        options.iter().any(|option| option.no_log || any(option.options))
+    }
+    any(spec.options)
+}
+
+fn find(options: &[Opt], given: &Value, found: &mut dyn FnMut(&str)) {
+    match given {
+        Value::Array(items) => items.iter().for_each(|item| find(options, item, found)),
+        Value::Object(map) => {
+            for option in options {
+                for name in std::iter::once(&option.name).chain(option.aliases) {
+                    match map.get(*name) {
+                        Some(value) if option.no_log => texts(value, found),
+                        Some(value) => find(option.options, value, found),
+                        None => {}
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn texts(value: &Value, found: &mut dyn FnMut(&str)) {
+    match value {
+        Value::String(text) => found(text),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        Value::Object(map) => map.values().for_each(|item| texts(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 fn shown(options: &[Opt], given: &Map) -> Map {
     let mut all = given.clone();
     all.retain(|name, _| !name.starts_with('_') || name == "_raw_params");

@@ -51,7 +51,7 @@ pub mod ping;
 pub use args::Args;
 pub use become_user::become_command;
 pub use host::{Content, Host, Sink};
-pub use invocation::invocation;
+pub use invocation::{has_secrets, invocation, secret_values};
 pub use module::{Diff, Failure, Module, Outcome, Plan};
 pub use run::run;
 pub use serve::{ServeError, serve};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use minijinja::value::ValueKind;
-use windlass_modules::files::checksum::{Hasher, of_bytes};
+use windlass_modules::files::checksum::Hasher;
 use windlass_template::Value;
 
 use super::{ActionContext, Arguments, Content, Failure};
@@ -315,8 +315,18 @@ struct Sums {
 
 impl Sums {
     fn of_file(path: &Path) -> Option<Sums> {
-        let bytes = std::fs::read(path).ok()?;
-        Some(Sums { sha1: of_bytes(Hasher::sha1(), &bytes), md5: of_bytes(Hasher::Md5(Default::default()), &bytes) })
+        let mut file = std::fs::File::open(path).ok()?;
+        let (mut sha1, mut md5) = (Hasher::sha1(), Hasher::Md5(Default::default()));
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let count = std::io::Read::read(&mut file, &mut buffer).ok()?;
+            if count == 0 {
+                return Some(Sums { sha1: sha1.finish(), md5: md5.finish() });
+            }
+            let piece = buffer.get(..count).unwrap_or_default();
+            sha1.update(piece);
+            md5.update(piece);
+        }
     }
 }
 

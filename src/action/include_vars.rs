@@ -126,7 +126,7 @@ fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
     let listed: Value = files.iter().map(|file| Value::from(file.display().to_string())).collect();
     let mut result = TaskResult::ok(false).with("ansible_included_var_files", listed);
     // What a vault keeps secret is not shown either.
-    let secret = |file: &PathBuf| std::fs::read(file).is_ok_and(|bytes| windlass_vault::is_encrypted(&bytes));
+    let secret = |file: &PathBuf| windlass_bounds::read(file).is_ok_and(|bytes| windlass_vault::is_encrypted(&bytes));
     if files.iter().any(secret) {
         result = result.secret();
     }

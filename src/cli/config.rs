@@ -126,7 +126,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
             let Some(file) = &config.file else {
                 return Err(Error::new("Invalid or no config file was supplied"));
             };
-            let text = std::fs::read_to_string(file)
+            let text = windlass_bounds::read_text(file)
                 .map_err(|error| Error::new(format!("Failed to open config file {}: {error}", file.display())))?;
             super::print(&(text.trim_end_matches('\n').to_owned() + "\n"))?;
         }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::journal::{self, JournalOptions};
 use super::options::TaskOptions;
-use super::session::{INTERRUPTED, Session, block_on};
+use super::session::{Session, block_on};
+use super::signals::until_signal;
 use crate::error::{Error, Result};
 use crate::output::{Color, Event, Outputs};
 use crate::plan::TagFilter;
@@ -18,7 +20,7 @@ use crate::strategy::PlaybookRun;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// The playbooks, run one after the other
-    #[arg(required = true, value_name = "PLAYBOOK")]
+    #[arg(required_unless_present = "resume", value_name = "PLAYBOOK")]
     playbooks: Vec<PathBuf>,
     /// Only tasks with these tags
     #[arg(short, long, value_name = "TAGS")]
@@ -56,6 +58,11 @@ pub(super) struct Arguments {
     /// Write a trace of the run that Perfetto (ui.perfetto.dev) opens
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// An option for SSH, like --ssh-option
+    #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
+    ssh_options: Vec<String>,
+    #[command(flatten)]
+    journal: JournalOptions,
     #[command(flatten)]
     pub(super) options: TaskOptions,
 }
@@ -65,6 +72,13 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
     arguments.options.apply(&mut settings, &config)?;
+    settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
+    let mut arguments = arguments;
+    let word = arguments.journal.apply(&mut settings)?;
+    arguments.playbooks.splice(0..0, word);
+    if arguments.playbooks.is_empty() {
+        arguments.playbooks = arguments.journal.playbooks(&settings)?;
+    }
     settings.force_handlers |= arguments.force_handlers;
     settings.step = arguments.step;
     settings.start_at_task.clone_from(&arguments.start_at_task);
@@ -83,7 +97,6 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if !arguments.skip_tags.is_empty() {
         settings.skip_tags = words(&arguments.skip_tags);
     }
-    let mut arguments = arguments;
     for playbook in &mut arguments.playbooks {
         let name = playbook.display().to_string();
         if let Some(path) = crate::playbook::collection_playbook(&name, &settings.collections_path) {
@@ -106,13 +119,15 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let stdout = settings.stdout_callback.clone();
     let enabled = settings.callbacks_enabled.clone();
     let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
-    let code = block_on(async {
+    block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
         let outcome = drive(&arguments, &session, &printer).await;
+        if let Some(recorder) = session.shared.journal.get() {
+            recorder.trouble().into_iter().for_each(|sentence| session.shared.warn(sentence));
+        }
         session.end().await;
         outcome
-    })?;
-    Ok(code.unwrap_or(INTERRUPTED))
+    })
 }
 
 async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output::Printer) -> Result<u8> {
@@ -146,11 +161,31 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
         }
         return Ok(0);
     }
+    journal::begin(&arguments.journal, &arguments.playbooks, session).await?;
+    let outcome = run_all(loaded, &mut run, session).await;
+    if let Some(recorder) = shared.journal.get() {
+        let code = outcome.as_ref().map_or_else(crate::error::Error::exit_code, |code| *code);
+        recorder.end(code, &run.failed_hosts());
+        journal::advise(recorder, code, shared);
+    }
+    outcome
+}
+
+/// Runs the playbooks one after the other, until one fails; the exit code.
+async fn run_all(
+    loaded: Vec<(&PathBuf, Vec<Play>)>,
+    run: &mut PlaybookRun,
+    session: &Session,
+) -> Result<u8> {
+    let shared = &session.shared;
     for (path, plays) in loaded {
         let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });
         let text = format!("{} plays in {}", plays.len(), path.display());
         let _ = shared.events.send(Event::Verbose { level: 2, text });
-        run.run(plays).await?;
+        match until_signal(run.run(plays)).await {
+            Ok(outcome) => outcome?,
+            Err((signal, _handler)) => return Ok(session.interrupted(signal, run).await),
+        };
         if shared.run.settings.retry_files {
             write_retry_file(path, &run.failed_hosts(), shared);
         }

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
+use windlass_bounds::child;
 use windlass_vault::{DEFAULT_LABEL, Secret, Secrets};
 
 use super::options::VaultOptions;
@@ -45,6 +46,9 @@ pub(super) fn has_terminal() -> bool {
     std::io::stdin().is_terminal()
 }
 
+/// Largest password, or file with one, in bytes.
+const LONGEST_SECRET: u64 = 1 << 20;
+
 /// The content of a password file; a program is run and its output taken.
 pub(super) fn secret_file(file: &Path, label: &str) -> Result<Vec<u8>> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -52,14 +56,16 @@ pub(super) fn secret_file(file: &Path, label: &str) -> Result<Vec<u8>> {
         |error: std::io::Error| Error::new(format!("the password file {} cannot be read: {error}", file.display()));
     let metadata = std::fs::metadata(file).map_err(fail)?;
     if metadata.permissions().mode() & 0o111 == 0 || metadata.is_dir() {
-        return std::fs::read(file).map_err(fail);
+        return windlass_bounds::read_up_to(file, LONGEST_SECRET).map_err(fail);
     }
     let mut command = std::process::Command::new(std::path::absolute(file).map_err(fail)?);
     let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     if stem.ends_with("-client") {
         command.args(["--vault-id", label]);
     }
-    let output = command.stderr(std::process::Stdio::inherit()).output().map_err(fail)?;
+    let limits = child::Limits { output: LONGEST_SECRET, ..child::Limits::default() };
+    let output = child::run(command.stdin(std::process::Stdio::inherit()), limits, true)
+        .map_err(|error| Error::new(format!("the password program {} cannot be used: {error}", file.display())))?;
     if !output.status.success() {
         return Err(Error::new(format!("the password program {} ended with {}", file.display(), output.status)));
     }

@@ -1,11 +1,21 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_ssh::{Connector, Destination, Session, Settings};
 
 use super::{Connection, Duplex, Error, Input, Output, Pending, Target};
 
+/// How long the end of a connection is waited for.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
+
 /// Connects over SSH.
 pub(super) async fn connect(target: &Target, connector: &Connector) -> Result<Arc<dyn Connection>, Error> {
+    let (destination, settings) = destination(target);
+    Ok(Arc::new(Ssh { session: connector.connect(&destination, &settings).await? }))
+}
+
+/// A target in the terms of SSH.
+pub(crate) fn destination(target: &Target) -> (Destination, Settings) {
     let destination = Destination { host: target.host.clone(), port: target.port, user: target.user.clone() };
     let passphrase = target.private_key_passphrase.clone();
     let settings = Settings {
@@ -19,7 +29,7 @@ pub(super) async fn connect(target: &Target, connector: &Connector) -> Result<Ar
         retries: target.retries,
         ..Settings::default()
     };
-    Ok(Arc::new(Ssh { session: connector.connect(&destination, &settings).await? }))
+    (destination, settings)
 }
 
 struct Ssh {
@@ -49,6 +59,10 @@ impl Connection for Ssh {
         }
     }
 
+    fn has_changed_host_key(&self) -> bool {
+        self.session.has_changed_host_key()
+    }
+
     fn warning(&self) -> Option<String> {
         self.session.warning()
     }
@@ -58,6 +72,7 @@ impl Connection for Ssh {
     }
 
     fn close(&self) -> Pending<'_, ()> {
-        Box::pin(self.session.close())
+        // A host that is gone does not take the farewell.
+        Box::pin(async { tokio::time::timeout(CLOSE_DEADLINE, self.session.close()).await.unwrap_or_default() })
     }
 }

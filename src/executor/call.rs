@@ -1,5 +1,6 @@
 //! One request from its first to its last frame.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +12,14 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use windlass_protocol::{Delivery, Event, Reply, Request, Spent, Stream, ToExecutor};
+use windlass_protocol::{Answer, Delivery, Event, Reply, Request, Spent, Stream, ToExecutor};
 
 use super::counters::add;
-use super::live::{Incoming, Live};
-use super::{Error, Received};
+use super::expected::Expected;
+use super::live::Live;
+use super::received::Received;
+use super::routes::{End, Incoming, Registered};
+use super::{Error, Heartbeat};
 
 /// The size of the pieces in which contents are sent.
 const PIECE: usize = 256 << 10;
@@ -80,6 +84,16 @@ pub enum TaskEvent {
     },
     /// Something the user should know, as a whole sentence.
     Warning(String),
+    /// The host does not answer, as a whole sentence without the host's name.
+    Silent(String),
+}
+
+/// Limits of one request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowed {
+    pub(super) heartbeat: Heartbeat,
+    /// Largest file that is received, in bytes.
+    pub(super) largest_file: u64,
 }
 
 /// The answer to a request.
@@ -118,6 +132,8 @@ pub(super) enum Broken<V> {
     NotSent(Box<Call<V>>, String),
     /// The executor was lost while the request ran.
     Lost(String),
+    /// The executor broke the protocol or a limit; the end of a sentence that begins with it.
+    Violation(String),
 }
 
 impl<V> From<Error> for Broken<V> {
@@ -127,14 +143,15 @@ impl<V> From<Error> for Broken<V> {
 }
 
 /// Sends a request and waits for its answer. Dropping the future stops the request on the host.
-pub(super) async fn make<V>(live: &Arc<Live<V>>, mut call: Call<V>) -> Result<Completed<V>, Broken<V>>
+pub(super) async fn make<V>(live: &Arc<Live<V>>, mut call: Call<V>, allowed: Allowed) -> Result<Completed<V>, Broken<V>>
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     let blob = inline(&call).await?;
-    let (id, mut incoming) = match live.register() {
+    let Registered { id, mut incoming, heard } = match live.register() {
         Ok(registered) => registered,
-        Err(reason) => return Err(Broken::NotSent(Box::new(call), reason)),
+        Err(End::Lost(reason)) => return Err(Broken::NotSent(Box::new(call), reason)),
+        Err(End::Violation(reason)) => return Err(Broken::Violation(reason)),
     };
     call.request.id = id;
     let mut running = Running { live: live.clone(), id, done: false };
@@ -152,7 +169,7 @@ where
     if let Some(departure) = &call.departure {
         departure.send_replace(Departure::Left);
     }
-    let ToExecutor::Run(request) = message else { return Err(Broken::Lost(live.closed_reason())) };
+    let ToExecutor::Run(request) = message else { return Err(Broken::Lost("it was not sent".to_owned())) };
     call.request = request;
 
     let limit = match call.request.timeout {
@@ -160,17 +177,36 @@ where
         seconds => Some(Duration::from_secs(seconds) + GRACE),
     };
     let outcome = {
+        let module = &call.request.module;
+        let silent = || {
+            let seconds = allowed.heartbeat.quiet.as_secs();
+            let until = allowed.heartbeat.lost.map(|lost| format!(" and is given up after {} s", lost.as_secs()));
+            let until = until.unwrap_or_default();
+            tell(&call, TaskEvent::Silent(format!("no answer for {seconds} s; {module} is in flight{until}")));
+        };
+        let ping = || live.ping(id);
+        let lost = live.pulse.lost(allowed.heartbeat, &heard, ping, silent);
         // Pinned here, so that the future has room for it once and not for each way to wait.
-        let mut answer = std::pin::pin!(answer(live, &call, id, &mut incoming, &mut cost));
-        match limit {
-            Some(limit) => match tokio::time::timeout(limit, &mut answer).await {
+        let mut answer = std::pin::pin!(answer(live, &call, id, &mut incoming, &mut cost, allowed));
+        let limited = async {
+            match limit {
+                Some(limit) => tokio::time::timeout(limit, &mut answer).await.map_err(|_| limit),
+                None => Ok(answer.await),
+            }
+        };
+        tokio::select! {
+            outcome = limited => match outcome {
                 Ok(outcome) => outcome,
-                Err(_) => {
+                Err(limit) => {
                     let reason = format!("the executor did not answer within {} s", limit.as_secs());
                     return Err(Broken::Lost(reason));
                 }
             },
-            None => answer.await,
+            lost = lost => {
+                let seconds = lost.as_secs();
+                let reason = format!("the host did not answer for {seconds} s (`heartbeat_timeout`), {module} was in flight");
+                return Err(Broken::Lost(reason));
+            }
         }
     };
     if !matches!(outcome, Err(Ended::Error(Error::Controller { .. }))) {
@@ -182,17 +218,25 @@ where
             Ok(completed)
         }
         Err(Ended::Error(error)) => Err(Broken::Error(error)),
-        // What has a turn was followed by others already, which would overtake it if it was sent again.
-        Err(Ended::Lost) if call.request.turn.is_some() || departed.load(Ordering::Acquire) => {
-            Err(Broken::Lost(live.closed_reason()))
+        Err(Ended::Violation(reason)) => {
+            live.condemn(reason.clone());
+            Err(Broken::Violation(reason))
         }
-        Err(Ended::Lost) => Err(Broken::NotSent(Box::new(call), live.closed_reason())),
+        Err(Ended::Lost) => Err(match live.end() {
+            End::Violation(reason) => Broken::Violation(reason),
+            // What has a turn was followed by others already, which would overtake it if it was sent again.
+            End::Lost(reason) if call.request.turn.is_some() || departed.load(Ordering::Acquire) => {
+                Broken::Lost(reason)
+            }
+            End::Lost(reason) => Broken::NotSent(Box::new(call), reason),
+        }),
     }
 }
 
 enum Ended {
     Error(Error),
     Lost,
+    Violation(String),
 }
 
 impl From<Error> for Ended {
@@ -207,51 +251,80 @@ async fn answer<V>(
     id: u64,
     incoming: &mut mpsc::Receiver<Incoming<V>>,
     cost: &mut Cost,
+    allowed: Allowed,
 ) -> Result<Completed<V>, Ended>
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     let mut received = None;
     let mut feeding = JoinSet::new();
+    // Contents that were asked for while another was still being sent; as many as `expected` admits.
+    let mut wanted = VecDeque::new();
+    let mut expected = Expected::of(&call.request, call.receive_into.is_some());
     loop {
-        let Incoming { reply, blob, size } = tokio::select! {
+        let Incoming { reply, blob, size, _reserved } = tokio::select! {
             frame = incoming.recv() => frame.ok_or(Ended::Lost)?,
             Some(fed) = feeding.join_next() => {
                 if let Ok(outcome) = fed {
                     cost.sent += outcome?;
                 }
+                if let Some(next) = wanted.pop_front() {
+                    feeding.spawn(next);
+                }
                 continue;
             }
         };
         cost.received += size;
-        match reply {
-            Reply::Hello(_) => {}
+        let event = match reply {
+            Reply::Hello(_) | Reply::Pong { .. } => continue,
             Reply::Done { result, spent, .. } => {
                 if !blob.is_empty() {
-                    receive(call, &mut received, &blob)?;
+                    expected.admit(&Event::FileData).map_err(Ended::Violation)?;
+                    receive(call, &mut received, &blob, allowed)?;
                 }
+                if let Some(sentence) = expected.left_out() {
+                    tell(call, TaskEvent::Warning(sentence));
+                }
+                let result = match result {
+                    Answer::Mapping(result) => result,
+                    Answer::Other(kind) => {
+                        return Err(Error::NoResult { module: call.request.module.clone(), kind }.into());
+                    }
+                };
                 if let Some(user) = &call.request.become_user {
                     live.has_answered(user);
                 }
                 cost.spent = spent;
                 return Ok(Completed { result, received, cost: *cost });
             }
-            Reply::Event { event, .. } => match event {
-                Event::Output { stream } => tell(call, TaskEvent::Output { stream, bytes: blob }),
-                Event::Warning { message } => tell(call, TaskEvent::Warning(message)),
-                Event::FileData => receive(call, &mut received, &blob)?,
-                Event::NotRun => return Err(Error::NotRun.into()),
-                Event::BecomeFailed { message } => return Err(Error::Become { message }.into()),
-                Event::NeedContent { content } => {
-                    let source = call.sources.get(content).cloned().ok_or_else(|| Error::Controller {
-                        message: format!("the executor asks for content {content}, which this task does not have"),
-                    })?;
-                    let size = call.request.contents.get(content).map(|content| content.size);
-                    add(&live.counters.round_trips, 1);
-                    cost.round_trips += 1;
-                    feeding.spawn(feed(live.clone(), id, content, source, size));
+            Reply::Event { event, .. } => event,
+        };
+        expected.admit(&event).map_err(Ended::Violation)?;
+        match event {
+            Event::Output { stream } => tell(call, TaskEvent::Output { stream, bytes: blob }),
+            Event::Warning { message } => {
+                if expected.shows_warning(message.len()) && live.may_warn() {
+                    tell(call, TaskEvent::Warning(message));
                 }
-            },
+            }
+            Event::FileData => receive(call, &mut received, &blob, allowed)?,
+            Event::NotRun => return Err(Error::NotRun.into()),
+            Event::BecomeFailed { message } => return Err(Error::Become { message }.into()),
+            Event::NeedContent { content } => {
+                let source = call.sources.get(content).cloned().ok_or_else(|| Error::Controller {
+                    message: format!("the task has no content {content}, although it announced one"),
+                })?;
+                let size = call.request.contents.get(content).map(|content| content.size);
+                add(&live.counters.round_trips, 1);
+                cost.round_trips += 1;
+                // One at a time: what a module reads again it has read to its end before.
+                let feed = feed(live.clone(), id, content, source, size);
+                if feeding.is_empty() {
+                    feeding.spawn(feed);
+                } else {
+                    wanted.push_back(feed);
+                }
+            }
         }
     }
 }
@@ -262,13 +335,10 @@ fn tell<V>(call: &Call<V>, event: TaskEvent) {
     }
 }
 
-fn receive<V>(call: &Call<V>, received: &mut Option<Received>, bytes: &[u8]) -> Result<(), Error> {
-    let Some(directory) = &call.receive_into else {
-        let message = format!("the module {} sent a file that was not asked for", call.request.module);
-        return Err(Error::Controller { message });
-    };
+fn receive<V>(call: &Call<V>, received: &mut Option<Received>, bytes: &[u8], allowed: Allowed) -> Result<(), Error> {
+    let Some(directory) = &call.receive_into else { return Ok(()) };
     if received.is_none() {
-        *received = Some(Received::begin(directory)?);
+        *received = Some(Received::begin(directory, allowed.largest_file)?);
     }
     match received {
         Some(file) => file.write(bytes),

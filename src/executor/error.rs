@@ -17,6 +17,24 @@ pub enum Error {
         /// Whether the host was restarted meanwhile, if that could be found out.
         rebooted: Option<bool>,
     },
+    /// The executor broke the protocol or a limit. The host is not used any more in this run.
+    #[error(
+        "{host} is not used any more in this run: its executor {reason}. Whether the task was done is not known. Find out what answers on that host before you use it again"
+    )]
+    Violation {
+        /// The host's name.
+        host: String,
+        /// The end of a sentence that begins with the executor.
+        reason: String,
+    },
+    /// The host answered with something that is no result; the module may have been run.
+    #[error("the host answered {module} with {kind} instead of a mapping, so whether the task was done is not known")]
+    NoResult {
+        /// The module.
+        module: String,
+        /// The kind of the value.
+        kind: &'static str,
+    },
     /// A request before this one in its sequence has failed; nothing was run.
     #[error("a task before this one has failed")]
     NotRun,
@@ -45,7 +63,7 @@ pub enum Error {
 impl Error {
     /// The host counts as unreachable (`ignore_unreachable`, exit code 4).
     pub fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Indeterminate { .. })
+        matches!(self, Self::Unreachable { .. } | Self::Indeterminate { .. } | Self::Violation { .. })
     }
 
     pub(super) fn unreachable(error: &connection::Error) -> Self {

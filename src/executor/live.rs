@@ -1,7 +1,7 @@
 //! A running executor: one task writes frames, one reads them and hands each to the request it belongs to.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,29 +9,33 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
-use windlass_protocol::{Become, FrameDecoder, Hello, Reply, ToExecutor, encode};
+use tokio::time::{Instant, timeout_at};
+use windlass_protocol::{Answer, Become, FrameDecoder, Hello, Reply, ToExecutor, encode};
 
+use super::budget::Share;
 use super::counters::{Counters, add};
+use super::heartbeat::Pulse;
+use super::routes::{End, Incoming, Registered, Routes};
 use super::start::Started;
 use super::{Error, Extent};
 use crate::connection::{Connection, Exit, Input, Output, Piece};
 
 /// Frames that wait to be written. Few, so that a slow line slows down who reads files for it.
 const OUTGOING: usize = 4;
-/// Frames of one request that wait to be taken. When they are not, the host is slowed down, never the memory filled.
-const INCOMING: usize = 32;
+/// A larger frame is written in parts, so that it is seen whether the host takes them.
+const PART: usize = 256 << 10;
+/// Frames of this size show that the host takes them; smaller ones fit into buffers on the way.
+const LARGE: usize = 64 << 10;
+/// How long a frame may take to arrive, besides its length.
+const ARRIVAL: Duration = Duration::from_secs(120);
+/// Bytes per second that a frame must arrive with.
+const SLOWEST_ARRIVAL: usize = 64 << 10;
+/// Warnings of one host that are shown in a run.
+const WARNINGS: usize = 1000;
 /// How long an executor may take to end once its input has ended.
 const END_DEADLINE: Duration = Duration::from_secs(5);
 /// What is kept of the executor's standard error.
 const LAST_WORDS: usize = 2 << 10;
-
-/// What the executor sends for one request.
-pub(super) struct Incoming<V> {
-    pub(super) reply: Reply<V>,
-    pub(super) blob: Vec<u8>,
-    /// The bytes of the frame.
-    pub(super) size: u64,
-}
 
 /// An executor in work.
 pub(super) struct Live<V> {
@@ -41,19 +45,14 @@ pub(super) struct Live<V> {
     pub(super) connection: Arc<dyn Connection>,
     pub(super) counters: Arc<Counters>,
     outgoing: mpsc::Sender<Outgoing>,
-    routes: Arc<Mutex<Routes<V>>>,
-    next_id: AtomicU64,
+    routes: Arc<Routes<V>>,
+    pub(super) pulse: Arc<Pulse>,
+    warnings: AtomicUsize,
     ended: watch::Receiver<bool>,
     tasks: [AbortHandle; 2],
     wire_counted: AtomicBool,
     /// The users whose executors have been started.
     users: Mutex<HashSet<Become>>,
-}
-
-/// Where frames of running requests go; once the executor is gone, why.
-enum Routes<V> {
-    Open(HashMap<u64, mpsc::Sender<Incoming<V>>>),
-    Closed(String),
 }
 
 /// A frame to write; `None` ends the input.
@@ -65,17 +64,24 @@ struct Outgoing {
 
 impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
     /// Takes over an executor that has greeted.
-    pub(super) fn new(started: Started, connection: Arc<dyn Connection>, counters: Arc<Counters>) -> Self {
+    pub(super) fn new(
+        started: Started,
+        connection: Arc<dyn Connection>,
+        counters: Arc<Counters>,
+        share: Share,
+    ) -> Self {
         let (outgoing, queue) = mpsc::channel(OUTGOING);
         let (end, ended) = watch::channel(false);
-        let routes = Arc::new(Mutex::new(Routes::Open(HashMap::new())));
-        let writer = tokio::spawn(write(started.input, queue, counters.clone()));
+        let (routes, pulse) = (Arc::new(Routes::default()), Arc::new(Pulse::default()));
+        let writer = tokio::spawn(write(started.input, queue, counters.clone(), pulse.clone()));
         let reader = Reader {
             output: started.output,
             decoder: started.decoder,
             routes: routes.clone(),
             connection: connection.clone(),
             counters: counters.clone(),
+            pulse: pulse.clone(),
+            share,
         };
         let (writer_abort, end_writer) = (writer.abort_handle(), writer.abort_handle());
         let reader = tokio::spawn(async move {
@@ -91,7 +97,8 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
             counters,
             outgoing,
             routes,
-            next_id: AtomicU64::new(1),
+            pulse,
+            warnings: AtomicUsize::new(0),
             ended,
             tasks: [writer_abort, reader.abort_handle()],
             wire_counted: AtomicBool::new(false),
@@ -101,7 +108,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
 
     /// The executor or the connection to it is gone.
     pub(super) fn is_closed(&self) -> bool {
-        *self.ended.borrow() || self.connection.is_closed()
+        *self.ended.borrow() || self.routes.end().is_some() || self.connection.is_closed()
     }
 
     /// Notes that this user's executor is there.
@@ -119,30 +126,35 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
     }
 
     /// Makes room for the answers of a new request.
-    pub(super) fn register(&self) -> Result<(u64, mpsc::Receiver<Incoming<V>>), String> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (sender, receiver) = mpsc::channel(INCOMING);
-        match &mut *self.routes.lock().unwrap_or_else(PoisonError::into_inner) {
-            Routes::Open(routes) => {
-                routes.insert(id, sender);
-                Ok((id, receiver))
-            }
-            Routes::Closed(reason) => Err(reason.clone()),
-        }
+    pub(super) fn register(&self) -> Result<Registered<V>, End> {
+        self.routes.register(self.pulse.now())
     }
 
     /// Forgets a request; what still comes for it is dropped.
     pub(super) fn unregister(&self, id: u64) {
-        if let Routes::Open(routes) = &mut *self.routes.lock().unwrap_or_else(PoisonError::into_inner) {
-            routes.remove(&id);
-        }
+        self.routes.unregister(id);
     }
 
     /// Why the executor is gone.
-    pub(super) fn closed_reason(&self) -> String {
-        match &*self.routes.lock().unwrap_or_else(PoisonError::into_inner) {
-            Routes::Closed(reason) => reason.clone(),
-            Routes::Open(_) => self.connection.lost_reason(),
+    pub(super) fn end(&self) -> End {
+        self.routes.end().unwrap_or_else(|| End::Lost(self.connection.lost_reason()))
+    }
+
+    /// Stops to listen to an executor that broke the protocol or a limit; the reason is the end of a sentence that begins with it.
+    pub(super) fn condemn(&self, reason: String) {
+        self.routes.close(End::Violation(reason));
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+
+    /// Whether one more warning of this host may be shown.
+    pub(super) fn may_warn(&self) -> bool {
+        self.warnings.fetch_add(1, Ordering::Relaxed) < WARNINGS
+    }
+
+    /// Asks whether a request is still worked on, unless other frames wait already.
+    pub(super) fn ping(&self, id: u64) {
+        if let Ok(frame) = encode(&ToExecutor::<V>::Ping { id }, &[]) {
+            let _ = self.outgoing.try_send(Outgoing { frame: Some(frame), departed: None });
         }
     }
 
@@ -205,14 +217,14 @@ impl<V> Drop for Live<V> {
     }
 }
 
-async fn write(mut input: Input, mut queue: mpsc::Receiver<Outgoing>, counters: Arc<Counters>) {
+async fn write(mut input: Input, mut queue: mpsc::Receiver<Outgoing>, counters: Arc<Counters>, pulse: Arc<Pulse>) {
     while let Some(Outgoing { frame, departed }) = queue.recv().await {
         let Some(frame) = frame else { break };
         if let Some(departed) = departed {
             departed.store(true, Ordering::Release);
         }
         add(&counters.sent, frame.len());
-        if !input.send(frame).await {
+        if !pass(&mut input, frame, &pulse).await {
             // The reader notices the end and says why.
             return;
         }
@@ -220,36 +232,73 @@ async fn write(mut input: Input, mut queue: mpsc::Receiver<Outgoing>, counters: 
     input.finish().await;
 }
 
+/// Writes a frame; false if nobody takes it.
+async fn pass(input: &mut Input, frame: Vec<u8>, pulse: &Pulse) -> bool {
+    if frame.len() < LARGE {
+        return input.send(frame).await;
+    }
+    if frame.len() <= PART {
+        let sent = input.send(frame).await;
+        pulse.took();
+        return sent;
+    }
+    for part in frame.chunks(PART) {
+        if !input.send(part.to_vec()).await {
+            return false;
+        }
+        pulse.took();
+    }
+    true
+}
+
 struct Reader<V> {
     output: Output,
     decoder: FrameDecoder,
-    routes: Arc<Mutex<Routes<V>>>,
+    routes: Arc<Routes<V>>,
     connection: Arc<dyn Connection>,
     counters: Arc<Counters>,
+    pulse: Arc<Pulse>,
+    share: Share,
 }
 
 impl<V: DeserializeOwned> Reader<V> {
     async fn run(mut self) {
-        let reason = self.pass_frames().await;
-        *self.routes.lock().unwrap_or_else(PoisonError::into_inner) = Routes::Closed(reason);
+        let end = self.pass_frames().await;
+        self.routes.close(end);
     }
 
     /// Hands out frames until the end; says why it ended.
-    async fn pass_frames(&mut self) -> String {
+    async fn pass_frames(&mut self) -> End {
         let mut stderr = Vec::new();
         let mut exit = None;
+        // Room for a large frame of which a part is there, and when the rest has to be.
+        let mut arriving = None;
         loop {
             loop {
-                let before = self.decoder.taken();
-                match self.decoder.next_frame::<Reply<V>>() {
-                    Ok(Some((reply, blob))) => {
-                        self.pass(Incoming { reply, blob, size: self.decoder.taken() - before }).await;
-                    }
+                let announced = match self.decoder.announced() {
+                    Ok(Some(announced)) => announced,
                     Ok(None) => break,
-                    Err(error) => return error.to_string(),
+                    Err(error) => return unacceptable(&error),
+                };
+                if arriving.is_none() {
+                    let room = self.pulse.holding(self.share.arriving(announced)).await;
+                    let deadline = ARRIVAL + Duration::from_secs((announced / SLOWEST_ARRIVAL) as u64);
+                    arriving = Some((room, Instant::now() + deadline));
+                }
+                match self.pass().await {
+                    Ok(true) => arriving = None,
+                    Ok(false) => break,
+                    Err(end) => return end,
                 }
             }
-            match self.output.next().await {
+            let piece = match &arriving {
+                None => self.output.next().await,
+                Some((_, deadline)) => match timeout_at(*deadline, self.output.next()).await {
+                    Ok(piece) => piece,
+                    Err(_) => return End::Violation("began a frame that did not arrive in time".to_owned()),
+                },
+            };
+            match piece {
                 Some(Piece::Stdout(bytes)) => {
                     add(&self.counters.received, bytes.len());
                     self.decoder.extend(&bytes);
@@ -266,27 +315,28 @@ impl<V: DeserializeOwned> Reader<V> {
         }
         let said = String::from_utf8_lossy(&stderr).trim().to_owned();
         let said = if said.is_empty() { said } else { format!("; it printed: {said}") };
-        match exit {
+        End::Lost(match exit {
             Some(Exit::Status(status)) => format!("the executor ended with status {status}{said}"),
             Some(Exit::Signal(signal)) => format!("the executor was ended by signal {signal}{said}"),
             None => format!("{}{said}", self.connection.lost_reason()),
-        }
+        })
     }
 
-    async fn pass(&self, incoming: Incoming<V>) {
-        let (id, last) = match &incoming.reply {
-            Reply::Hello(_) => return,
-            Reply::Event { id, .. } => (*id, false),
-            Reply::Done { id, .. } => (*id, true),
-        };
-        let sender = match &mut *self.routes.lock().unwrap_or_else(PoisonError::into_inner) {
-            Routes::Open(routes) if last => routes.remove(&id),
-            Routes::Open(routes) => routes.get(&id).cloned(),
-            Routes::Closed(_) => None,
-        };
-        if let Some(sender) = sender {
+    /// Passes the next frame on to its request; false if it has not arrived whole.
+    async fn pass(&mut self) -> Result<bool, End> {
+        let Some(frame) = self.decoder.next_raw().map_err(|error| unacceptable(&error))? else { return Ok(false) };
+        let reserved = self.pulse.holding(self.share.delivered(frame.weight())).await;
+        let size = frame.size() as u64;
+        let (reply, blob) = frame.decode::<Reply<Answer<V>>>().map_err(|error| unacceptable(&error))?;
+        let destination = self.routes.destination(&reply, self.pulse.now()).map_err(End::Violation)?;
+        if let Some(sender) = destination {
             // An error means that the request was given up.
-            let _ = sender.send(incoming).await;
+            let _ = self.pulse.holding(sender.send(Incoming { reply, blob, size, _reserved: reserved })).await;
         }
+        Ok(true)
     }
+}
+
+fn unacceptable(error: &windlass_protocol::Error) -> End {
+    End::Violation(format!("sent what cannot be accepted: {error}"))
 }

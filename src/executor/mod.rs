@@ -3,21 +3,27 @@
 //! A [`Pool`] keeps one connection per [`Target`](crate::connection::Target). [`Pool::run`] sends a request and waits for its answer, while other
 //! requests use the same channel; [`Pool::raw`] runs a bare command where no executor is wanted.
 
+mod budget;
 mod call;
 mod counters;
 mod error;
+mod expected;
+mod heartbeat;
 mod image;
 mod live;
 mod pool;
 mod raw;
 mod received;
+mod routes;
 mod script;
 mod start;
 
 pub use call::{Call, Completed, Cost, Departure, Listener, Source, TaskEvent};
 pub use counters::Statistics;
 pub use error::Error;
+pub use heartbeat::Heartbeat;
 pub use image::{Extent, Image};
+pub(crate) use pool::LARGEST_FILE;
 pub use pool::{Limits, Pool};
 pub use raw::{Opened, RawCommand, RawOutput};
 pub use received::Received;

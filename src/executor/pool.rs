@@ -10,15 +10,18 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use windlass_protocol::{Become, Hello};
-use windlass_ssh::Connector;
+use windlass_ssh::{Connector, HostKeyUser};
 
-use super::call::{self, Broken};
+use super::budget::{Budget, Share};
+use super::call::{self, Allowed, Broken};
 use super::counters::{Counters, add};
 use super::image::Packer;
 use super::live::Live;
 use super::raw::{self, RawFailure};
-use super::start::Starter;
-use super::{Call, Completed, Error, Extent, Image, Opened, RawCommand, RawOutput, Statistics, TaskEvent, image};
+use super::start::{Started, Starter};
+use super::{
+    Call, Completed, Error, Extent, Heartbeat, Image, Opened, RawCommand, RawOutput, Statistics, TaskEvent, image,
+};
 use crate::connection::{self, Connection, Target};
 
 /// A refused login is not repeated sooner: servers lock accounts and addresses that fail quickly.
@@ -28,18 +31,25 @@ const LOOK_DEADLINE: Duration = Duration::from_secs(20);
 /// How often a request that never left is sent over a new connection.
 const SENDINGS: usize = 2;
 
-/// How much is done at once. How many hosts run tasks at once (`forks`) is another matter.
+/// Largest file that a host may send, in bytes, unless the settings say otherwise.
+pub(crate) const LARGEST_FILE: u64 = 64 << 30;
+
+/// How much is done at once and accepted of a host. How many hosts run tasks at once (`forks`) is another matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections being made.
     pub connecting: usize,
     /// Executors being sent.
     pub uploads: usize,
+    /// How long a host may be silent while a request is pending.
+    pub heartbeat: Heartbeat,
+    /// Largest file that a host may send (`fetch`), in bytes.
+    pub largest_file: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connecting: 64, uploads: 16 }
+        Self { connecting: 64, uploads: 16, heartbeat: Heartbeat::default(), largest_file: LARGEST_FILE }
     }
 }
 
@@ -64,6 +74,8 @@ struct Inner<V> {
     /// Something is known to come that not every executor has.
     expects_all: AtomicBool,
     counters: Arc<Counters>,
+    budget: Arc<Budget>,
+    allowed: Allowed,
 }
 
 /// The place of one target's connection.
@@ -76,6 +88,8 @@ struct State<V> {
     /// The boot the last connection saw.
     boot_id: Option<String>,
     refused: Option<(Instant, Error)>,
+    /// Why the host is not used any more.
+    condemned: Option<Error>,
 }
 
 impl<V: Serialize + DeserializeOwned + Send + 'static> Slot<V> {
@@ -92,11 +106,20 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         Self::with_images(limits, image::EMBEDDED.to_vec())
     }
 
+    /// A pool whose connections ask this user about unknown host keys.
+    pub fn for_user(limits: Limits, user: Arc<dyn HostKeyUser>) -> Self {
+        Self::made(limits, image::EMBEDDED.to_vec(), Connector::for_user(user))
+    }
+
     /// A pool that sends other executors than those embedded.
     pub fn with_images(limits: Limits, images: Vec<Image>) -> Self {
+        Self::made(limits, images, Connector::default())
+    }
+
+    fn made(limits: Limits, images: Vec<Image>, connector: Connector) -> Self {
         Self {
             inner: Arc::new(Inner {
-                connector: Connector::default(),
+                connector,
                 connecting: Semaphore::new(limits.connecting.max(1)),
                 uploads: Arc::new(Semaphore::new(limits.uploads.max(1))),
                 images,
@@ -104,6 +127,8 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 slots: Mutex::default(),
                 expects_all: AtomicBool::new(false),
                 counters: Arc::default(),
+                budget: Arc::default(),
+                allowed: Allowed { heartbeat: limits.heartbeat, largest_file: limits.largest_file },
             }),
         }
     }
@@ -127,6 +152,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             let began = Instant::now();
             let (live, notes) = self.acquire(target, &slot, extent).await?;
             connect += began.elapsed();
+            may_become(live.connection.as_ref(), target, call.request.become_user.as_ref())?;
             if let Some(listener) = &call.listener {
                 notes.into_iter().for_each(|note| listener(TaskEvent::Warning(note)));
             }
@@ -134,7 +160,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             if let Some(user) = call.request.become_user.as_ref().filter(|user| !live.is_ready(Some(user))) {
                 tracing::debug!(host = target.name, "EXEC {}", windlass_modules::become_command(user));
             }
-            match call::make(&live, call).await {
+            match call::make(&live, call, self.inner.allowed).await {
                 Ok(mut completed) => {
                     completed.cost.connect = connect;
                     return Ok(completed);
@@ -146,6 +172,9 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 }
                 Err(Broken::NotSent(_, reason)) => {
                     return Err(Error::Unreachable { message: format!("{} cannot be reached: {reason}", target.name) });
+                }
+                Err(Broken::Violation(reason)) => {
+                    return Err(Box::pin(self.condemn(target, &slot, &live, reason)).await);
                 }
                 Err(Broken::Lost(reason)) => return Err(Box::pin(self.lost(target, &slot, &live, &reason)).await),
             }
@@ -170,6 +199,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     ) -> Result<RawOutput, Error> {
         let slot = self.slot(target);
         if let Some(connection) = slot.shared().await {
+            may_become(connection.as_ref(), target, command.become_user.as_ref())?;
             match raw::run(connection.as_ref(), target, command, events).await {
                 Ok(output) => return Ok(output),
                 // The executor has the only session this server allows, so the command gets a connection of its own.
@@ -178,6 +208,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             }
         }
         let connection = self.connect(target, &slot).await?;
+        may_become(connection.as_ref(), target, command.become_user.as_ref())?;
         let outcome = raw::run(connection.as_ref(), target, command, events).await;
         connection.close().await;
         self.count(connection.as_ref());
@@ -188,6 +219,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     pub async fn open(&self, target: &Arc<Target>, command: &RawCommand) -> Result<Opened, Error> {
         let slot = self.slot(target);
         if let Some(connection) = slot.shared().await {
+            may_become(connection.as_ref(), target, command.become_user.as_ref())?;
             match raw::open(connection, target, command).await {
                 Ok(opened) => return Ok(opened),
                 Err(RawFailure::Connection(error)) if error.is_channel_refused() => {}
@@ -195,6 +227,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             }
         }
         let connection = self.connect(target, &slot).await?;
+        may_become(connection.as_ref(), target, command.become_user.as_ref())?;
         raw::open(connection, target, command).await.map_err(RawFailure::into_error)
     }
 
@@ -253,7 +286,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     fn slot(&self, target: &Arc<Target>) -> Arc<Slot<V>> {
         let mut slots = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.entry(target.clone()).or_insert_with(|| {
-            let state = State { live: None, boot_id: None, refused: None };
+            let state = State { live: None, boot_id: None, refused: None, condemned: None };
             Arc::new(Slot { state: tokio::sync::Mutex::new(state) })
         });
         slot.clone()
@@ -267,6 +300,9 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         extent: Extent,
     ) -> Result<(Arc<Live<V>>, Vec<String>), Error> {
         let mut state = slot.state.lock().await;
+        if let Some(error) = &state.condemned {
+            return Err(error.clone());
+        }
         if let Some(live) = state.live.as_ref().filter(|live| !live.is_closed()) {
             if live.extent >= extent {
                 return Ok((live.clone(), Vec::new()));
@@ -286,7 +322,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let connection = state.live.as_ref()?.connection.clone();
         match self.starter(target).start(connection.as_ref(), extent).await {
             Ok(started) => {
-                let live = Arc::new(Live::new(started, connection, self.inner.counters.clone()));
+                let live = Arc::new(self.live(started, connection));
                 state.live = Some(live.clone());
                 Some(live)
             }
@@ -295,6 +331,10 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 None
             }
         }
+    }
+
+    fn live(&self, started: Started, connection: Arc<dyn Connection>) -> Live<V> {
+        Live::new(started, connection, self.inner.counters.clone(), Share::new(self.inner.budget.clone()))
     }
 
     fn starter<'a>(&'a self, target: &'a Target) -> Starter<'a> {
@@ -345,7 +385,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             notes.push(format!("{} was restarted since its last task", target.name));
         }
         state.boot_id = Some(boot_id);
-        let live = Arc::new(Live::new(started, connection, self.inner.counters.clone()));
+        let live = Arc::new(self.live(started, connection));
         state.live = Some(live.clone());
         Ok((live, notes))
     }
@@ -388,6 +428,14 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         live.close().await;
     }
 
+    /// Takes a host out of the run whose executor broke the protocol or a limit.
+    async fn condemn(&self, target: &Target, slot: &Slot<V>, live: &Arc<Live<V>>, reason: String) -> Error {
+        let error = Error::Violation { host: target.name.clone(), reason };
+        slot.state.lock().await.condemned = Some(error.clone());
+        self.retire(slot, live).await;
+        error
+    }
+
     /// Tells what can be known after a connection was lost in the middle of a task: whether the host is back, and whether it was restarted. The
     /// new connection serves the next task.
     async fn lost(&self, target: &Arc<Target>, slot: &Slot<V>, live: &Arc<Live<V>>, reason: &str) -> Error {
@@ -412,6 +460,19 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let (sent, received) = connection.wire_bytes();
         self.inner.counters.wire_sent.fetch_add(sent, Ordering::Relaxed);
         self.inner.counters.wire_received.fetch_add(received, Ordering::Relaxed);
+    }
+}
+
+/// Refuses to send a password to whoever answers with another host key than the known one.
+fn may_become(connection: &dyn Connection, target: &Target, user: Option<&Become>) -> Result<(), Error> {
+    match user.filter(|user| user.password.is_some() && connection.has_changed_host_key()) {
+        None => Ok(()),
+        Some(user) => Err(Error::Become {
+            message: format!(
+                "the password to become {} was not sent to {}, since its host key has changed and host key checking is off",
+                user.user, target.name
+            ),
+        }),
     }
 }
 

@@ -14,22 +14,52 @@ pub struct Received {
     file: NamedTempFile,
     size: u64,
     digest: Sha1,
+    limit: u64,
 }
+
+/// How often the free space of the disk is looked at, in bytes received.
+const LOOK: u64 = 64 << 20;
+/// Bytes that a received file leaves free on the disk.
+const RESERVE: u64 = 256 << 20;
 
 impl Received {
     /// Begins a file in the directory where it will be in the end, so that giving it its name is one step.
-    pub(super) fn begin(directory: &Path) -> Result<Self, Error> {
+    pub(super) fn begin(directory: &Path, limit: u64) -> Result<Self, Error> {
         let file = std::fs::create_dir_all(directory)
             .and_then(|()| tempfile::Builder::new().prefix(".windlass-").tempfile_in(directory))
             .map_err(|error| wrong(directory, &error))?;
-        Ok(Self { file, size: 0, digest: Sha1::new() })
+        Ok(Self { file, size: 0, digest: Sha1::new(), limit })
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let size = self.size + bytes.len() as u64;
+        if size > self.limit {
+            let message = format!(
+                "the host sent a file of more than {} bytes, the limit of `max_fetch_size`; nothing of it was kept",
+                self.limit
+            );
+            return Err(Error::Controller { message });
+        }
+        if size / LOOK > self.size / LOOK {
+            self.check_space()?;
+        }
         self.file.write_all(bytes).map_err(|error| wrong(self.file.path(), &error))?;
-        self.size += bytes.len() as u64;
+        self.size = size;
         self.digest.update(bytes);
         Ok(())
+    }
+
+    /// A host must not fill the disk for everybody else.
+    fn check_space(&self) -> Result<(), Error> {
+        let Ok(found) = rustix::fs::fstatvfs(self.file.as_file()) else { return Ok(()) };
+        if found.f_bavail.saturating_mul(found.f_frsize) >= RESERVE {
+            return Ok(());
+        }
+        let (place, reserve) = (self.file.path().display(), RESERVE >> 20);
+        let message = format!(
+            "the host sends a file for which there is no room: fewer than {reserve} MiB would be free on the disk of {place}; nothing of it was kept"
+        );
+        Err(Error::Controller { message })
     }
 
     /// Its size in bytes.

@@ -233,7 +233,12 @@ impl Heard {
             keep_end(&mut self.received);
             return None;
         };
-        let line_end = after + self.received.get(after..)?.iter().position(|&byte| byte == b'\n')?;
+        let Some(line_end) = self.received.get(after..)?.iter().position(|&byte| byte == b'\n') else {
+            // A line that does not end is cut, so that it is not kept for ever.
+            self.received.truncate(after + NOISE);
+            return None;
+        };
+        let line_end = after + line_end;
         let rest = String::from_utf8_lossy(self.received.get(after..line_end)?).trim().to_owned();
         let noise = self.received.drain(..=line_end).take(begin).collect::<Vec<u8>>();
         self.stderr.splice(0..0, noise);
@@ -254,6 +259,9 @@ impl Heard {
         let mut decoder = FrameDecoder::default();
         loop {
             decoder.extend(&std::mem::take(&mut self.received));
+            if let Ok(Some(size @ NOISE..)) = decoder.announced() {
+                return Err(format!("it greeted with {size} bytes, which is no greeting"));
+            }
             match decoder.next_frame::<Reply<serde_json::Value>>() {
                 Ok(Some((Reply::Hello(hello), _))) => return Ok((decoder, hello)),
                 Ok(Some(_)) => return Err("it did not greet first".to_owned()),

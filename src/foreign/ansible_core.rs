@@ -43,7 +43,7 @@ impl AnsibleCore {
     /// Whether its modules take that argument of Ansible's own (`_ansible_NAME`); older ones refuse what they do not know.
     pub fn takes(&self, argument: &str) -> bool {
         let text = self.parameters.get_or_init(|| {
-            std::fs::read_to_string(self.package.join("module_utils/common/parameters.py")).unwrap_or_default()
+            windlass_bounds::read_text(self.package.join("module_utils/common/parameters.py")).unwrap_or_default()
         });
         let name = argument.strip_prefix("_ansible_").unwrap_or(argument);
         text.is_empty() || text.contains(&format!("'{name}'"))
@@ -139,7 +139,7 @@ fn python_of(package: &Path) -> Option<PathBuf> {
 }
 
 fn version_of(package: &Path) -> String {
-    let text = std::fs::read_to_string(package.join("release.py")).unwrap_or_default();
+    let text = windlass_bounds::read_text(package.join("release.py")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("__version__"));
     line.map(|rest| rest.trim_matches([' ', '=', '\'', '"', '\t']).to_owned()).unwrap_or_default()
 }

@@ -213,12 +213,12 @@ fn absolute(import: &Import, within: &[String], is_package: bool) -> Option<Vec<
 fn read(folder: &Path, inside: &[String], name: &[String]) -> Option<Located> {
     let path: PathBuf = folder.iter().chain(inside.iter().map(AsRef::as_ref)).collect();
     let located = |text, is_package| Located { name: name.to_vec(), text, is_package, stands_for: None };
-    if let Ok(text) = std::fs::read(path.join("__init__.py")) {
+    if let Ok(text) = windlass_bounds::read(path.join("__init__.py")) {
         return Some(located(text, true));
     }
     let mut file = path.clone().into_os_string();
     file.push(".py");
-    match std::fs::read(file) {
+    match windlass_bounds::read(file) {
         Ok(text) => Some(located(text, false)),
         // A folder is a package for Python also without `__init__.py`.
         Err(_) => path.is_dir().then(|| located(Vec::new(), true)),

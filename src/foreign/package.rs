@@ -29,7 +29,7 @@ const DRIVER: &str = include_str!("driver.py");
 impl Package {
     /// Reads and packs a module.
     pub(super) fn make(module: &ForeignModule, modules: &Modules) -> Result<Package, String> {
-        let bytes = std::fs::read(&module.path)
+        let bytes = windlass_bounds::read(&module.path)
             .map_err(|error| format!("the module {} cannot be read: {error}", module.path.display()))?;
         let (style, first_line) = (Style::of(&bytes), shebang(&bytes));
         let python_name = module.python_name();

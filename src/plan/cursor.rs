@@ -10,6 +10,16 @@ use crate::playbook::{Block, Item, Task};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(Vec<(u8, u32)>);
 
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (depth, (part, index)) in self.0.iter().enumerate() {
+            let separator = if depth == 0 { "" } else { "/" };
+            write!(f, "{separator}{part}.{index}")?;
+        }
+        Ok(())
+    }
+}
+
 /// What a host does next.
 #[derive(Debug, Clone)]
 pub struct Step {

@@ -4,11 +4,15 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sha2::{Digest as _, Sha256};
 use windlass_template::{Context, Scope, Variable};
 use windlass_vault::Secrets;
 use windlass_yaml::{DuplicateKeys, Mapping, Node, Options, Source, Span};
 
 use crate::error::{Error, Result};
+
+/// Largest file of the project that may be encrypted, in bytes. Copied files that are not are never read whole.
+const LARGEST_CONTENT: u64 = 1 << 30;
 
 /// The project's files: each is read and parsed once in a run.
 #[derive(Debug)]
@@ -17,12 +21,14 @@ pub struct Files {
     duplicate_keys: DuplicateKeys,
     parsed: Mutex<HashMap<PathBuf, Node>>,
     warnings: Mutex<Vec<String>>,
+    /// SHA-256 of files that were read, for the journal.
+    read: Mutex<HashMap<PathBuf, String>>,
 }
 
 impl Files {
     /// Reads with these vault secrets.
     pub fn new(secrets: Secrets, duplicate_keys: DuplicateKeys) -> Files {
-        Files { secrets, duplicate_keys, parsed: Mutex::default(), warnings: Mutex::default() }
+        Files { secrets, duplicate_keys, parsed: Mutex::default(), warnings: Mutex::default(), read: Mutex::default() }
     }
 
     /// The vault secrets.
@@ -61,8 +67,12 @@ impl Files {
 
     /// A file's bytes, decrypted if it is a vault, and whether it was one.
     pub fn bytes(&self, path: &Path) -> Result<(Vec<u8>, bool)> {
-        let bytes = std::fs::read(path)
+        // An encrypted file may be large; what is no regular file may have no end.
+        let limit = if path.is_file() { LARGEST_CONTENT } else { windlass_bounds::LARGEST_FILE };
+        let bytes = windlass_bounds::read_up_to(path, limit)
             .map_err(|error| Error::new(format!("{} cannot be read: {error}", path.display())).as_parse())?;
+        let hash = hex::encode(Sha256::digest(&bytes));
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), hash);
         if !windlass_vault::is_encrypted(&bytes) {
             return Ok((bytes, false));
         }
@@ -92,6 +102,11 @@ impl Files {
         if !warnings.contains(&sentence) {
             warnings.push(sentence);
         }
+    }
+
+    /// Files read since this was last called, each with the SHA-256 of its bytes.
+    pub fn take_read(&self) -> HashMap<PathBuf, String> {
+        std::mem::take(&mut *self.read.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What is to be told the user about files that were read; each is told once.

@@ -50,7 +50,7 @@ impl Config {
 
     /// Reads this ansible.cfg.
     pub fn read(file: PathBuf) -> Result<Config> {
-        let text = std::fs::read_to_string(&file)
+        let text = windlass_bounds::read_text(&file)
             .map_err(|error| Error::usage(format!("{} cannot be read: {error}", file.display())))?;
         let values = parse_ini(&text)
             .map_err(|(line, message)| Error::usage(format!("{}:{line}: {message}", file.display())))?;

@@ -103,6 +103,7 @@ const OF_PLUGINS: &[(&str, &[&str])] = &[
 
 /// Settings of our own, and those of ansible-core that are set here in more ways than there.
 const OTHERS: &[(&str, Places)] = &[
+    ("accept_new_host_keys", (&["WINDLASS_ACCEPT_NEW_HOST_KEYS"], &[("windlass", "accept_new_host_keys")])),
     ("ansible_managed", (&["ANSIBLE_MANAGED"], &[("defaults", "ansible_managed")])),
     (
         "collections_path",
@@ -115,6 +116,14 @@ const OTHERS: &[(&str, Places)] = &[
         "interpreter_python_fallback",
         (&["ANSIBLE_INTERPRETER_PYTHON_FALLBACK"], &[("defaults", "interpreter_python_fallback")]),
     ),
+    ("command_timeout", (&["WINDLASS_COMMAND_TIMEOUT"], &[("windlass", "command_timeout")])),
+    ("heartbeat_timeout", (&["WINDLASS_HEARTBEAT_TIMEOUT"], &[("windlass", "heartbeat_timeout")])),
+    ("max_fetch_size", (&["WINDLASS_MAX_FETCH_SIZE"], &[("windlass", "max_fetch_size")])),
+    ("journal", (&["WINDLASS_JOURNAL"], &[("windlass", "journal")])),
+    ("journal_days", (&["WINDLASS_JOURNAL_DAYS"], &[("windlass", "journal_days")])),
+    ("journal_dir", (&["WINDLASS_JOURNAL_DIR"], &[("windlass", "journal_dir")])),
+    ("journal_runs", (&["WINDLASS_JOURNAL_RUNS"], &[("windlass", "journal_runs")])),
+    ("pending_handlers", (&["WINDLASS_PENDING_HANDLERS"], &[("windlass", "pending_handlers")])),
     ("stream", (&["WINDLASS_STREAM"], &[("windlass", "stream")])),
     (
         "use_extra_vars",

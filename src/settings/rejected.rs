@@ -48,7 +48,7 @@ impl Rejected {
 
 /// The names in the file. The error goes on behind the name of the file.
 fn modules(file: &std::path::Path) -> std::result::Result<Vec<String>, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("was not readable: {error}."))?;
+    let text = windlass_bounds::read_text(file).map_err(|error| format!("was not readable: {error}."))?;
     let source = Source::new(file.display().to_string(), text);
     let node = windlass_yaml::load_one(source, &windlass_yaml::Options::default())
         .map_err(|error| format!("was not parsable: {error}."))?;

@@ -1,9 +1,10 @@
 //! The action of a task, as often as it takes, and what its answer means for the task.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
+use windlass_bounds::child;
 use windlass_template::{Context, Value, Variable};
 
 use super::execute::TaskOnHost;
@@ -16,7 +17,8 @@ use crate::vars::given;
 impl TaskOnHost {
     /// Runs the action once, and waits for its job if it has one.
     async fn attempt(&self, action: &ActionContext, poll: u64) -> Result<TaskResult, Failure> {
-        let mut running = action::run(action);
+        let end = (action.timeout > 0).then(|| Instant::now() + Duration::from_secs(action.timeout));
+        let mut running = std::pin::pin!(child::Until::new(end, action::run(action)));
         let result = match action.timeout {
             0 => running.as_mut().await?,
             // The executor keeps the time of what it runs; what waits on this side is given up a little later.

@@ -1,9 +1,9 @@
 //! One task on one host: its loop, and the results of all items together.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use indexmap::IndexMap;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use windlass_inventory::Inventory;
 use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::Node;
@@ -14,8 +14,9 @@ use super::label;
 use crate::action::Failure;
 use crate::error::Result;
 use crate::executor::Pool;
+use crate::journal::{Place, Recorder};
 use crate::outcome::TaskResult;
-use crate::output::{Event, ResultEvent, Secrets, Status};
+use crate::output::{Event, Events, ResultEvent, Secrets, Status};
 use crate::playbook::{Files, Loader, Task};
 use crate::vars::{Run, TaskScope, World, float, given, truth};
 
@@ -30,7 +31,7 @@ pub struct Shared {
     /// Connections and executors.
     pub pool: Arc<Pool<Value>>,
     /// Where events go.
-    pub events: mpsc::UnboundedSender<Event>,
+    pub events: Events,
     /// What must never be shown.
     pub secrets: Secrets,
     /// How many hosts work at the same time.
@@ -39,6 +40,8 @@ pub struct Shared {
     pub reload: Reload,
     /// The task before which none is done (`--start-at-task`), until it is reached.
     pub start_at: Mutex<Option<String>>,
+    /// The journal, once the run has one.
+    pub(crate) journal: OnceLock<Arc<Recorder>>,
 }
 
 /// What an item of a secret task is called.
@@ -75,9 +78,11 @@ pub(super) struct TaskOnHost {
     pub(super) task: Arc<Task>,
     pub(super) host: Arc<str>,
     /// Where its results go.
-    pub(super) events: mpsc::UnboundedSender<Event>,
+    pub(super) events: Events,
     /// What the debugger has changed.
     pub(super) vars: IndexMap<Arc<str>, Variable>,
+    /// Its place in the journal.
+    pub(super) place: Option<Arc<Place>>,
 }
 
 /// What a task came to with all its items.
@@ -119,6 +124,7 @@ impl TaskOnHost {
             host: Arc::clone(host),
             events: shared.events.clone(),
             vars: IndexMap::new(),
+            place: None,
         };
         on_host.with_action_rendered()
     }
@@ -197,7 +203,7 @@ impl TaskOnHost {
         self.send_result(&result, delegate.as_deref(), None, looped, ignored, no_log);
         let delegate_facts = self.holds(context, "delegate_facts");
         let action = self.task.short_action().to_owned();
-        HostOutcome {
+        let outcome = HostOutcome {
             host: Arc::clone(&self.host),
             result,
             ignored,
@@ -206,7 +212,9 @@ impl TaskOnHost {
             delegate_facts,
             action,
             stopped: false,
-        }
+        };
+        self.record_done(&outcome, looped, no_log);
+        outcome
     }
 
     /// Whether `break_when` of the loop holds now.
@@ -308,7 +316,7 @@ impl TaskOnHost {
     }
 
     /// What `notify` names.
-    fn names_to_notify(&self) -> Vec<Node> {
+    pub(super) fn names_to_notify(&self) -> Vec<Node> {
         let around = self.task.frame.chain().map(|frame| &frame.keywords);
         // The nearest counts: the task's own, or that of a block around it.
         let nearest =

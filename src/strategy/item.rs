@@ -1,9 +1,10 @@
 //! One task, one host, one item: conditions, arguments, the action itself, and what its result means.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
+use windlass_bounds::child;
 use windlass_template::{Compat, Context, ErrorKind, Value, Variable};
 use windlass_yaml::Node;
 
@@ -144,6 +145,7 @@ impl TaskOnHost {
             Err(failure) => (Err(failure), None),
             Ok(Prepared::Skipped(result)) => (Ok(result), None),
             Ok(Prepared::Ready { action, retries, poll }) => {
+                self.record_sent(context).await;
                 (self.attempts(&action, retries, poll).await, Some(action.args))
             }
         }
@@ -155,10 +157,13 @@ impl TaskOnHost {
         match self.prepare(&self.scope(), &mut nobody, Some(ahead)) {
             Err(failure) => Acted::Failed(failure, None),
             Ok(Prepared::Skipped(result)) => Acted::Skipped(result),
-            Ok(Prepared::Ready { action, .. }) => match action::run(&action).await {
-                Err(failure) => Acted::Failed(failure, Some(action.args)),
-                Ok(result) => Acted::Done { result, check: action.check, args: Some(action.args) },
-            },
+            Ok(Prepared::Ready { action, .. }) => {
+                self.record_sent(&self.scope()).await;
+                match action::run(&action).await {
+                    Err(failure) => Acted::Failed(failure, Some(action.args)),
+                    Ok(result) => Acted::Done { result, check: action.check, args: Some(action.args) },
+                }
+            }
         }
     }
 
@@ -177,6 +182,16 @@ impl TaskOnHost {
         self.outcome(context, None, outcome, args)
     }
 
+    /// When the task's `timeout` is over, for the programs that its lookups start.
+    fn end(&self, context: &Context) -> Option<Instant> {
+        let seconds = match self.task.keyword("timeout") {
+            None => self.shared.run.settings.task_timeout,
+            // What is wrong with it is reported when the task is prepared.
+            Some(node) => given(context, node).ok().flatten().as_ref().and_then(number).unwrap_or_default(),
+        };
+        (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds))
+    }
+
     /// Evaluates everything the action needs.
     fn prepare(
         &self,
@@ -185,7 +200,7 @@ impl TaskOnHost {
         ahead: Option<&Arc<Ahead>>,
     ) -> Result<Prepared, Failure> {
         let start = Instant::now();
-        let prepared = self.evaluate(context, delegate, ahead);
+        let prepared = child::until(self.end(context), || self.evaluate(context, delegate, ahead));
         if self.shared.run.settings.takes_times() {
             let _ = self.events.send(Event::Spent {
                 host: Arc::clone(&self.host),
@@ -255,7 +270,7 @@ impl TaskOnHost {
             .map(|secret| secret.expose())
             .chain(connection.become_user.iter().filter_map(|user| user.password.as_deref()))
         {
-            self.shared.secrets.add(secret);
+            self.shared.secrets.add_password(secret);
         }
         let check = flag("check_mode")?.unwrap_or(settings.check);
         let detach = own("async")?.unwrap_or(0);

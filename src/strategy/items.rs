@@ -70,6 +70,17 @@ impl<'a> Items<'a> {
         let mut go_ahead = self.may_go_ahead();
         let mut index = 0;
         while index < opened.items.len() {
+            let context = self.context_of(index);
+            let item = opened.items.get(index).cloned().unwrap_or_default();
+            if let Some(outcome) = self.task.restored_item(index, &opened.loop_var, &item, &context) {
+                // Behind the item that failed there may be others that were done.
+                go_ahead = false;
+                if !self.finish(index, outcome, false) {
+                    break;
+                }
+                index += 1;
+                continue;
+            }
             // The first item makes the connection.
             if go_ahead && index > 0 {
                 let before = index;
@@ -82,9 +93,9 @@ impl<'a> Items<'a> {
                 go_ahead = index > before + 1;
                 continue;
             }
-            let context = self.context_of(index);
+            self.task.events.room().await;
             let outcome = self.task.item(&context, None).await;
-            if !self.finish(index, outcome) {
+            if !self.finish(index, outcome, true) {
                 break;
             }
             index += 1;
@@ -134,6 +145,7 @@ impl<'a> Items<'a> {
                 let ahead = lane.ahead(pending, 0);
                 let context = self.context_of(next);
                 departing = Some(Arc::clone(&ahead));
+                self.task.events.room().await;
                 under_way.push_back(async move { ahead.watch(task.item(&context, Some(&ahead))).await });
                 next += 1;
             }
@@ -147,7 +159,7 @@ impl<'a> Items<'a> {
                     // Nothing was sent behind an item that has to wait.
                     None | Some(None) => return (done, true),
                     Some(Some(outcome)) => {
-                        let goes_on = self.finish(done, outcome);
+                        let goes_on = self.finish(done, outcome, true);
                         done += 1;
                         if !goes_on {
                             return (done, false);
@@ -164,8 +176,8 @@ impl<'a> Items<'a> {
         self.context.with(vars)
     }
 
-    /// Keeps and shows the result of an item; whether the loop goes on.
-    fn finish(&mut self, index: usize, outcome: ItemOutcome) -> bool {
+    /// Keeps the result of an item, shows and records it if it `is_new`; whether the loop goes on.
+    fn finish(&mut self, index: usize, outcome: ItemOutcome, is_new: bool) -> bool {
         let (task, opened) = (self.task, self.opened);
         let ItemOutcome { mut result, delegate, context, ends_loop } = outcome;
         if ends_loop {
@@ -212,7 +224,12 @@ impl<'a> Items<'a> {
         if result.failed() || result.is_unreachable() {
             self.forgiven = Some(ignored && self.forgiven.unwrap_or(true));
         }
-        if matches!(task.task.short_action(), "add_host" | "group_by") && !result.failed() && !result.is_skipped() {
+        if !is_new {
+            // It was shown by the run that is resumed.
+        } else if matches!(task.task.short_action(), "add_host" | "group_by")
+            && !result.failed()
+            && !result.is_skipped()
+        {
             self.untold.push((result.clone(), delegate.clone(), label, no_log));
         } else {
             task.send_result(&result, delegate.as_deref(), Some(label), false, ignored, no_log);
@@ -220,6 +237,9 @@ impl<'a> Items<'a> {
         let lost = result.is_unreachable() || task.breaks_off(opened, &context, &result);
         self.results.push(result.to_value());
         self.parts.push((result, delegate));
+        if let Some(part) = self.parts.last().filter(|_| is_new) {
+            task.record_item(index, part, no_log);
+        }
         !lost
     }
 

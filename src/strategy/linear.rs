@@ -14,6 +14,7 @@ impl Batch {
     pub(super) async fn lockstep(&mut self) -> Result<()> {
         while let Some((step, hosts)) = self.next_step() {
             self.update_play_hosts();
+            self.settle_handlers();
             self.step_failed = false;
             match step.task.short_action() {
                 "meta" => self.meta(&step.task, &hosts).await?,

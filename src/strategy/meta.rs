@@ -85,7 +85,14 @@ impl Batch {
                         return Err(Error::parse("flush_handlers cannot be used as a handler", &task.span).generic());
                     }
                     for name in std::mem::take(&mut run.notifications) {
-                        for handler in self.handlers.find(&name) {
+                        let handlers = self.handlers.find(&name);
+                        if handlers.is_empty() {
+                            // A role that is included later may bring it.
+                            run.notifications.insert(name);
+                            continue;
+                        }
+                        run.flushing.insert(name, handlers.iter().map(|handler| handler.id).collect());
+                        for handler in handlers {
                             if run.notified.insert(handler.id) {
                                 notified(&self.shared, handler, host);
                             }

@@ -23,10 +23,12 @@ mod meta;
 mod play;
 mod prompt;
 mod reach;
+mod recording;
 mod run;
 mod step;
 mod store;
 mod stream;
+mod tally;
 mod task;
 mod unknown;
 

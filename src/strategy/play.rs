@@ -10,9 +10,9 @@ use super::execute::Shared;
 use super::handlers::Handlers;
 use super::run::vars_files;
 use super::stream::Window;
+use super::tally::Tally;
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::Stats;
-use crate::plan::{Cursor, Selection, Step, TagFilter};
+use crate::plan::{Cursor, Position, Selection, Step, TagFilter};
 use crate::playbook::{Play, Task};
 use crate::vars::{PlayState, TaskScope, World};
 
@@ -23,8 +23,12 @@ pub(super) struct HostRun {
     pub(super) notifications: IndexSet<String>,
     /// The handlers that will run.
     pub(super) notified: HashSet<u64>,
+    /// Notifications whose handlers run now, with those that have not run.
+    pub(super) flushing: IndexMap<String, HashSet<u64>>,
     /// The step the host waits at.
     pub(super) pending: Option<Step>,
+    /// Where the host went past last.
+    pub(super) at: Option<Position>,
     /// It failed for good, or could not be reached.
     pub(super) out: bool,
     /// The play has ended for it, without a failure.
@@ -38,7 +42,9 @@ impl HostRun {
             cursor,
             notifications: IndexSet::new(),
             notified: HashSet::new(),
+            flushing: IndexMap::new(),
             pending: None,
+            at: None,
             out: false,
             ended: false,
         }
@@ -57,7 +63,7 @@ impl HostRun {
 
     /// Goes past the step the host waited at.
     pub(super) fn advance(&mut self) {
-        self.pending = None;
+        self.at = self.pending.take().map(|step| step.position);
         self.cursor.advance();
     }
 }
@@ -116,10 +122,12 @@ pub(super) struct Batch {
     pub(super) shared: Arc<Shared>,
     pub(super) world: Arc<World>,
     pub(super) play: Arc<Play>,
+    /// The numbers of the play in the run and of the batch in the play.
+    pub(super) number: (u32, u32),
     pub(super) strategy: Strategy,
     pub(super) hosts: IndexMap<Arc<str>, HostRun>,
     pub(super) handlers: Handlers,
-    pub(super) stats: IndexMap<Arc<str>, Stats>,
+    pub(super) stats: Tally,
     pub(super) filter: TagFilter,
     /// `meta: end_play` was reached.
     pub(super) end_play: bool,
@@ -140,7 +148,11 @@ pub(super) struct Batch {
 impl Batch {
     /// Runs the batch to its end.
     pub(super) async fn run(&mut self) -> Result<()> {
-        if self.strategy.is_free() { self.free().await } else { self.lockstep().await }
+        let ended = if self.strategy.is_free() { self.free().await } else { self.lockstep().await };
+        self.report_resumed();
+        self.settle_handlers();
+        self.report_unknown_handlers();
+        ended
     }
 
     /// Finds the `vars_files` of these hosts, if their names are templates: facts may have made them known.

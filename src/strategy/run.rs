@@ -12,6 +12,7 @@ use super::batch::batches;
 use super::execute::Shared;
 use super::handlers::Handlers;
 use super::play::{Batch, Gone, HostRun, Strategy};
+use super::tally::{LeftBehind, Tally};
 use crate::connection::open_files;
 use crate::error::{Error, Result};
 use crate::output::{Event, Recap, Stats};
@@ -33,13 +34,16 @@ pub struct PlaybookRun {
     shared: Arc<Shared>,
     world: Arc<World>,
     stats: IndexMap<Arc<str>, Stats>,
+    /// Counts of a batch that a signal has dropped.
+    left: LeftBehind,
     removed: HashMap<Arc<str>, Gone>,
 }
 
 impl PlaybookRun {
     /// A run that has not started.
     pub fn new(shared: Arc<Shared>, world: Arc<World>) -> PlaybookRun {
-        let mut run = PlaybookRun { shared, world, stats: IndexMap::new(), removed: HashMap::new() };
+        let mut run =
+            PlaybookRun { shared, world, stats: IndexMap::new(), left: LeftBehind::default(), removed: HashMap::new() };
         run.load_facts();
         run
     }
@@ -116,7 +120,9 @@ impl PlaybookRun {
             (false, true) => 2,
             (false, false) => 0,
         };
-        let recap = Recap { hosts: self.stats.clone(), custom: Arc::clone(&self.world.custom_stats) };
+        let mut hosts = self.stats.clone();
+        hosts.extend(self.left.counts().into_iter().filter(|(_, stats)| *stats != Stats::default()));
+        let recap = Recap { hosts, custom: Arc::clone(&self.world.custom_stats) };
         Summary { recap, exit_code }
     }
 
@@ -204,8 +210,9 @@ impl PlaybookRun {
         let answers = super::prompt::answers(&play, &self.context(&[]), &self.shared).await?;
         let all = self.matching(&play, &self.patterns_with(&play, &answers)?)?;
         let before = self.before_hosts(&play, &answers);
-        let ordered = in_order(&play, &all, &before)?;
+        let mut ordered = in_order(&play, &all, &before)?;
         let name = play_name(&play, &before);
+        let number = self.record_play(&play, &name, &mut ordered);
         let started = Event::PlayStart {
             name: name.clone(),
             path: crate::output::place(&play.span),
@@ -248,7 +255,8 @@ impl PlaybookRun {
             }
             let before = batch.iter().filter(|host| self.removed.contains_key(*host)).count();
             let left = self.left_of(&batch);
-            let end = if left.is_empty() { End::Batch } else { self.batch(&play, left).await? };
+            let number = (number, u32::try_from(index).unwrap_or(u32::MAX));
+            let end = if left.is_empty() { End::Batch } else { self.batch(&play, number, left).await? };
             let after = batch.iter().filter(|host| self.removed.contains_key(*host)).count();
             // What broke a whole batch would break the next one too.
             if end == End::Run || after - before.min(after) == batch.len() {
@@ -260,6 +268,19 @@ impl PlaybookRun {
         }
         self.change_world(|world| world.play = None);
         Ok(true)
+    }
+
+    /// Records that a play begins; its number. A run that is resumed gives back an order that was random.
+    fn record_play(&self, play: &Play, name: &str, ordered: &mut Vec<Arc<str>>) -> u32 {
+        let Some(recorder) = self.shared.journal.get() else { return 0 };
+        let order = play.frame.keywords.get("order").and_then(Node::as_str).unwrap_or_default();
+        let is_random = order == "shuffle" || order.contains("{{");
+        if let Some(former) = recorder.next_order().filter(|_| is_random) {
+            let place = |host: &Arc<str>| former.iter().position(|name| **name == **host).unwrap_or(former.len());
+            ordered.sort_by_cached_key(place);
+        }
+        let order = if is_random { ordered.iter().map(ToString::to_string).collect() } else { Vec::new() };
+        recorder.play(name, order)
     }
 
     /// Refuses hosts whose variables cannot be read: without them a task would do something else.
@@ -276,7 +297,7 @@ impl PlaybookRun {
         hosts.iter().filter(|host| !self.removed.contains_key(*host)).cloned().collect()
     }
 
-    async fn batch(&mut self, play: &Arc<Play>, hosts: Vec<Arc<str>>) -> Result<End> {
+    async fn batch(&mut self, play: &Arc<Play>, number: (u32, u32), hosts: Vec<Arc<str>>) -> Result<End> {
         self.change_play(|state| state.batch = hosts.iter().cloned().collect());
         let context = self.context(&hosts);
         let settings = &self.shared.run.settings;
@@ -311,9 +332,10 @@ impl PlaybookRun {
             world: Arc::clone(&self.world),
             handlers: Handlers::new(&play.handlers, &play.frame, &context),
             play: Arc::clone(play),
+            number,
             strategy,
             hosts: runs.collect(),
-            stats: std::mem::take(&mut self.stats),
+            stats: Tally::new(std::mem::take(&mut self.stats), self.left.clone()),
             filter: TagFilter::new(&settings.tags, &settings.skip_tags),
             end_play: false,
             end_run: false,
@@ -323,11 +345,12 @@ impl PlaybookRun {
             step_failed: false,
             windows: HashMap::new(),
         };
+        batch.take_carried();
         let ended = match batch.find_vars_files(|_| true).and_then(|()| batch.start_at()) {
             Ok(()) => batch.run().await,
             Err(error) => Err(error),
         };
-        self.stats = std::mem::take(&mut batch.stats);
+        self.stats = batch.stats.finish();
         self.removed = std::mem::take(&mut batch.removed);
         let before = std::mem::replace(&mut self.world, Arc::clone(&batch.world));
         self.keep_facts(&before);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use windlass_template::Dependencies;
 use windlass_yaml::Node;
@@ -21,9 +21,10 @@ use super::play::{Batch, Strategy};
 use crate::action;
 use crate::executor::Departure;
 use crate::foreign::Resolution;
+use crate::journal::Place;
 use crate::outcome::TaskResult;
-use crate::output::Event;
-use crate::plan::Selection;
+use crate::output::{EventQueue, held_events};
+use crate::plan::{Selection, Step};
 use crate::playbook::Task;
 
 /// How many tasks of a host may be under way at once.
@@ -65,7 +66,15 @@ pub(super) struct Entry {
     ahead: Arc<Ahead>,
     outcome: oneshot::Receiver<Option<Acted>>,
     /// What happened meanwhile, to be told in its turn.
-    events: mpsc::UnboundedReceiver<Event>,
+    events: EventQueue,
+    place: Option<Arc<Place>>,
+}
+
+impl Entry {
+    /// Its place in the journal.
+    pub(super) fn place(&self) -> Option<Arc<Place>> {
+        self.place.clone()
+    }
 }
 
 /// The other end of an [`Entry`].
@@ -138,6 +147,17 @@ impl Batch {
         Some(first)
     }
 
+    /// Gives up what was sent behind a task that failed: the executor does not run it.
+    pub(super) fn abandon(&mut self, failed: &HostOutcome) {
+        let window = self.windows.remove(&failed.host);
+        // Behind a connection that was lost nobody knows.
+        let (Some(window), Some(recorder)) = (window, self.shared.recorder()) else { return };
+        if !failed.result.is_unreachable() {
+            let places = window.entries.iter().filter_map(|entry| entry.place.as_ref());
+            places.for_each(|place| recorder.not_run(place, &failed.host));
+        }
+    }
+
     /// Starts to send a task and what follows it; nothing if nothing can follow it.
     fn open(&self, task: &Arc<Task>, host: &Arc<str>) -> Option<Window> {
         let settings = &self.shared.run.settings;
@@ -158,13 +178,15 @@ impl Batch {
         // The first one has nothing before it.
         let mut pending = Dependencies::default();
         let (mut entries, mut flights) = (VecDeque::new(), Vec::new());
-        for (step, task) in (0..).zip(&tasks) {
+        for (step, Step { task, position }) in (0..).zip(&tasks) {
+            let place = self.place_at(task, host, position, false);
             let ahead = lane.ahead(pending.clone(), step);
-            let (sender, events) = mpsc::unbounded_channel();
+            let (sender, events) = held_events();
             let (answer, outcome) = oneshot::channel();
             let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
             work.events = sender;
-            entries.push_back(Entry { task: task.id, ahead: Arc::clone(&ahead), outcome, events });
+            work.place.clone_from(&place);
+            entries.push_back(Entry { task: task.id, ahead: Arc::clone(&ahead), outcome, events, place });
             flights.push(Flight { work, ahead, outcome: answer });
             if step == 0 {
                 pending.extend(ALWAYS_PENDING.iter().map(|name| Arc::from(*name)));
@@ -179,9 +201,10 @@ impl Batch {
     }
 
     /// The task and those after it that may be sent before it has answered.
-    fn following(&self, task: &Arc<Task>, host: &Arc<str>) -> Vec<Arc<Task>> {
-        let mut tasks = vec![Arc::clone(task)];
-        let Some(run) = self.hosts.get(host).filter(|run| !run.cursor.is_in_handlers()) else { return tasks };
+    fn following(&self, task: &Arc<Task>, host: &Arc<str>) -> Vec<Step> {
+        let Some(run) = self.hosts.get(host).filter(|run| !run.cursor.is_in_handlers()) else { return Vec::new() };
+        let Some(position) = run.at.clone() else { return Vec::new() };
+        let mut tasks = vec![Step { task: Arc::clone(task), position }];
         let mut cursor = run.cursor.forecast();
         let mut never = |_: &Arc<Task>| false;
         let mut last = self.ends_window(task);
@@ -193,7 +216,7 @@ impl Batch {
             }
             cursor.advance();
             last = self.ends_window(&step.task);
-            tasks.push(step.task);
+            tasks.push(step);
         }
         tasks
     }
@@ -241,6 +264,7 @@ impl TaskOnHost {
     pub(super) async fn conclude(self, entry: Entry) -> HostOutcome {
         let Entry { outcome, mut events, .. } = entry;
         while let Some(event) = events.recv().await {
+            self.events.room().await;
             let _ = self.events.send(event);
         }
         let acted = match outcome.await {

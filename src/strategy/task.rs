@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windlass_template::Context;
 
@@ -12,7 +12,7 @@ use super::label;
 use super::play::{Batch, Gone};
 use crate::action;
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::Event;
+use crate::output::{Event, held_events};
 use crate::playbook::Task;
 use crate::vars::{given, number, truth};
 
@@ -23,6 +23,8 @@ pub(super) struct Started {
     once: bool,
     /// What it leaves is left for one host alone: it is the action that runs once, and not the task that says so.
     by_nature: bool,
+    /// Hosts whose outcome is that of the run that is resumed.
+    replayed: HashSet<Arc<str>>,
 }
 
 impl Batch {
@@ -38,16 +40,27 @@ impl Batch {
         let by_nature = once && !self.is_told_once(task, context.as_ref())?;
         let on: &[Arc<str>] = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
         let name = label::of_task(task, context.as_ref());
-        self.announce(task, name.clone());
+        let recorded = self.recorded(task, on, once);
+        let mut replayed = HashSet::new();
+        if recorded.iter().any(|recorded| recorded.outcome.is_none()) {
+            self.report_resumed();
+            self.announce(task, name.clone());
+        }
         // Hosts that do not wait for each other are held back before they get here.
         let throttle = if self.strategy.is_free() { None } else { self.throttle(task, context.as_ref())? };
         let throttle = throttle.map(|count| Arc::new(Semaphore::new(count)));
         let mut ordered = Vec::new();
-        for host in on {
+        for (host, recorded) in on.iter().zip(recorded) {
+            if let Some(outcome) = recorded.outcome {
+                replayed.insert(Arc::clone(host));
+                running.spawn(std::future::ready(outcome));
+                continue;
+            }
             let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
+            work.place = recorded.place;
             if action::is_immediate(task.short_action()) {
                 // Nothing is waited for, so results may as well be told in the order of the hosts.
-                let (sender, receiver) = mpsc::unbounded_channel();
+                let (sender, receiver) = held_events();
                 work.events = sender;
                 ordered.push(receiver);
             }
@@ -58,9 +71,14 @@ impl Batch {
             };
             let fork = Arc::clone(&self.shared.forks).acquire_owned().await.ok();
             let started = host_start(task, host, name.clone());
-            let entry = if once { None } else { self.sent_ahead(task, host).await };
+            let entry = if once || self.is_replaying(host) { None } else { self.sent_ahead(task, host).await };
+            if let Some(entry) = &entry {
+                work.place = entry.place();
+            }
             // The future of a task is large, and the runtime moves what it is given several times.
             running.spawn(Box::pin(async move {
+                // A reader of the output that pauses holds tasks up before they begin.
+                work.events.room().await;
                 let _ = work.events.send(started);
                 let outcome = match entry {
                     Some(entry) => Box::pin(work.conclude(entry)).await,
@@ -72,10 +90,11 @@ impl Batch {
         }
         for mut receiver in ordered {
             while let Some(event) = receiver.recv().await {
+                self.shared.events.room().await;
                 let _ = self.shared.events.send(event);
             }
         }
-        Ok(Started { task: Arc::clone(task), once, by_nature })
+        Ok(Started { task: Arc::clone(task), once, by_nature, replayed })
     }
 
     /// Waits for the next host that is done.
@@ -98,9 +117,15 @@ impl Batch {
         let mut changed = HashSet::new();
         for outcome in &outcomes {
             if outcome.stopped {
-                self.windows.remove(&outcome.host);
+                self.abandon(outcome);
             }
+            let before = self.stats.get(&outcome.host).map_or(0, |stats| stats.changed);
             self.count(outcome);
+            // It was changed once, by the run that is resumed.
+            if let Some(stats) = self.stats.get_mut(&outcome.host).filter(|_| started.replayed.contains(&outcome.host))
+            {
+                stats.changed = before;
+            }
             let is_for_all = started.once && !started.by_nature;
             let receivers = if is_for_all { self.reachable() } else { vec![Arc::clone(&outcome.host)] };
             for host in &receivers {
@@ -115,6 +140,7 @@ impl Batch {
         self.find_vars_files(|host| has_grown || changed.contains(host))?;
         for outcome in &outcomes {
             self.notify(task, outcome)?;
+            self.handler_done(task, outcome);
             self.follow(task, outcome);
         }
         if let Some(outcome) = outcomes.first().filter(|_| started.once && self.step_failed) {
@@ -209,6 +235,10 @@ impl Batch {
                 if !run.cursor.is_in_handlers() {
                     run.notifications.insert(name.clone());
                     continue;
+                }
+                if !found.is_empty() {
+                    let ids = found.iter().map(|handler| handler.id);
+                    run.flushing.entry(name.clone()).or_default().extend(ids);
                 }
                 for handler in found.iter().filter(|handler| run.notified.insert(handler.id)) {
                     super::meta::notified(&self.shared, handler, &outcome.host);

@@ -41,7 +41,7 @@ impl FactCache<'_> {
         let limit = Duration::from_secs(self.settings.fact_cache_timeout);
         let age = std::fs::metadata(&file).and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
         let fresh = age.is_ok_and(|age| limit.is_zero() || age.unwrap_or_default() <= limit);
-        let text = if fresh { std::fs::read(&file).unwrap_or_default() } else { Vec::new() };
+        let text = if fresh { windlass_bounds::read(&file).unwrap_or_default() } else { Vec::new() };
         let kept: Json = serde_json::from_slice(&text).unwrap_or_default();
         let kept = match kept.get("__payload__").and_then(Json::as_str).filter(|_| self.is_wrapped()) {
             Some(payload) => serde_json::from_str(payload).unwrap_or_default(),

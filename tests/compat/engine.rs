@@ -74,6 +74,8 @@ impl Engine {
             .env("SCRATCH", scratch)
             .env("COLLECTIONS", self.collections())
             .env("HOME", &home)
+            .env("WINDLASS_JOURNAL_DIR", home.join("journal"))
+            .env("WINDLASS_PENDING_HANDLERS", "skip")
             .env("LC_ALL", "C.UTF-8")
             .env("TZ", "UTC")
             .env("PYTHONHASHSEED", "0")

@@ -172,7 +172,7 @@ fn names(directory: &Path) -> Result<Vec<OsString>, Error> {
 
 /// The text of a file, decrypted when it is vault-encrypted.
 pub(crate) fn read_source(path: &Path, secrets: &Secrets) -> Result<Arc<Source>, Error> {
-    let bytes = fs::read(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    let bytes = windlass_bounds::read(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
     let is_encrypted = windlass_vault::is_encrypted(&bytes);
     let bytes = if is_encrypted {
         windlass_vault::decrypt(&bytes, secrets).map_err(|source| Error::Vault { path: path.to_path_buf(), source })?

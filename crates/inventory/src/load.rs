@@ -62,7 +62,7 @@ pub struct LoadOptions {
     /// What to do about names of groups that cannot be names of variables (`force_valid_group_names`).
     pub group_names: GroupNames,
     /// How long an inventory script may take.
-    pub script_timeout: Duration,
+    pub script_timeout: Option<Duration>,
     /// Who evaluates the expressions of `constructed` and `generator`; without it such sources cannot be read.
     pub expressions: Option<Arc<dyn Expressions>>,
     /// The variables of the command line, for `constructed`.
@@ -85,7 +85,7 @@ impl Default for LoadOptions {
             unparsed_is_error: false,
             nothing_is_error: false,
             group_names: GroupNames::default(),
-            script_timeout: Duration::from_secs(300),
+            script_timeout: Some(windlass_bounds::child::DEADLINE),
             expressions: None,
             extra_vars: Arc::default(),
             use_extra_vars: false,

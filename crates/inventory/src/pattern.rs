@@ -219,7 +219,7 @@ fn read_limit(file: &Path) -> Result<Vec<String>, Error> {
         let reason = if file.exists() { "it must be a file" } else { "it does not exist" };
         return Err(refused(reason.to_owned()));
     }
-    let text = std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
+    let text = windlass_bounds::read_text(file).map_err(|error| refused(error.to_string()))?;
     Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 

@@ -1,20 +1,19 @@
 //! Inventory scripts: programs that print an inventory as JSON.
 
-use std::io::Read;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indexmap::IndexSet;
+use windlass_bounds::child::{self, Limits};
 use windlass_yaml::{Key, Mapping, Node, Options, Source, Span, Value};
 
 use crate::Error;
 use crate::step::{Statements, Step};
 
 /// Runs a script and reads what it prints.
-pub(crate) fn read(path: &Path, timeout: Duration, options: &Options) -> Result<Statements, Error> {
+pub(crate) fn read(path: &Path, timeout: Option<Duration>, options: &Options) -> Result<Statements, Error> {
     let output = run(path, &["--list"], timeout)?;
     let document = parse(&output, options)?;
     let Some(groups) = document.as_map() else {
@@ -170,62 +169,29 @@ fn parse(output: &Output, options: &Options) -> Result<Node, Error> {
     windlass_yaml::load_one(source, options).map_err(|error| output.fault(format!("It did not print JSON: {error}")))
 }
 
-fn run(path: &Path, arguments: &[&str], timeout: Duration) -> Result<Output, Error> {
+fn run(path: &Path, arguments: &[&str], timeout: Option<Duration>) -> Result<Output, Error> {
     let command = format!("{} {}", path.display(), arguments.join(" "));
     let fault = |message: String, stderr: String| Error::Script { command: command.clone(), message, stderr };
-    let mut child = Command::new(path)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| {
-            fault(format!("It cannot be run: {error}. Is its first line `#!` and an interpreter?"), String::new())
-        })?;
-    // Both pipes must be drained while the script runs, or it would stop when one is full.
-    let stdout = drain(child.stdout.take());
-    let stderr = drain(child.stderr.take());
-    let status = wait(&mut child, timeout)
-        .map_err(|error| fault(format!("It cannot be waited for: {error}."), String::new()))?;
-    let Some(status) = status else {
-        let message = format!("It was ended, because it took longer than {} seconds.", timeout.as_secs());
-        return Err(fault(message, String::new()));
-    };
-    let stdout = stdout.join().unwrap_or_default();
-    let stderr = String::from_utf8_lossy(&stderr.join().unwrap_or_default()).into_owned();
-    if !status.success() {
-        return Err(fault(format!("It failed with {status}."), stderr));
+    let mut program = Command::new(path);
+    program.args(arguments).stdin(Stdio::null());
+    let ran = child::run(&mut program, Limits::within(timeout), false).map_err(|error| {
+        let message = match error {
+            child::Error::Io(error) => {
+                format!("It cannot be run: {error}. Is its first line `#!` and an interpreter?")
+            }
+            child::Error::Late(deadline) => format!(
+                "It was ended, because it took longer than {} seconds; `command_timeout` under [windlass] in ansible.cfg sets how long it may take.",
+                deadline.as_secs()
+            ),
+            child::Error::TooMuch(limit) => format!("It was ended, because it printed more than {} MiB.", limit >> 20),
+        };
+        fault(message, String::new())
+    })?;
+    let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if !ran.status.success() {
+        return Err(fault(format!("It failed with {}.", ran.status), stderr));
     }
     let text =
-        String::from_utf8(stdout).map_err(|_| fault("It did not print UTF-8 text.".to_owned(), stderr.clone()))?;
+        String::from_utf8(ran.stdout).map_err(|_| fault("It did not print UTF-8 text.".to_owned(), stderr.clone()))?;
     Ok(Output { command, text, stderr })
-}
-
-fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // What was read before an error is still shown.
-            let _ = pipe.read_to_end(&mut bytes);
-        }
-        bytes
-    })
-}
-
-/// Waits for a child; `None` when the time is over and it was killed.
-fn wait(child: &mut std::process::Child, timeout: Duration) -> std::io::Result<Option<ExitStatus>> {
-    let deadline = Instant::now() + timeout;
-    let mut pause = Duration::from_millis(2);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if Instant::now() >= deadline {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(50));
-    }
 }

@@ -156,7 +156,7 @@ fn scripts_that_fail_are_quoted_and_those_that_hang_are_ended() {
     for name in ["fails", "hangs", "babbles"] {
         executable(&files.path().join(name));
     }
-    let options = LoadOptions { script_timeout: Duration::from_millis(300), ..LoadOptions::default() };
+    let options = LoadOptions { script_timeout: Some(Duration::from_millis(300)), ..LoadOptions::default() };
     let warning = |name| only_warning(&load_with(&files.path().join(name), &options).1);
     let fails = warning("fails");
     assert!(fails.contains("exit status: 3") && fails.contains("no credentials"), "{fails}");

@@ -2,10 +2,14 @@ use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::weight::weigh;
+
 /// The largest JSON message that is accepted. Text that something else writes begins with bytes that are a larger number.
 pub const MAX_MESSAGE: usize = 160 << 20;
 /// The largest blob in one frame; larger contents travel in several frames.
 pub const MAX_BLOB: usize = 16 << 20;
+/// Room for bytes that have not arrived yet that a decoder keeps between two frames.
+const KEPT: usize = 256 << 10;
 
 /// What can be wrong with a frame.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +27,18 @@ pub enum Error {
         /// The limit it breaks.
         limit: usize,
     },
+    /// The message nests lists and mappings too deep.
+    #[error("a message nests lists and mappings deeper than {limit} levels")]
+    TooDeep {
+        /// The deepest nesting that is accepted.
+        limit: usize,
+    },
+    /// The values of the message would need too much memory.
+    #[error("a message has so many values that they would need more than {} MiB of memory", .limit >> 20)]
+    TooHeavy {
+        /// The largest estimate that is accepted, in bytes.
+        limit: usize,
+    },
     /// The message is not the JSON that is expected here.
     #[error("a message could not be read: {0}")]
     Json(#[from] serde_json::Error),
@@ -35,6 +51,7 @@ pub fn encode<T: Serialize>(message: &T, blob: &[u8]) -> Result<Vec<u8>, Error> 
     let Bounded { mut buffer, length } = written;
     check(length, MAX_MESSAGE)?;
     check(blob.len(), MAX_BLOB)?;
+    weigh(buffer.get(8..).unwrap_or_default())?;
     buffer[..4].copy_from_slice(&(length as u32).to_be_bytes());
     buffer[4..8].copy_from_slice(&(blob.len() as u32).to_be_bytes());
     buffer.extend_from_slice(blob);
@@ -88,11 +105,17 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<
         }
     }
     let (json, blob) = lengths(&header)?;
-    let mut message = vec![0; json];
-    reader.read_exact(&mut message)?;
-    let mut bytes = vec![0; blob];
-    reader.read_exact(&mut bytes)?;
+    let message = read_whole(reader, json)?;
+    let bytes = read_whole(reader, blob)?;
+    weigh(&message)?;
     Ok(Some((serde_json::from_slice(&message)?, bytes)))
+}
+
+/// Reads that many bytes. Memory grows with what arrives, not with what a header announces.
+fn read_whole(reader: &mut impl Read, length: usize) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::with_capacity(length.min(KEPT));
+    let read = reader.take(length as u64).read_to_end(&mut bytes)?;
+    if read < length { Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()) } else { Ok(bytes) }
 }
 
 /// Takes frames out of bytes that arrive in arbitrary pieces.
@@ -100,39 +123,77 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<
 pub struct FrameDecoder {
     buffer: Vec<u8>,
     start: usize,
-    taken: u64,
+}
+
+/// A whole frame whose message has been weighed and not yet been decoded.
+#[derive(Debug)]
+pub struct RawFrame {
+    message: Vec<u8>,
+    blob: Vec<u8>,
+    weight: usize,
+}
+
+impl RawFrame {
+    /// Bytes of the frame on the wire.
+    pub fn size(&self) -> usize {
+        8 + self.message.len() + self.blob.len()
+    }
+
+    /// Estimated bytes of memory for the decoded message and the blob.
+    pub fn weight(&self) -> usize {
+        self.weight + self.blob.len()
+    }
+
+    /// Decodes the message.
+    pub fn decode<T: DeserializeOwned>(self) -> Result<(T, Vec<u8>), Error> {
+        Ok((serde_json::from_slice(&self.message)?, self.blob))
+    }
 }
 
 impl FrameDecoder {
     /// Adds bytes that have arrived.
     pub fn extend(&mut self, bytes: &[u8]) {
-        if self.start > 0 && self.start == self.buffer.len() {
-            self.buffer.clear();
-            self.start = 0;
-        }
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The bytes of all frames that were taken out.
-    pub fn taken(&self) -> u64 {
-        self.taken
+    /// Bytes of the next frame, as its header announces them; `None` before that has arrived.
+    pub fn announced(&self) -> Result<Option<usize>, Error> {
+        let Some(header) = self.pending().first_chunk::<8>() else { return Ok(None) };
+        let (json, blob) = lengths(header)?;
+        Ok(Some(8 + json + blob))
     }
 
-    /// The next whole frame, if one has arrived.
-    pub fn next_frame<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<u8>)>, Error> {
-        let pending = self.buffer.get(self.start..).unwrap_or_default();
+    /// The next whole frame, if one has arrived, with its message not yet decoded.
+    pub fn next_raw(&mut self) -> Result<Option<RawFrame>, Error> {
+        let pending = self.pending();
         let Some(header) = pending.first_chunk::<8>() else { return Ok(None) };
         let (json, blob) = lengths(header)?;
         let Some(body) = pending.get(8..8 + json + blob) else { return Ok(None) };
         let (message, bytes) = body.split_at(json);
-        let frame = (serde_json::from_slice(message)?, bytes.to_vec());
-        self.start += 8 + json + blob;
-        self.taken += (8 + json + blob) as u64;
-        if self.start > 1 << 20 {
+        let frame = RawFrame { weight: weigh(message)?, message: message.to_vec(), blob: bytes.to_vec() };
+        self.start += frame.size();
+        self.shrink();
+        Ok(Some(frame))
+    }
+
+    /// The next whole frame, if one has arrived.
+    pub fn next_frame<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<u8>)>, Error> {
+        self.next_raw()?.map(RawFrame::decode).transpose()
+    }
+
+    fn pending(&self) -> &[u8] {
+        self.buffer.get(self.start..).unwrap_or_default()
+    }
+
+    /// Forgets what was taken once that is much or all, and gives back the memory of a large frame.
+    fn shrink(&mut self) {
+        if self.start == self.buffer.len() || self.start > 1 << 20 {
             self.buffer.drain(..self.start);
             self.start = 0;
+            if self.buffer.len() < KEPT {
+                self.buffer.shrink_to(KEPT);
+            }
         }
-        Ok(Some(frame))
     }
 }
 
@@ -173,5 +234,34 @@ mod tests {
         let mut decoder = FrameDecoder::default();
         decoder.extend(b"Welcome to the machine");
         assert!(matches!(decoder.next_frame::<()>(), Err(Error::TooLarge { .. })));
+    }
+
+    #[test]
+    fn memory_of_a_large_frame_is_given_back() {
+        let mut decoder = FrameDecoder::default();
+        decoder.extend(&encode(&"x".repeat(8 << 20), b"").unwrap());
+        decoder.next_frame::<String>().unwrap().unwrap();
+        assert!(decoder.buffer.capacity() <= KEPT, "{}", decoder.buffer.capacity());
+    }
+
+    #[test]
+    fn a_header_that_announces_much_allocates_nothing() {
+        let mut wire = (MAX_MESSAGE as u32).to_be_bytes().to_vec();
+        wire.extend([0, 0, 0, 0, b'[']);
+        let mut decoder = FrameDecoder::default();
+        decoder.extend(&wire);
+        assert!(decoder.next_frame::<()>().unwrap().is_none() && decoder.buffer.capacity() < 100);
+        assert!(matches!(read_frame::<()>(&mut wire.as_slice()), Err(Error::Io(_))));
+    }
+
+    #[test]
+    fn nested_lists_are_refused_before_values_are_built() {
+        let lists = format!("[{}[]]", "[],".repeat(5_000_000));
+        let mut wire = (lists.len() as u32).to_be_bytes().to_vec();
+        wire.extend([0; 4]);
+        wire.extend(lists.as_bytes());
+        let mut decoder = FrameDecoder::default();
+        decoder.extend(&wire);
+        assert!(matches!(decoder.next_frame::<serde_json::Value>(), Err(Error::TooHeavy { .. })));
     }
 }

@@ -6,16 +6,20 @@
 //! A session starts with the executor printing [`BEGIN_MARKER`] and a random word chosen by the controller, so that a noisy login shell
 //! cannot be mistaken for a frame; everything before the marker is noise and kept for error messages only.
 
+mod answer;
 mod frame;
 mod message;
+mod weight;
 
-pub use frame::{Error, FrameDecoder, MAX_BLOB, MAX_MESSAGE, encode, read_frame, write_frame};
+pub use answer::Answer;
+pub use frame::{Error, FrameDecoder, MAX_BLOB, MAX_MESSAGE, RawFrame, encode, read_frame, write_frame};
 pub use message::{
     Become, BecomeMethod, Content, Delivery, Detached, Event, Hello, Reply, Request, Spent, Stream, ToExecutor, Turn,
 };
+pub use weight::{MAX_DEPTH, MAX_WEIGHT};
 
 /// Printed by the executor, followed by the controller's random word and a newline, before the first frame.
 pub const BEGIN_MARKER: &str = "windlass-begin-";
 
 /// Raised with every incompatible change of the messages.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;

@@ -22,6 +22,11 @@ pub enum ToExecutor<V> {
         /// The request to stop.
         id: u64,
     },
+    /// Answer with [`Reply::Pong`] from the process that runs the request.
+    Ping {
+        /// The request.
+        id: u64,
+    },
 }
 
 /// One module run.
@@ -199,6 +204,11 @@ pub enum Reply<V> {
         /// How long it took on the host.
         #[serde(default)]
         spent: Spent,
+    },
+    /// The process that runs the request answers a [`ToExecutor::Ping`].
+    Pong {
+        /// The request.
+        id: u64,
     },
 }
 

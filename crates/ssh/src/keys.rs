@@ -1,7 +1,6 @@
 //! Private key files: read once, unlocked once, for all connections of a run.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,8 +33,8 @@ pub(crate) struct KeyFile {
 impl KeyFile {
     /// Reads the public half of a private key file.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let text =
-            fs::read_to_string(path).map_err(|error| format!("the key {} cannot be read: {error}", path.display()))?;
+        let text = windlass_bounds::read_text(path)
+            .map_err(|error| format!("the key {} cannot be read: {error}", path.display()))?;
         let beside = |suffix: &str| {
             let mut name = path.as_os_str().to_owned();
             name.push(suffix);
@@ -58,7 +57,7 @@ impl KeyFile {
 
 /// Reads a certificate file; `None` if there is no usable one.
 pub(crate) fn read_certificate(path: &Path) -> Option<Certificate> {
-    Certificate::from_openssh(fs::read_to_string(path).ok()?.trim()).ok()
+    Certificate::from_openssh(windlass_bounds::read_text(path).ok()?.trim()).ok()
 }
 
 impl KeyStore {
@@ -72,8 +71,8 @@ impl KeyStore {
         if let Some(key) = &*slot {
             return Ok(key.clone());
         }
-        let text =
-            fs::read_to_string(path).map_err(|error| format!("the key {} cannot be read: {error}", path.display()))?;
+        let text = windlass_bounds::read_text(path)
+            .map_err(|error| format!("the key {} cannot be read: {error}", path.display()))?;
         let key = match russh::keys::decode_secret_key(&text, None) {
             Ok(key) if !key.is_encrypted() => key,
             Ok(_) | Err(russh::keys::Error::KeyIsEncrypted) => {

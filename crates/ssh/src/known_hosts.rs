@@ -1,7 +1,7 @@
 //! known_hosts files: plain, wildcard, negated and hashed names, `[host]:port`, `@cert-authority`, `@revoked`; several files.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ impl HostName {
 pub(crate) fn read(files: &[PathBuf], host: &HostName) -> io::Result<Known> {
     let mut known = Known::default();
     for file in files {
-        let text = match fs::read(file) {
+        let text = match windlass_bounds::read(file) {
             Ok(bytes) => bytes,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
             Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", file.display()))),
@@ -150,8 +150,7 @@ pub(crate) fn add(file: &Path, name: &str, key: &PublicKey, hashed: bool) -> io:
     }
     let mut handle = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file)?;
     handle.lock()?;
-    let mut text = Vec::new();
-    handle.read_to_end(&mut text)?;
+    let text = windlass_bounds::read_from(&mut handle, windlass_bounds::LARGEST_FILE)?;
     let ends_within_line = text.last().is_some_and(|&last| last != b'\n');
     let host = HostName { name: name.to_owned(), fallback: None };
     let found = known_lines::about(file, text, &host)

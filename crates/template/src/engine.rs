@@ -43,6 +43,8 @@ pub struct Options {
     pub plugins: Option<Arc<dyn Plugins>>,
     /// The settings of the run.
     pub settings: Option<Arc<dyn Settings>>,
+    /// The limits of programs that lookups start.
+    pub commands: windlass_bounds::child::Limits,
     /// What templates see as `ansible_managed` unless the project sets that itself.
     pub managed: String,
 }

@@ -152,7 +152,7 @@ pub(crate) fn include(
     for name in &names {
         let relative = name.as_str().ok_or_else(|| Error::filter("The name of a template to include is a string."))?;
         if let Some(path) = find(relative, &directories) {
-            let text = std::fs::read_to_string(&path).map_err(|error| {
+            let text = windlass_bounds::read_text(&path).map_err(|error| {
                 Error::new(ErrorKind::Lookup, format!("The template {} cannot be read: {error}.", path.display()))
             })?;
             return Ok(compile::included(&text, &options).map_err(|error| error.with_expression(relative))?);

@@ -181,12 +181,13 @@ impl Relay {
         state.elevated = Some(Arc::clone(elevated));
     }
 
-    /// Passes a message of the controller on.
-    pub(crate) fn send(&self, message: &ToExecutor<Value>, blob: &[u8]) {
+    /// Passes a message of the controller on; false if the other user's executor has not started yet.
+    pub(crate) fn send(&self, message: &ToExecutor<Value>, blob: &[u8]) -> bool {
         let elevated = lock(&self.state).elevated.clone();
-        if let Some(elevated) = elevated {
+        if let Some(elevated) = &elevated {
             elevated.send(message, blob);
         }
+        elevated.is_some()
     }
 
     /// Stops the request, also one that has not been passed on yet.

@@ -74,12 +74,18 @@ impl Session {
             }
             ToExecutor::Content { id, content, last } => match self.route(id) {
                 Some(Route::Here(job)) => job.content(content, blob, last),
-                Some(Route::There(relay)) => relay.send(&ToExecutor::Content { id, content, last }, &blob),
+                Some(Route::There(relay)) => drop(relay.send(&ToExecutor::Content { id, content, last }, &blob)),
                 None => {}
             },
             ToExecutor::Cancel { id } => match self.route(id) {
                 Some(Route::Here(job)) => job.cancel(),
                 Some(Route::There(relay)) => relay.cancel(id),
+                None => {}
+            },
+            ToExecutor::Ping { id } => match self.route(id) {
+                // Until the other user's executor has started, this process is the one that is waited for.
+                Some(Route::There(relay)) if relay.send(&ToExecutor::Ping { id }, &[]) => {}
+                Some(_) => self.write(&Reply::Pong { id }, &[]),
                 None => {}
             },
         }
@@ -136,7 +142,7 @@ impl Session {
                     "The module was run, but its result of {length} bytes is too large to be sent: {limit} bytes are possible. Nothing of \
                      it was kept. What prints or reads that much should write to a file on the host, which can be fetched."
                 ),
-                error => format!("The result of the module cannot be sent: {error}."),
+                error => format!("The module was run, but its result cannot be sent: {error}."),
             });
             self.write(&Reply::Done { id, result, spent }, &[]);
         }
@@ -148,6 +154,7 @@ impl Session {
         match reply {
             Reply::Done { id, result, spent } => self.done_after(id, result, blob, spent),
             Reply::Event { id, event } => self.event(id, event, blob),
+            Reply::Pong { id } => self.write(&Reply::Pong { id }, &[]),
             Reply::Hello(_) => {}
         }
     }

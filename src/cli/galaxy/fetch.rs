@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use sha2::{Digest as _, Sha256};
+use windlass_bounds::child;
 
 use super::install::INFO;
 use crate::error::{Error, Result};
@@ -69,13 +70,10 @@ pub(super) fn archive(path: &Path, temporary: tempfile::TempDir) -> Result<Fetch
 
 /// Runs git and gives what it prints.
 fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
-    let output = Command::new("git")
-        .arg("-C")
-        .arg(folder)
-        .args(arguments)
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .output()
-        .map_err(|error| Error::new(format!("git cannot be started: {error}")))?;
+    let mut command = Command::new("git");
+    command.arg("-C").arg(folder).args(arguments).env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null());
+    let output = child::run(&mut command, child::Limits::default(), false)
+        .map_err(|error| Error::new(format!("the command git {} cannot be run: {error}", arguments.join(" "))))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(Error::new(format!("the command git {} failed: {}", arguments.join(" "), said.trim())));

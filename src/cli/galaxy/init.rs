@@ -189,11 +189,11 @@ impl Skeleton<'_> {
                 let link = std::fs::read_link(&path).map_err(fail)?;
                 std::os::unix::fs::symlink(link, &target).map_err(fail)?;
             } else if name.ends_with(".j2") && !folder.starts_with("templates") {
-                let text = std::fs::read_to_string(&path).map_err(fail)?;
+                let text = windlass_bounds::read_text(&path).map_err(fail)?;
                 let text = render(self.scope, &text, &path.to_string_lossy())?;
                 write(&target.with_extension(""), text.as_bytes())?;
             } else {
-                write(&target, &std::fs::read(&path).map_err(fail)?)?;
+                write(&target, &windlass_bounds::read(&path).map_err(fail)?)?;
             }
         }
         Ok(())

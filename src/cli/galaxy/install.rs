@@ -211,7 +211,7 @@ pub(super) struct Installed {
 
 impl Installed {
     pub(super) fn read(role: &Path) -> Option<Installed> {
-        let text = std::fs::read_to_string(role.join(INFO)).ok()?;
+        let text = windlass_bounds::read_text(role.join(INFO)).ok()?;
         let source = windlass_yaml::Source::new(INFO, &text);
         let node = windlass_yaml::load_one(source, &windlass_yaml::Options::default()).ok()?;
         let field = |name: &str| {

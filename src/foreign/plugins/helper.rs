@@ -1,10 +1,13 @@
 //! The Python process that evaluates plugins: started when the first one is used, ended with the run.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value as Json, json};
+use windlass_bounds::child::{Error as ChildError, Limits, kill_tree, remaining};
 
 /// What runs in the process.
 const PROGRAM: &str = include_str!("helper.py");
@@ -20,6 +23,8 @@ pub(super) struct Setup {
     pub(super) collections: Vec<PathBuf>,
     /// The folder of the playbook.
     pub(super) basedir: PathBuf,
+    /// How long an answer may take, and how much it may be.
+    pub(super) limits: Limits,
 }
 
 /// The process.
@@ -27,7 +32,10 @@ pub(super) struct Setup {
 pub(super) struct Helper {
     child: Child,
     input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    output: ChildStdout,
+    /// Bytes that were read behind the last answer.
+    read: Vec<u8>,
+    limits: Limits,
 }
 
 /// What the plugin said instead of an answer.
@@ -57,7 +65,7 @@ impl Helper {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(refuse(&"it has no standard streams"));
         };
-        let mut helper = Helper { child, input, output: BufReader::new(output) };
+        let mut helper = Helper { child, input, output, read: Vec::new(), limits: setup.limits };
         helper.send(&json!({ "paths": setup.paths, "collections": setup.collections, "basedir": setup.basedir }))?;
         Ok(helper)
     }
@@ -70,13 +78,20 @@ impl Helper {
     ) -> Result<Json, Refusal> {
         self.send(request)?;
         loop {
-            let mut line = String::new();
-            let read = self.output.read_line(&mut line);
-            if !matches!(read, Ok(1..)) {
-                let status = self.child.wait().map(|status| status.to_string()).unwrap_or_default();
-                return Err(Refusal::new(format!("the Python process that runs it has ended ({status})")));
-            }
-            let reply: Json = serde_json::from_str(&line)
+            let line = match self.line() {
+                Ok(line) => line,
+                Err(ChildError::Io(_)) => {
+                    // It closed its output, which it does at its end only.
+                    kill_tree(&mut self.child);
+                    let status = self.child.wait().map(|status| status.to_string()).unwrap_or_default();
+                    return Err(Refusal::new(format!("the Python process that runs it has ended ({status})")));
+                }
+                Err(error) => {
+                    kill_tree(&mut self.child);
+                    return Err(Refusal::new(format!("the Python process that runs it: {error}")));
+                }
+            };
+            let reply: Json = serde_json::from_slice(&line)
                 .map_err(|error| Refusal::new(format!("its answer cannot be read: {error}")))?;
             if let Some(question) = reply.get("ask") {
                 let reply = match answer(question) {
@@ -94,6 +109,51 @@ impl Helper {
                 (Some(value), None) => Ok(value.clone()),
                 (None, None) => Err(Refusal::new("it gave no answer")),
             };
+        }
+    }
+
+    /// The next line of its output, within the limits.
+    fn line(&mut self) -> Result<Vec<u8>, ChildError> {
+        let deadline = remaining(self.limits.deadline);
+        let until = deadline.map(|deadline| Instant::now() + deadline);
+        let mut searched = 0;
+        loop {
+            let fresh = self.read.get(searched..).unwrap_or_default();
+            if let Some(end) = fresh.iter().position(|byte| *byte == b'\n') {
+                let rest = self.read.split_off(searched + end + 1);
+                return Ok(std::mem::replace(&mut self.read, rest));
+            }
+            searched = self.read.len();
+            if searched as u64 > self.limits.output {
+                return Err(ChildError::TooMuch(self.limits.output));
+            }
+            self.wait(until).map_err(|error| match error.kind() {
+                ErrorKind::TimedOut => ChildError::Late(deadline.unwrap_or_default()),
+                _ => error.into(),
+            })?;
+            let mut piece = vec![0; 64 << 10];
+            match self.output.read(&mut piece) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+                Ok(count) => self.read.extend_from_slice(piece.get(..count).unwrap_or_default()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits for output, or its end.
+    fn wait(&self, until: Option<Instant>) -> io::Result<()> {
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            let timeout = left.map(Timespec::try_from).and_then(Result::ok);
+            match poll(&mut [PollFd::new(&self.output, PollFlags::IN)], timeout.as_ref()) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use minijinja::value::Kwargs;
 use serde_json::{Map, Value as Json, json};
+use windlass_bounds::child::Limits;
 use windlass_template::{Context, Error, ErrorKind, LookupOptions, PluginKind, Plugins, Value};
 
 use super::finder::Modules;
@@ -39,6 +40,8 @@ pub struct PythonPlugins {
     found: Mutex<Found>,
     /// Names that stand in the files of plugins.
     mentioned: Mutex<HashMap<PathBuf, HashSet<String>>>,
+    /// How long an answer of a plugin may take, and how much it may be.
+    limits: Limits,
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +69,13 @@ impl PythonPlugins {
             setup: OnceLock::new(),
             found: Mutex::default(),
             mentioned: Mutex::default(),
+            limits: Limits::default(),
         }
+    }
+
+    /// With these limits for each answer of a plugin.
+    pub fn with_limits(self, limits: Limits) -> PythonPlugins {
+        PythonPlugins { limits, ..self }
     }
 
     /// Why there is nothing to run plugins with, if so.
@@ -84,7 +93,7 @@ impl PythonPlugins {
             let collections = self.modules.collection_roots();
             let mut paths: Vec<PathBuf> = core.map(|core| core.site_packages().to_owned()).into_iter().collect();
             paths.extend(collections.iter().cloned());
-            Ok(Setup { python, paths, collections, basedir: self.basedir.clone() })
+            Ok(Setup { python, paths, collections, basedir: self.basedir.clone(), limits: self.limits })
         });
         made.as_ref().map_err(String::as_str)
     }
@@ -174,7 +183,7 @@ impl PythonPlugins {
     fn mentions(&self, file: &Path, name: &str) -> bool {
         let mut known = self.mentioned.lock().unwrap_or_else(PoisonError::into_inner);
         let names = known.entry(file.to_owned()).or_insert_with(|| {
-            uses::words_of(&std::fs::read_to_string(file).unwrap_or_default()).into_iter().collect()
+            uses::words_of(&windlass_bounds::read_text(file).unwrap_or_default()).into_iter().collect()
         });
         names.contains(name)
     }

@@ -44,7 +44,7 @@ pub fn unusable(plugins: &PythonPlugins, plays: &[Play]) -> Vec<String> {
                 PluginKind::Lookup => {
                     file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).into_iter().collect()
                 }
-                _ => words_of(&std::fs::read_to_string(&file).unwrap_or_default()).into_iter().collect(),
+                _ => words_of(&windlass_bounds::read_text(&file).unwrap_or_default()).into_iter().collect(),
             };
             let mut users: Vec<String> = tasks
                 .iter()

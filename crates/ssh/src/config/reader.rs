@@ -77,7 +77,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn file(&mut self, path: &Path, parent_active: bool, depth: usize) -> Result<(), Error> {
-        let text = match fs::read_to_string(path) {
+        let text = match windlass_bounds::read_text(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(wrong(path.display().to_string(), format!("the file cannot be read: {error}"))),

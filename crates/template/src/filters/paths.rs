@@ -191,7 +191,7 @@ pub(crate) fn home_expanded(path: &str) -> String {
 }
 
 fn home_of(user: &str) -> Option<String> {
-    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    let passwd = windlass_bounds::read_text("/etc/passwd").ok()?;
     let line = passwd.lines().find(|line| line.split(':').next() == Some(user))?;
     line.split(':').nth(5).map(str::to_owned)
 }

@@ -169,7 +169,7 @@ fn walk(call: &Call<'_>, root: &Path, directory: &Path, entries: &mut Vec<Value>
 /// The name for a number in a table such as /etc/passwd, or the number.
 pub(crate) fn name_of(table: &str, id: u32) -> String {
     let id = id.to_string();
-    let content = fs::read_to_string(table).unwrap_or_default();
+    let content = windlass_bounds::read_text(table).unwrap_or_default();
     let line = content.lines().find(|line| line.split(':').nth(2) == Some(&id));
     line.and_then(|line| line.split(':').next()).map_or(id.clone(), str::to_owned)
 }

@@ -113,7 +113,7 @@ fn sets(parts: &[&str]) -> Vec<char> {
 fn one(call: &Call<'_>, wanted: &Wanted) -> Result<String, crate::Error> {
     let kept = wanted.path != Path::new("/dev/null");
     let mut changed = false;
-    let mut stored = match if kept { fs::read(&wanted.path).ok() } else { None } {
+    let mut stored = match if kept { windlass_bounds::read(&wanted.path).ok() } else { None } {
         Some(content) => parse(String::from_utf8_lossy(&content).trim_end()),
         None => {
             changed = true;

@@ -1,0 +1,261 @@
+//! Programs that are run to their end, with a deadline and a bound on what they write.
+//!
+//! They stay in the process group of this program, so that they may ask at the terminal and an interrupt there reaches them too. At the
+//! deadline everything that descends from them is killed.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Time that a program may take unless a setting says otherwise.
+pub const DEADLINE: Duration = Duration::from_secs(600);
+/// Bytes that a program may write to each of its streams.
+pub const OUTPUT: u64 = 64 << 20;
+
+/// The limits of a program.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Time that it may take; `None` is no limit.
+    pub deadline: Option<Duration>,
+    /// Bytes that it may write to each of its streams.
+    pub output: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { deadline: Some(DEADLINE), output: OUTPUT }
+    }
+}
+
+impl Limits {
+    /// With this deadline.
+    pub fn within(deadline: Option<Duration>) -> Self {
+        Self { deadline, ..Self::default() }
+    }
+}
+
+/// A program that ran to its end.
+#[derive(Debug)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Bytes of its standard output.
+    pub stdout: Vec<u8>,
+    /// Bytes of its standard error; none if that was not piped.
+    pub stderr: Vec<u8>,
+}
+
+/// Why a program did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be started, read or waited for.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It took too long and was ended.
+    #[error("it did not end within {} s and was killed", .0.as_secs_f64().ceil())]
+    Late(Duration),
+    /// It wrote too much and was ended.
+    #[error("it wrote more than {0} bytes and was killed")]
+    TooMuch(u64),
+}
+
+thread_local! {
+    /// The end of what this thread is doing, for every program that it starts meanwhile.
+    static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Does something during which programs end at this time at the latest (`timeout` of a task).
+pub fn until<T>(end: Option<Instant>, action: impl FnOnce() -> T) -> T {
+    /// Restores the former end also if the action panics.
+    struct Restore(Option<Instant>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            UNTIL.set(self.0);
+        }
+    }
+    let before = UNTIL.get();
+    let _restore = Restore(before);
+    UNTIL.set([before, end].into_iter().flatten().min());
+    action()
+}
+
+/// A future during which programs end at this time at the latest.
+pub struct Until<'a, T> {
+    end: Option<Instant>,
+    future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
+}
+
+impl<'a, T> Until<'a, T> {
+    /// The future with this end.
+    pub fn new(end: Option<Instant>, future: Pin<Box<dyn Future<Output = T> + Send + 'a>>) -> Self {
+        Self { end, future }
+    }
+}
+
+impl<T> Future for Until<'_, T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let end = self.end;
+        until(end, || self.future.as_mut().poll(context))
+    }
+}
+
+/// Time that a program started now may take: up to this deadline and the end of what this thread is doing.
+pub fn remaining(deadline: Option<Duration>) -> Option<Duration> {
+    let left = UNTIL.get().map(|end| end.saturating_duration_since(Instant::now()));
+    [deadline, left].into_iter().flatten().min()
+}
+
+/// Runs a program to its end. Its standard output is taken, and its standard error unless the command says otherwise by `stderr_shown`.
+pub fn run(command: &mut Command, limits: Limits, stderr_shown: bool) -> Result<Output, Error> {
+    let limits = Limits { deadline: remaining(limits.deadline), ..limits };
+    let stderr = if stderr_shown { Stdio::inherit() } else { Stdio::piped() };
+    let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn()?;
+    let until = limits.deadline.map(|deadline| Instant::now() + deadline);
+    let outcome = finish(&mut child, limits, until);
+    if outcome.is_err() {
+        kill_tree(&mut child);
+    }
+    outcome
+}
+
+fn finish(child: &mut Child, limits: Limits, until: Option<Instant>) -> Result<Output, Error> {
+    let stdout = child.stdout.take().map(|pipe| drain(pipe, limits.output)).transpose()?;
+    let stderr = child.stderr.take().map(|pipe| drain(pipe, limits.output)).transpose()?;
+    let stdout = collect(stdout, limits, until)?;
+    let stderr = collect(stderr, limits, until)?;
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Output { status, stdout, stderr });
+        }
+        if let (Some(until), Some(deadline)) = (until, limits.deadline)
+            && Instant::now() >= until
+        {
+            return Err(Error::Late(deadline));
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+/// Reads a pipe to its end in a thread, so that no stream holds up another. `None` is too much.
+fn drain(pipe: impl Read + Send + 'static, limit: u64) -> io::Result<Receiver<io::Result<Option<Vec<u8>>>>> {
+    let (sender, receiver) = channel();
+    thread::Builder::new().name("child output".into()).spawn(move || {
+        let mut bytes = Vec::new();
+        let read = pipe.take(limit + 1).read_to_end(&mut bytes);
+        let outcome = read.map(|length| (length as u64 <= limit).then_some(bytes));
+        // An error means that the deadline is over and nobody waits any more.
+        let _ = sender.send(outcome);
+    })?;
+    Ok(receiver)
+}
+
+fn collect(
+    stream: Option<Receiver<io::Result<Option<Vec<u8>>>>>,
+    limits: Limits,
+    until: Option<Instant>,
+) -> Result<Vec<u8>, Error> {
+    let Some(stream) = stream else { return Ok(Vec::new()) };
+    let received = match until {
+        None => stream.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        Some(until) => stream.recv_timeout(until.saturating_duration_since(Instant::now())),
+    };
+    match received {
+        Ok(outcome) => outcome?.ok_or(Error::TooMuch(limits.output)),
+        Err(RecvTimeoutError::Timeout) => Err(Error::Late(limits.deadline.unwrap_or_default())),
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("its output could not be read").into()),
+    }
+}
+
+/// Kills a program and everything that descends from it.
+pub fn kill_tree(child: &mut Child) {
+    // Twice, for those that were started meanwhile. Errors mean that a process has ended by itself.
+    for _ in 0..2 {
+        for pid in descendants(child.id()) {
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// The processes that descend from one, without itself.
+fn descendants(root: u32) -> Vec<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        // The name of the program stands in parentheses and may hold some itself.
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        children.entry(parent.unwrap_or_default()).or_default().push(pid);
+    }
+    let (mut found, mut at) = (vec![root], 0);
+    while let Some(pid) = found.get(at) {
+        found.extend(children.remove(pid).unwrap_or_default());
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(text: &str, limits: Limits) -> Result<Output, Error> {
+        run(Command::new("/bin/sh").args(["-c", text]).stdin(Stdio::null()), limits, false)
+    }
+
+    #[test]
+    fn streams_and_status_are_taken() {
+        let output = shell("echo out; echo err >&2; exit 3", Limits::default()).unwrap();
+        assert_eq!((output.status.code(), output.stdout, output.stderr), (Some(3), b"out\n".into(), b"err\n".into()));
+    }
+
+    #[test]
+    fn endless_output_is_bounded() {
+        let limits = Limits { output: 1 << 20, ..Limits::default() };
+        for stream in ["yes", "yes >&2"] {
+            let error = shell(stream, limits).unwrap_err();
+            assert!(matches!(error, Error::TooMuch(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_deadline_kills_what_the_program_started() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
+        let text = format!("sh -c 'echo $$ > {}; exec sleep 600' & wait", file.display());
+        let error = shell(&text, Limits::within(Some(Duration::from_secs(2)))).unwrap_err();
+        assert_eq!(error.to_string(), "it did not end within 2 s and was killed");
+        let pid: u32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z"), "{state}");
+    }
+
+    #[test]
+    fn the_end_of_a_task_bounds_the_programs_it_starts() {
+        let end = Instant::now() + Duration::from_secs(1);
+        let error = until(Some(end), || shell("sleep 600", Limits::default())).unwrap_err();
+        assert!(matches!(error, Error::Late(_)), "{error}");
+        assert_eq!(remaining(None), None);
+    }
+
+    #[test]
+    fn a_program_that_closed_its_streams_is_not_waited_for_beyond_the_deadline() {
+        let error = shell("exec >&- 2>&-; sleep 600", Limits::within(Some(Duration::from_secs(1)))).unwrap_err();
+        assert!(matches!(error, Error::Late(_)), "{error}");
+    }
+}

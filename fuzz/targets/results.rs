@@ -1,0 +1,8 @@
+//! Results of hosts: JSON becomes data of the controller, and nothing in it has an effect but facts.
+
+#![no_main]
+
+#[path = "../checks/results.rs"]
+mod results;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| results::check(data));

@@ -1,0 +1,213 @@
+//! Options about the journal of a run, and its beginning: what earlier runs have left, and the run that is resumed.
+
+use std::collections::HashSet;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::session::Session;
+use crate::error::{Error, Result};
+use crate::journal::{
+    Inputs, Journal, Pending, Recorder, Replay, Start, State, differences, expire, looks_like_run, read_file,
+    unfinished,
+};
+use crate::output::Event;
+use crate::settings::{PendingHandlers, Settings};
+use crate::strategy::{Shared, ask};
+
+/// What is remembered of runs.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Journal")]
+pub(super) struct JournalOptions {
+    /// Go on where a run failed or was interrupted: the newest one of the playbook, or this one
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
+    resume: Option<String>,
+    /// Resume although the playbook, the inventory or variables have changed
+    #[arg(long, requires = "resume")]
+    resume_anyway: bool,
+    /// Handlers that earlier runs notified and never ran
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pending_handlers: Option<PendingHandlers>,
+    /// Keep no journal: the run cannot be resumed, and its pending handlers are not remembered
+    #[arg(long, conflicts_with = "resume")]
+    no_journal: bool,
+}
+
+impl JournalOptions {
+    /// Lays the options over the settings. A word behind `--resume` that is no run is the first playbook.
+    pub(super) fn apply(&mut self, settings: &mut Settings) -> Result<Option<PathBuf>> {
+        settings.journal &= !self.no_journal;
+        if let Some(pending) = self.pending_handlers {
+            settings.pending_handlers = pending;
+        }
+        if self.resume.is_some() && settings.check {
+            return Err(Error::usage("--resume cannot be used with --check: a dry run does nothing that could go on"));
+        }
+        if self.resume.is_some() && !settings.journal {
+            return Err(Error::usage("--resume needs the journal, which is switched off by a setting")
+                .hint("set WINDLASS_JOURNAL=true"));
+        }
+        let is_other = |word: &String| !word.is_empty() && !looks_like_run(word);
+        let playbook = self.resume.take_if(|word| is_other(word)).map(PathBuf::from);
+        if playbook.is_some() {
+            self.resume = Some(String::new());
+        }
+        Ok(playbook)
+    }
+
+    /// The playbooks of the run to resume, if the command line names none.
+    pub(super) fn playbooks(&self, settings: &Settings) -> Result<Vec<PathBuf>> {
+        let wanted = self.wanted().ok_or_else(|| {
+            Error::usage("--resume needs the playbook whose newest run is to go on, or the id of a run")
+                .hint("`windlass runs` lists the runs there are")
+        })?;
+        let runs = State::of(settings)?.runs();
+        let run = runs.iter().find(|run| run.run == wanted);
+        let run = run.ok_or_else(|| {
+            Error::usage(format!("there is no journal of a run `{wanted}`"))
+                .hint("`windlass runs` lists the runs there are")
+        })?;
+        Ok(read_file(&run.path)?.header.playbooks.into_iter().map(PathBuf::from).collect())
+    }
+
+    fn wanted(&self) -> Option<&str> {
+        self.resume.as_deref().filter(|word| !word.is_empty())
+    }
+}
+
+/// Begins the journal of a run, with what earlier runs have left.
+pub(super) async fn begin(
+    options: &JournalOptions,
+    playbooks: &[PathBuf],
+    session: &Session,
+) -> Result<()> {
+    let shared = &session.shared;
+    let settings = &shared.run.settings;
+    if !settings.journal {
+        return Ok(());
+    }
+    let inputs = || Inputs { settings, playbooks: playbooks.to_vec(), extra_vars: &shared.run.extra_vars };
+    let is_resumed = options.resume.is_some();
+    let without = |error: Error| match is_resumed {
+        true => Err(error),
+        false => {
+            shared.warn(format!(
+                "No journal is kept: {}. This run cannot be resumed, and handlers it has not run are not remembered.",
+                error.message()
+            ));
+            Ok(())
+        }
+    };
+    let state = match State::of(settings) {
+        Ok(state) => state,
+        Err(error) => return without(error),
+    };
+    let resumed = match is_resumed {
+        true => Some(resumable(options, &state, &inputs(), shared)?),
+        false => None,
+    };
+    let former = resumed.as_ref().map(|journal| journal.header.run.clone());
+    let start = Start {
+        inputs: inputs(),
+        files: &shared.files,
+        secrets: &shared.secrets,
+        revealed: shared.run.engine.revealed(),
+        resumed,
+    };
+    let (recorder, pending, damaged) = match Recorder::start(&state, start) {
+        Ok(started) => started,
+        Err(error) => return without(error),
+    };
+    damaged.into_iter().for_each(|sentence| shared.warn(sentence));
+    expire(&state, settings.journal_runs, settings.journal_days);
+    let (own, others): (Vec<_>, Vec<_>) =
+        pending.into_iter().partition(|one| former.as_ref().is_some_and(|run| *run == one.run));
+    recorder.carry(&own);
+    let names: HashSet<String> = session
+        .world
+        .inventory
+        .matching("all")
+        .map(|found| found.hosts.iter().map(ToString::to_string).collect())
+        .unwrap_or_default();
+    let others: Vec<Pending> =
+        others.into_iter().filter(|one| names.contains(&one.host) || one.host == "localhost").collect();
+    if !others.is_empty() {
+        left(&others, &recorder, shared).await?;
+    }
+    let recorder = Arc::new(recorder);
+    let _ = shared.journal.set(Arc::clone(&recorder));
+    Ok(())
+}
+
+/// The journal of the run to resume, if it can be.
+fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, shared: &Shared) -> Result<Journal> {
+    let (run, journal) = unfinished(state, inputs, options.wanted())?;
+    let mut found = differences(&journal, inputs);
+    found.extend(Replay::new(&journal).unrepeatable());
+    if found.is_empty() {
+        return Ok(journal);
+    }
+    if !options.resume_anyway {
+        return Err(Error::usage(format!("the run {} cannot be resumed: {}", run.run, found.join("; ")))
+            .hint("run the playbook without --resume, or go on all the same with --resume-anyway"));
+    }
+    for difference in found {
+        shared.warn(format!("The run {} is resumed although {difference}", run.run));
+    }
+    Ok(journal)
+}
+
+/// Reports handlers that earlier runs have left, and sees to them as the settings say.
+async fn left(pending: &[Pending], recorder: &Recorder, shared: &Shared) -> Result<()> {
+    let settings = &shared.run.settings;
+    let shown: Vec<String> = pending.iter().map(described).collect();
+    let report = format!("Handlers that earlier runs notified have not run:\n  {}", shown.join("\n  "));
+    let verbose = |text: String| drop(shared.events.send(Event::Verbose { level: 3, text }));
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    match settings.pending_handlers {
+        _ if settings.check => shared.warn(format!("{report}\nA dry run neither runs nor forgets them.")),
+        PendingHandlers::Run => {
+            verbose(report);
+            recorder.carry(pending);
+        }
+        PendingHandlers::Skip => {
+            verbose(format!("{report}\nThey are dismissed."));
+            recorder.dismiss(pending);
+        }
+        PendingHandlers::Ask if is_terminal => {
+            let prompt = format!("{report}\nRun them with this run? (r)un, (s)kip and forget, (L)ater: ");
+            match ask(&prompt, false, shared).await?.unwrap_or_default().trim().to_lowercase().as_str() {
+                "r" | "run" | "y" | "yes" => recorder.carry(pending),
+                "s" | "skip" => recorder.dismiss(pending),
+                _ => {}
+            }
+        }
+        PendingHandlers::Ask => {
+            shared.warn(format!(
+                "{report}\nRun them with --pending-handlers run, or forget them with --pending-handlers skip."
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn described(pending: &Pending) -> String {
+    let Pending { host, play, handler, task, run, when, certain } = pending;
+    let how = if *certain { "notified by" } else { "perhaps notified by" };
+    let task = if task.is_empty() { "a task" } else { task };
+    let doubt = if *certain { "" } else { ", which was interrupted" };
+    format!("{host}: '{handler}' of play '{play}', {how} {task}{doubt}, run {run}, {when}")
+}
+
+/// Says how to go on after a failure, at a terminal: programs that read the output know `windlass runs`.
+pub(super) fn advise(recorder: &Recorder, code: u8, shared: &Shared) {
+    let is_interrupted = super::signals::ends_with(code);
+    if code != 0
+        && (is_interrupted || std::io::stdout().is_terminal())
+        && let Some(text) = recorder.advice()
+    {
+        let _ = shared.events.send(Event::Notice(text));
+    }
+}

@@ -1,0 +1,155 @@
+//! `windlass runs`: the runs that have a journal.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+
+use super::session;
+use crate::error::{Error, Result};
+use crate::journal::{Journal, Ledger, Pending, Record, RunFile, State, read_file};
+use crate::output::{Color, Printer};
+use crate::settings::{Config, Settings};
+
+/// List the runs that have a journal, or show one of them.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    show: Option<Show>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Show {
+    /// Show one run
+    Show {
+        /// Its id
+        run: String,
+    },
+}
+
+/// Runs the verb.
+pub(super) fn run(arguments: &Arguments) -> Result<u8> {
+    let config = Config::find()?;
+    let settings = Settings::from_config(&config)?;
+    let printer = session::printer(&settings);
+    let state = State::of(&settings)?;
+    match &arguments.show {
+        None => list(&state, &printer),
+        Some(Show::Show { run }) => {
+            let found = state.runs().into_iter().find(|known| known.run == *run);
+            let found = found.ok_or_else(|| {
+                Error::usage(format!("there is no journal of a run `{run}`"))
+                    .hint("`windlass runs` lists the runs there are")
+            })?;
+            show(&state, &found, &read_file(&found.path)?, &printer);
+        }
+    }
+    Ok(0)
+}
+
+fn list(state: &State, printer: &Printer) {
+    let mut rows = vec![["RUN", "STARTED", "RESULT", "FAILED HOSTS", "PENDING", "PLAYBOOK"].map(str::to_owned)];
+    for run in state.runs().iter().rev() {
+        let row = match read_file(&run.path) {
+            Ok(journal) => {
+                let pending = pending_of(state, run).len();
+                let failed = journal.end.as_ref().map(|end| end.failed.join(",")).unwrap_or_default();
+                [
+                    run.run.clone(),
+                    journal.header.started.chars().take(19).collect(),
+                    result(run, &journal),
+                    failed,
+                    if pending == 0 { String::new() } else { pending.to_string() },
+                    journal.header.playbooks.join(" "),
+                ]
+            }
+            Err(error) => [
+                run.run.clone(),
+                String::new(),
+                "unreadable".to_owned(),
+                String::new(),
+                String::new(),
+                error.message().to_owned(),
+            ],
+        };
+        rows.push(row);
+    }
+    let mut widths = [0; 6];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    for row in &rows {
+        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        printer.line(cells.join("  ").trim_end(), Color::Plain);
+    }
+}
+
+/// The handlers that a run has left.
+fn pending_of(state: &State, run: &RunFile) -> Vec<Pending> {
+    let pending = Ledger::of_project(state, &run.project).pending(|_| false);
+    pending.into_iter().filter(|one| one.run == run.run).collect()
+}
+
+fn result(run: &RunFile, journal: &Journal) -> String {
+    let word = match &journal.end {
+        Some(end) if end.code == 0 => "ok".to_owned(),
+        Some(end) if super::signals::ends_with(end.code) => "interrupted".to_owned(),
+        Some(end) => format!("failed ({})", end.code),
+        None if run.is_alive() => "running".to_owned(),
+        None => "killed".to_owned(),
+    };
+    if journal.header.check { format!("{word}, dry run") } else { word }
+}
+
+fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Printer) {
+    let line = |text: String| printer.line(&text, Color::Plain);
+    let header = &journal.header;
+    line(format!("run        {}", run.run));
+    line(format!("result     {}", result(run, journal)));
+    line(format!("started    {} by {} on {}", header.started, header.user, header.machine));
+    if let Some(end) = &journal.end {
+        line(format!("ended      {}", end.ended));
+    }
+    if let Some(former) = &header.resumes {
+        line(format!("resumes    {former}"));
+    }
+    line(format!("command    {}", header.argv.join(" ")));
+    line(format!("playbooks  {}", header.playbooks.join(" ")));
+    line(format!("journal    {}", run.path.display()));
+    let mut hosts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
+    let mut failures = Vec::new();
+    for record in &journal.records {
+        let Record::Done(done) = record else { continue };
+        let [ok, changed, skipped, failed] = hosts.entry(&done.host).or_default();
+        let status = done.status;
+        if status.failed || status.unreachable {
+            *failed += 1;
+            let message = done.result.get("msg").and_then(serde_json::Value::as_str).unwrap_or_default();
+            let how = if status.ignored { " (ignored)" } else { "" };
+            failures.push(format!("  {}: {}{how}: {message}", done.host, done.at.task));
+        } else if status.skipped {
+            *skipped += 1;
+        } else {
+            *ok += 1;
+            *changed += usize::from(status.changed);
+        }
+    }
+    line("hosts".to_owned());
+    for (host, [ok, changed, skipped, failed]) in hosts {
+        line(format!("  {host}: ok={ok} changed={changed} skipped={skipped} failed={failed}"));
+    }
+    let pending = pending_of(state, run);
+    for (title, lines) in [
+        ("failures", failures),
+        (
+            "pending handlers",
+            pending.iter().map(|one| format!("  {}: '{}' of play '{}'", one.host, one.handler, one.play)).collect(),
+        ),
+    ] {
+        if !lines.is_empty() {
+            line(title.to_owned());
+            lines.into_iter().for_each(line);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Memory for what hosts send: a host is read no faster than there is room for it.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use windlass_protocol::{MAX_BLOB, MAX_MESSAGE, MAX_WEIGHT};
+
+/// Memory of all hosts together for large frames that are arriving, in bytes.
+const ARRIVING: usize = 512 << 20;
+/// The same for large frames that have been decoded and not yet been taken by their requests.
+const DELIVERED: usize = 512 << 20;
+/// Memory of one host for decoded frames that have not been taken yet; a larger frame has to be alone.
+const HOST: usize = 32 << 20;
+/// A frame up to this many bytes counts for its host only.
+const SMALL: usize = 64 << 10;
+/// The unit in which memory is counted, in bytes.
+const UNIT: usize = 1 << 10;
+
+// One frame never waits for more than there is.
+const _: () = assert!(MAX_MESSAGE + MAX_BLOB < ARRIVING && MAX_WEIGHT + MAX_BLOB < DELIVERED);
+
+/// The memory of all hosts of a run.
+#[derive(Debug)]
+pub(super) struct Budget {
+    arriving: Arc<Semaphore>,
+    delivered: Arc<Semaphore>,
+}
+
+/// The memory of one host, with its part in that of the run.
+#[derive(Debug)]
+pub(super) struct Share {
+    run: Arc<Budget>,
+    host: Arc<Semaphore>,
+}
+
+/// Memory that is in use until this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Reserved {
+    _host: Option<OwnedSemaphorePermit>,
+    _run: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        let of = |bytes| Arc::new(Semaphore::new(bytes / UNIT));
+        Self { arriving: of(ARRIVING), delivered: of(DELIVERED) }
+    }
+}
+
+impl Share {
+    pub(super) fn new(run: Arc<Budget>) -> Self {
+        Self { run, host: Arc::new(Semaphore::new(HOST / UNIT)) }
+    }
+
+    /// Waits for room in which a frame of this size can arrive. A small one needs none.
+    pub(super) async fn arriving(&self, size: usize) -> Reserved {
+        let run = if size > SMALL { reserve(&self.run.arriving, size).await } else { None };
+        Reserved { _host: None, _run: run }
+    }
+
+    /// Waits for room for a decoded frame. First of the host, then of the run: who waits for the run's holds nothing that a request needs.
+    pub(super) async fn delivered(&self, weight: usize) -> Reserved {
+        let host = reserve(&self.host, weight.min(HOST)).await;
+        let run = if weight > SMALL { reserve(&self.run.delivered, weight).await } else { None };
+        Reserved { _host: host, _run: run }
+    }
+}
+
+/// `None` only if the semaphore is closed, which nobody does.
+async fn reserve(semaphore: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
+    semaphore.clone().acquire_many_owned(units).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_with_much_undelivered_waits_and_the_others_do_not() {
+        let run = Arc::new(Budget::default());
+        let (greedy, modest) = (Share::new(run.clone()), Share::new(run));
+        let held = greedy.delivered(200 << 20).await;
+        let soon = Duration::from_secs(1);
+        assert!(tokio::time::timeout(soon, greedy.delivered(100)).await.is_err());
+        assert!(tokio::time::timeout(soon, modest.delivered(1 << 20)).await.is_ok());
+        drop(held);
+        assert!(tokio::time::timeout(soon, greedy.delivered(100)).await.is_ok());
+    }
+}

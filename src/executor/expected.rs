@@ -1,0 +1,92 @@
+//! The frames that one request allows its host to send.
+
+use windlass_protocol::{Delivery, Event, Request};
+
+/// How often a module may read one content: for its checksum, a diff, and to write it.
+const READINGS: u8 = 8;
+/// Warnings of one request that are shown.
+const WARNINGS: usize = 100;
+/// Bytes of all warnings of one request that are shown.
+const WARNING_BYTES: usize = 64 << 10;
+
+/// The state of one request's answer.
+#[derive(Debug)]
+pub(super) struct Expected {
+    /// How often each content may still be asked for.
+    contents: Vec<u8>,
+    output: bool,
+    file: bool,
+    turn: bool,
+    other_user: bool,
+    warnings: usize,
+    warning_bytes: usize,
+    left_out: u64,
+}
+
+impl Expected {
+    /// The frames that this request allows; `file` if it may send one.
+    pub(super) fn of<V>(request: &Request<V>, file: bool) -> Self {
+        let readings = |delivery| if delivery == Delivery::OnDemand { READINGS } else { 0 };
+        Self {
+            contents: request.contents.iter().map(|content| readings(content.delivery)).collect(),
+            output: request.stream,
+            file,
+            turn: request.turn.is_some(),
+            other_user: request.become_user.is_some(),
+            warnings: 0,
+            warning_bytes: 0,
+            left_out: 0,
+        }
+    }
+
+    /// Whether the event may come now; otherwise why not, as the end of a sentence that begins with the executor.
+    pub(super) fn admit(&mut self, event: &Event) -> Result<(), String> {
+        let allowed = match event {
+            Event::Output { .. } => self.output,
+            Event::FileData => self.file,
+            Event::NotRun => self.turn,
+            Event::BecomeFailed { .. } => self.other_user,
+            Event::Warning { .. } => true,
+            Event::NeedContent { content } => {
+                return match self.contents.get_mut(*content) {
+                    None => Err(format!("asked for content {content}, which this task does not have")),
+                    Some(0) => Err(format!("asked for content {content} more often than any module needs it")),
+                    Some(left) => {
+                        *left -= 1;
+                        Ok(())
+                    }
+                };
+            }
+        };
+        let what = match event {
+            Event::Output { .. } => "sent output that was not asked for",
+            Event::FileData => "sent a file that was not asked for",
+            Event::NotRun => "refused a task as out of turn that has no turn",
+            _ => "reported a failed `become` of a task without `become`",
+        };
+        if allowed { Ok(()) } else { Err(what.to_owned()) }
+    }
+
+    /// Whether one more warning of this length is shown. The others are counted.
+    pub(super) fn shows_warning(&mut self, length: usize) -> bool {
+        let shown = self.warnings < WARNINGS && self.warning_bytes + length <= WARNING_BYTES;
+        if shown {
+            self.warnings += 1;
+            self.warning_bytes += length;
+        } else {
+            self.left_out += 1;
+        }
+        shown
+    }
+
+    /// The sentence about warnings that were not shown.
+    pub(super) fn left_out(&self) -> Option<String> {
+        let count = self.left_out;
+        (count > 0).then(|| {
+            format!(
+                "{count} more warnings of this task are not shown; a task may show {WARNINGS} of {} KiB",
+                WARNING_BYTES >> 10
+            )
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! The requests of one executor, and where its frames go.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc;
+use windlass_protocol::{Answer, Reply};
+
+use super::budget::Reserved;
+
+/// Frames of one request that wait to be taken. When they are not, the host is slowed down, never the memory filled.
+const INCOMING: usize = 32;
+/// Frames that may come for requests that are done. A thread of a module may still have been writing.
+const LATE: u32 = 1000;
+
+/// What the executor sends for one request.
+pub(super) struct Incoming<V> {
+    pub(super) reply: Reply<Answer<V>>,
+    pub(super) blob: Vec<u8>,
+    /// Bytes of the frame on the wire.
+    pub(super) size: u64,
+    /// The memory that it needs.
+    pub(super) _reserved: Reserved,
+}
+
+/// Why an executor is gone.
+#[derive(Debug, Clone)]
+pub(super) enum End {
+    /// It ended, or the connection broke.
+    Lost(String),
+    /// It broke the protocol or a limit: the end of a sentence that begins with it.
+    Violation(String),
+}
+
+/// The place of a new request.
+pub(super) struct Registered<V> {
+    pub(super) id: u64,
+    pub(super) incoming: mpsc::Receiver<Incoming<V>>,
+    /// When it was last heard of, by the connection's clock.
+    pub(super) heard: Arc<AtomicU64>,
+}
+
+/// All requests.
+pub(super) struct Routes<V>(Mutex<State<V>>);
+
+struct State<V> {
+    open: HashMap<u64, Route<V>>,
+    /// Requests nobody waits for any more that the executor has not finished.
+    abandoned: HashSet<u64>,
+    last_id: u64,
+    late: u32,
+    end: Option<End>,
+}
+
+struct Route<V> {
+    sender: mpsc::Sender<Incoming<V>>,
+    heard: Arc<AtomicU64>,
+}
+
+impl<V> Default for Routes<V> {
+    fn default() -> Self {
+        Self(Mutex::new(State { open: HashMap::new(), abandoned: HashSet::new(), last_id: 0, late: 0, end: None }))
+    }
+}
+
+impl<V> Routes<V> {
+    fn lock(&self) -> MutexGuard<'_, State<V>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes room for the answers of a new request.
+    pub(super) fn register(&self, now: u64) -> Result<Registered<V>, End> {
+        let mut state = self.lock();
+        if let Some(end) = &state.end {
+            return Err(end.clone());
+        }
+        state.last_id += 1;
+        let (id, heard) = (state.last_id, Arc::new(AtomicU64::new(now)));
+        let (sender, incoming) = mpsc::channel(INCOMING);
+        state.open.insert(id, Route { sender, heard: heard.clone() });
+        Ok(Registered { id, incoming, heard })
+    }
+
+    /// Forgets a request; what still comes for it is dropped.
+    pub(super) fn unregister(&self, id: u64) {
+        let mut state = self.lock();
+        if state.open.remove(&id).is_some() {
+            state.abandoned.insert(id);
+        }
+    }
+
+    /// Ends all requests. The first reason counts.
+    pub(super) fn close(&self, end: End) {
+        let mut state = self.lock();
+        state.open.clear();
+        state.end.get_or_insert(end);
+    }
+
+    /// Why the executor is gone, if it is.
+    pub(super) fn end(&self) -> Option<End> {
+        self.lock().end.clone()
+    }
+
+    /// Where a frame goes; `None` drops it. An error is a frame that must not come, as the end of a sentence that begins with the executor.
+    pub(super) fn destination(
+        &self,
+        reply: &Reply<Answer<V>>,
+        now: u64,
+    ) -> Result<Option<mpsc::Sender<Incoming<V>>>, String> {
+        let (id, is_done) = match reply {
+            Reply::Hello(_) => return Err("greeted a second time".to_owned()),
+            Reply::Event { id, .. } | Reply::Pong { id } => (*id, false),
+            Reply::Done { id, .. } => (*id, true),
+        };
+        let mut state = self.lock();
+        if state.end.is_some() {
+            return Ok(None);
+        }
+        if let Some(route) = state.open.get(&id) {
+            route.heard.store(now, Ordering::Relaxed);
+            if matches!(reply, Reply::Pong { .. }) {
+                return Ok(None);
+            }
+            let sender = route.sender.clone();
+            if is_done {
+                state.open.remove(&id);
+            }
+            return Ok(Some(sender));
+        }
+        if id == 0 || id > state.last_id {
+            return Err(format!("answered request {id}, which it was never given"));
+        }
+        if is_done {
+            return if state.abandoned.remove(&id) { Ok(None) } else { Err(format!("answered request {id} twice")) };
+        }
+        if !state.abandoned.contains(&id) {
+            state.late += 1;
+            if state.late > LATE {
+                return Err(format!("sent more than {LATE} messages for tasks that were done"));
+            }
+        }
+        Ok(None)
+    }
+}

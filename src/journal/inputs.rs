@@ -1,0 +1,206 @@
+//! What a run is made from, for the comparison with the run that resumes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use windlass_yaml::Mapping;
+
+use super::record::{FileRead, Header, VERSION};
+use crate::output::Secrets;
+use crate::settings::Settings;
+
+/// Files of an inventory that are looked at, at most.
+const FILES: usize = 20_000;
+/// Bytes of a file of the inventory that count.
+const BYTES: u64 = 256 << 20;
+/// Depth of folders that are looked into.
+const DEPTH: usize = 12;
+
+/// Playbooks, inventory and variables of a run.
+#[derive(Debug)]
+pub struct Inputs<'a> {
+    /// The settings.
+    pub settings: &'a Settings,
+    /// Paths of the playbooks.
+    pub playbooks: Vec<PathBuf>,
+    /// `-e`.
+    pub extra_vars: &'a Mapping,
+}
+
+impl Inputs<'_> {
+    /// Playbooks as they stand in the header.
+    pub(super) fn playbook_names(&self) -> Vec<String> {
+        self.playbooks.iter().map(|path| canonical(path)).collect()
+    }
+
+    /// Inventory sources as they stand in the header.
+    pub(super) fn sources(&self) -> Vec<String> {
+        let mut sources = self.settings.inventory.clone();
+        if sources.is_empty() && Path::new("/etc/ansible/hosts").exists() {
+            sources.push("/etc/ansible/hosts".to_owned());
+        }
+        let name = |source: &String| if source.contains(',') { source.clone() } else { canonical(Path::new(source)) };
+        sources.iter().map(name).collect()
+    }
+
+    /// The header of a run with this id.
+    pub(super) fn header(&self, run: &str, resumes: Option<String>, secrets: &Secrets) -> Header {
+        let mut salt = [0; 16];
+        let _ = getrandom::fill(&mut salt);
+        let salt = hex::encode(salt);
+        let extra_vars = self.hashed_vars(&salt);
+        Header {
+            version: VERSION,
+            windlass: env!("CARGO_PKG_VERSION").to_owned(),
+            run: run.to_owned(),
+            started: jiff::Timestamp::now().to_string(),
+            user: std::env::var("USER")
+                .or_else(|_| std::env::var("LOGNAME"))
+                .unwrap_or_else(|_| format!("uid {}", rustix::process::getuid().as_raw())),
+            machine: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            pid: std::process::id(),
+            check: self.settings.check,
+            argv: shown_arguments(std::env::args(), secrets),
+            playbooks: self.playbook_names(),
+            inventory: self.sources(),
+            limit: self.settings.limit.clone(),
+            tags: self.settings.tags.clone(),
+            skip_tags: self.settings.skip_tags.clone(),
+            salt,
+            extra_vars,
+            resumes,
+        }
+    }
+
+    /// Extra variables by name, hashed with the salt of a journal.
+    pub(super) fn hashed_vars(&self, salt: &str) -> BTreeMap<String, String> {
+        let hashed = |text: String| {
+            let mut hash = Sha256::new();
+            hash.update(salt.as_bytes());
+            hash.update(text.as_bytes());
+            hex::encode(hash.finalize())
+        };
+        let vars = self.extra_vars.iter();
+        vars.map(|(key, node)| (key.to_text(), hashed(format!("{}={}", key.to_text(), node.to_json())))).collect()
+    }
+
+    /// The files of the inventory: its sources, and `group_vars` and `host_vars` beside them and beside the playbooks.
+    pub(super) fn inventory_files(&self) -> Vec<FileRead> {
+        let mut found = BTreeSet::new();
+        let mut beside = BTreeSet::new();
+        for source in self.sources().iter().filter(|source| !source.contains(',')) {
+            let path = PathBuf::from(source);
+            beside.extend(if path.is_dir() { Some(path.clone()) } else { path.parent().map(Path::to_path_buf) });
+            files_below(&path, DEPTH, &mut found);
+        }
+        beside.extend(
+            self.playbooks.iter().filter_map(|path| Path::new(&canonical(path)).parent().map(Path::to_path_buf)),
+        );
+        for folder in beside {
+            files_below(&folder.join("group_vars"), DEPTH, &mut found);
+            files_below(&folder.join("host_vars"), DEPTH, &mut found);
+        }
+        let read = |path: PathBuf| {
+            let sha256 = file_hash(&path)?;
+            Some(FileRead { path: path.display().to_string(), sha256, inventory: true })
+        };
+        found.into_iter().filter_map(read).collect()
+    }
+}
+
+fn canonical(path: &Path) -> String {
+    path.canonicalize().unwrap_or_else(|_| crate::vars::absolute(path)).display().to_string()
+}
+
+/// SHA-256 of a file's content; nothing if it cannot be read.
+pub(super) fn file_hash(path: &Path) -> Option<String> {
+    use std::io::Read as _;
+    let file = std::fs::File::open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut hash = Sha256::new();
+    let mut reader = file.take(BYTES);
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match reader.read(&mut buffer).ok()? {
+            0 => return Some(hex::encode(hash.finalize())),
+            count => hash.update(buffer.get(..count)?),
+        }
+    }
+}
+
+fn files_below(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) {
+    if found.len() >= FILES {
+        return;
+    }
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => _ = found.insert(path.to_owned()),
+        Ok(metadata) if metadata.is_dir() && depth > 0 => {
+            let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+            // Editors leave hidden files, and repositories have hidden folders.
+            let seen = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+            seen.for_each(|entry| files_below(&entry.path(), depth - 1, found));
+        }
+        _ => {}
+    }
+}
+
+/// The command line without secrets and without values of extra variables.
+fn shown_arguments(arguments: impl Iterator<Item = String>, secrets: &Secrets) -> Vec<String> {
+    let mut hide_next = false;
+    let mut shown = Vec::new();
+    for argument in arguments {
+        let is_short = argument.starts_with("-e") && !argument.starts_with("--");
+        if std::mem::take(&mut hide_next) {
+            shown.push(hidden(&argument));
+        } else if argument == "-e" || argument == "--extra-vars" {
+            hide_next = true;
+            shown.push(argument);
+        } else if let Some(value) = argument.strip_prefix("--extra-vars=") {
+            shown.push(format!("--extra-vars={}", hidden(value)));
+        } else if let Some(value) = argument.strip_prefix("-e").filter(|_| is_short) {
+            shown.push(format!("-e{}", hidden(value)));
+        } else {
+            shown.push(super::mask::text(&argument, secrets));
+        }
+    }
+    shown
+}
+
+/// The name of a variable, or of a file with variables, without its value.
+fn hidden(value: &str) -> String {
+    match value.split_once('=') {
+        _ if value.starts_with('@') => value.to_owned(),
+        Some((name, _)) if name.chars().all(|letter| letter.is_alphanumeric() || letter == '_') => {
+            format!("{name}=...")
+        }
+        _ => "...".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_line_is_kept_without_values_of_extra_variables() {
+        let words = [
+            "windlass",
+            "-e",
+            "password=x y=z",
+            "-epin=1",
+            "--extra-vars={\"a\": 1}",
+            "-e",
+            "@vars.yml",
+            "-i",
+            "hosts",
+        ];
+        let shown = shown_arguments(words.iter().map(|word| (*word).to_owned()), &Secrets::default());
+        assert_eq!(
+            shown,
+            ["windlass", "-e", "password=...", "-epin=...", "--extra-vars=...", "-e", "@vars.yml", "-i", "hosts"]
+        );
+    }
+}

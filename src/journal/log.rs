@@ -1,0 +1,160 @@
+//! Appends lines at once and makes them durable in groups.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// Longest time a line stays without an fsync if nobody waits for it.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// The files a run appends to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// The journal.
+    Run,
+    /// The ledger of handlers.
+    Handlers,
+}
+
+/// Append-only files with one thread that fsyncs them.
+///
+/// A line is in the kernel's hands when `append` returns: it outlives the death of this process. [`Log::durable`] waits for the fsync
+/// of its group, so that it outlives a crash of the machine, too.
+#[derive(Debug)]
+pub(super) struct Log {
+    shared: Arc<Shared>,
+    wake: Mutex<Option<SyncSender<()>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    run: Mutex<File>,
+    handlers: Option<Mutex<File>>,
+    appended: AtomicU64,
+    synced: watch::Sender<u64>,
+    failure: Mutex<Option<String>>,
+}
+
+impl Log {
+    /// Starts the thread.
+    pub(super) fn start(run: File, handlers: Option<File>) -> std::io::Result<Log> {
+        let shared = Arc::new(Shared {
+            run: Mutex::new(run),
+            handlers: handlers.map(Mutex::new),
+            appended: AtomicU64::new(0),
+            synced: watch::Sender::new(0),
+            failure: Mutex::default(),
+        });
+        let (wake, woken) = sync_channel(1);
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
+            loop {
+                let next = woken.recv_timeout(INTERVAL);
+                own.sync();
+                if next == Err(RecvTimeoutError::Disconnected) {
+                    return;
+                }
+            }
+        })?;
+        Ok(Log { shared, wake: Mutex::new(Some(wake)), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Appends a line; its number, for [`Log::durable`]. After a failure nothing more is written: a line behind half a line is damage.
+    pub(super) fn append(&self, lane: Lane, line: &str) -> u64 {
+        let file = match lane {
+            Lane::Run => Some(&self.shared.run),
+            Lane::Handlers => self.shared.handlers.as_ref(),
+        };
+        let Some(file) = file else { return 0 };
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.failure().is_none()
+            && let Err(error) = file.write_all(line.as_bytes())
+        {
+            self.shared.fail(&error);
+        }
+        drop(file);
+        self.shared.appended.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// Waits until a line, and all before it, are on the disk.
+    pub(super) async fn durable(&self, line: u64) {
+        let mut synced = self.shared.synced.subscribe();
+        if let Some(wake) = &*self.wake.lock().unwrap_or_else(PoisonError::into_inner) {
+            // If it has been woken already, that fsync is still to come.
+            let _ = wake.try_send(());
+        }
+        let _ = synced.wait_for(|done| *done >= line).await;
+    }
+
+    /// Why something could not be written.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Fsyncs what is left and ends the thread.
+    pub(super) fn close(&self) {
+        self.wake.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn sync(&self) {
+        let target = self.appended.load(Ordering::Acquire);
+        if target == *self.synced.borrow() {
+            return;
+        }
+        for file in [Some(&self.run), self.handlers.as_ref()].into_iter().flatten() {
+            // The lock is not held meanwhile: lines are appended during the fsync.
+            let file = file.lock().unwrap_or_else(PoisonError::into_inner).try_clone();
+            if let Err(error) = file.and_then(|file| file.sync_data()) {
+                self.fail(&error);
+            }
+        }
+        self.synced.send_replace(target);
+    }
+
+    fn fail(&self, error: &std::io::Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| error.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn appended_line_is_on_disk_once_durable_returns() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let log = Log::start(File::create(&path).unwrap(), None).unwrap();
+        let line = log.append(Lane::Run, "one\n");
+        log.durable(line).await;
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
+        assert_eq!(log.failure(), None);
+    }
+
+    #[test]
+    fn full_disk_stops_the_log_and_is_reported() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let log = Log::start(full, None).unwrap();
+        log.append(Lane::Run, "one\n");
+        assert!(log.failure().is_some());
+        log.close();
+    }
+}

@@ -1,0 +1,65 @@
+//! Masks values before they are written.
+
+use serde_json::{Map, Value};
+
+use crate::output::Secrets;
+
+/// A text with its secrets masked.
+pub(super) fn text(text: &str, secrets: &Secrets) -> String {
+    secrets.mask(text)
+}
+
+/// Masks every text of a mapping, keys too; true if one held a secret.
+pub(super) fn map(fields: &mut Map<String, Value>, secrets: &Secrets) -> bool {
+    let mut found = false;
+    for field in fields.values_mut() {
+        found |= value(field, secrets);
+    }
+    if fields.keys().any(|key| text(key, secrets) != *key) {
+        *fields = std::mem::take(fields).into_iter().map(|(key, field)| (text(&key, secrets), field)).collect();
+        found = true;
+    }
+    found
+}
+
+fn value(value: &mut Value, secrets: &Secrets) -> bool {
+    match value {
+        Value::String(shown) => {
+            let masked = text(shown, secrets);
+            let found = masked != *shown;
+            if found {
+                *shown = masked;
+            }
+            found
+        }
+        Value::Array(items) => items.iter_mut().fold(false, |found, item| self::value(item, secrets) | found),
+        Value::Object(fields) => map(fields, secrets),
+        Value::Number(number) => {
+            let shown = number.to_string();
+            let masked = text(&shown, secrets);
+            let found = masked != shown;
+            if found {
+                *value = Value::String(masked);
+            }
+            found
+        }
+        Value::Null | Value::Bool(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secret_with_quotes_in_nested_value_is_masked_whole() {
+        let secrets = Secrets::default();
+        secrets.add("pa\"ss\\word");
+        let mut fields =
+            Map::from_iter([("a".to_owned(), json!([{"b": "x pa\"ss\\word y"}])), ("n".to_owned(), json!(1))]);
+        assert!(map(&mut fields, &secrets));
+        assert_eq!(Value::Object(fields), json!({"a": [{"b": "x ******** y"}], "n": 1}));
+    }
+}

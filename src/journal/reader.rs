@@ -1,0 +1,118 @@
+//! Reads journals, as data that anybody may have written.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use super::record::{End, Header, Record, VERSION};
+use crate::error::{Error, Result};
+
+/// Longest line, in bytes.
+const LINE: usize = 8 << 20;
+/// Largest journal, in bytes.
+const FILE: u64 = 1 << 30;
+
+/// A journal that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Journal {
+    /// Its first record.
+    pub header: Header,
+    /// All others, in order.
+    pub records: Vec<Record>,
+    /// The last record, if the run came to its end.
+    pub end: Option<End>,
+}
+
+/// A line that is no record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Its number, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// Reads a journal. Its last line may be cut off or damaged: that is how a run that was killed leaves it.
+pub fn read(bytes: &[u8]) -> std::result::Result<Journal, Damage> {
+    let mut header = None;
+    let mut records = Vec::new();
+    let mut end = None;
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
+    while let Some((index, line)) = lines.next() {
+        let is_last = lines.peek().is_none();
+        let damage = |message: String| Damage { line: index + 1, message };
+        let Some(line) = line.strip_suffix(b"\n") else { break };
+        if line.len() > LINE {
+            return Err(damage(format!("the line is longer than {LINE} bytes")));
+        }
+        let record = match serde_json::from_slice::<Record>(line) {
+            Ok(record) => record,
+            Err(_) if is_last => break,
+            Err(error) => return Err(damage(format!("the line is no record of a journal: {error}"))),
+        };
+        match (record, &header) {
+            (Record::Run(read), None) if read.version == VERSION => header = Some(*read),
+            (Record::Run(read), None) => {
+                return Err(damage(format!(
+                    "the journal has version {}, and this release reads version {VERSION}",
+                    read.version
+                )));
+            }
+            (Record::Run(_), Some(_)) => return Err(damage("the journal has a second header".to_owned())),
+            (_, None) => return Err(damage("the journal does not begin with its header".to_owned())),
+            (Record::End(read), Some(_)) => end = Some(read),
+            (record, Some(_)) => records.push(record),
+        }
+    }
+    match header {
+        Some(header) => Ok(Journal { header, records, end }),
+        None => Err(Damage { line: 1, message: "the journal has no header".to_owned() }),
+    }
+}
+
+/// Reads the journal in a file.
+pub fn read_file(path: &Path) -> Result<Journal> {
+    let fail = |why: String| Error::new(format!("the journal {} cannot be read: {why}", path.display()));
+    let file = File::open(path).map_err(|error| fail(error.to_string()))?;
+    let mut bytes = Vec::new();
+    file.take(FILE + 1).read_to_end(&mut bytes).map_err(|error| fail(error.to_string()))?;
+    if bytes.len() as u64 > FILE {
+        return Err(fail(format!("it is larger than {FILE} bytes")));
+    }
+    read(&bytes).map_err(|damage| {
+        Error::new(format!("{}:{}: {}", path.display(), damage.line, damage.message))
+            .hint("the journal is damaged: run the playbook without --resume")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "{\"t\":\"run\",\"version\":1,\"run\":\"r\"}\n";
+
+    #[test]
+    fn last_line_cut_off_or_damaged_is_passed_over() {
+        let record = "{\"t\":\"play\",\"play\":0,\"name\":\"p\"}\n";
+        for tail in ["", "{\"t\":\"do", "\0\0\0\0", "garbage\n"] {
+            let journal = read(format!("{HEADER}{record}{tail}").as_bytes()).unwrap();
+            assert_eq!(journal.records.len(), 1, "{tail:?}");
+        }
+    }
+
+    #[test]
+    fn damaged_line_in_the_middle_is_an_error_with_its_number() {
+        let damage = read(format!("{HEADER}garbage\n{{\"t\":\"end\"}}\n").as_bytes()).unwrap_err();
+        assert_eq!(damage.line, 2);
+    }
+
+    #[test]
+    fn hostile_journals_are_refused() {
+        let deep = format!("{HEADER}{{\"t\":\"x\",\"a\":{}\n{HEADER}", "[".repeat(100_000));
+        for text in
+            ["", "{}\n{}\n", "{\"t\":\"run\",\"version\":2}\n{\"t\":\"end\"}\n", &deep, &format!("{HEADER}{HEADER}x")]
+        {
+            assert!(read(text.as_bytes()).is_err(), "{}", &text[..text.len().min(80)]);
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! Writes the journal of a run, and answers what an earlier run has done.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Map, Value};
+use windlass_template::Revealed;
+
+use super::inputs::Inputs;
+use super::ledger::{Entry, Event, Ledger, Pending};
+use super::log::{Lane, Log};
+use super::mask;
+use super::reader::Journal;
+use super::record::{At, Done, End, FileRead, ItemDone, PlayStart, Record, Sent, Status, Withheld};
+use super::replay::{Replay, Restored, Step};
+use super::state::{RunFile, State, project};
+use crate::error::{Error, Result};
+use crate::outcome::TaskResult;
+use crate::output::Secrets;
+use crate::playbook::Files;
+use crate::strategy::HostOutcome;
+
+/// Largest result that is kept, in bytes of its texts.
+const RESULT: usize = 1 << 20;
+
+/// Actions whose effect is not restored: they are done again, which is cheap and gives what is true now.
+const AGAIN: &[&str] = &["add_host", "gather_facts", "group_by", "include_vars", "set_stats", "setup"];
+
+/// What a journal begins with.
+pub(crate) struct Start<'a> {
+    pub(crate) inputs: Inputs<'a>,
+    pub(crate) files: &'a Files,
+    pub(crate) secrets: &'a Secrets,
+    pub(crate) revealed: &'a Revealed,
+    /// The run to resume.
+    pub(crate) resumed: Option<Journal>,
+}
+
+/// The place of a task on a host, while it runs.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) at: At,
+    pub(crate) play: String,
+    pub(crate) once: bool,
+    pub(crate) handler: bool,
+    pub(crate) rescuable: bool,
+    /// The task has been announced, and the handlers that were with it.
+    sent: Mutex<Option<Vec<String>>>,
+}
+
+impl Place {
+    /// A place that nothing was sent for.
+    pub(crate) fn new(at: At, play: &str, once: bool, handler: bool, rescuable: bool) -> Place {
+        Place { at, play: play.to_owned(), once, handler, rescuable, sent: Mutex::default() }
+    }
+}
+
+/// The journal of the run that is going on.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    run: RunFile,
+    log: Log,
+    secrets: Secrets,
+    revealed: Revealed,
+    /// Number of revealed texts that are masked already.
+    known: AtomicUsize,
+    /// Dry runs neither run nor forget handlers.
+    check: bool,
+    plays: AtomicU32,
+    replay: Option<Replay>,
+    /// Handlers of earlier runs that this one runs, by host and play.
+    carried: Mutex<HashMap<(String, String), Vec<String>>>,
+}
+
+impl Recorder {
+    /// Begins a journal; with it come the handlers that earlier runs have left.
+    pub(crate) fn start(state: &State, start: Start<'_>) -> Result<(Recorder, Vec<Pending>, Vec<String>)> {
+        let Start { inputs, files, secrets, revealed, resumed } = start;
+        let project = project(&inputs.playbook_names(), &inputs.sources());
+        let (run, file) = state.create(&project)?;
+        let check = inputs.settings.check;
+        let (ledger, handlers) = Ledger::open(state, &project)?;
+        let damaged = ledger.damaged.iter().map(|line| {
+            format!(
+                "{}:{line} is no entry of a ledger of handlers and is passed over",
+                state.ledger_file(&project).display()
+            )
+        });
+        let damaged = damaged.collect();
+        let alive: Vec<RunFile> = state.runs().into_iter().filter(|other| other.project == project).collect();
+        let is_alive = |name: &str| name != run.run && alive.iter().any(|other| other.run == name && other.is_alive());
+        let pending = ledger.pending(is_alive);
+        let log = Log::start(file, (!check).then_some(handlers))
+            .map_err(|error| Error::new(format!("the journal cannot start its thread: {error}")))?;
+        let resumes = resumed.as_ref().map(|journal| journal.header.run.clone());
+        let recorder = Recorder {
+            run,
+            log,
+            secrets: secrets.clone(),
+            revealed: revealed.clone(),
+            known: AtomicUsize::new(0),
+            check,
+            plays: AtomicU32::new(0),
+            replay: resumed.as_ref().map(Replay::new),
+            carried: Mutex::default(),
+        };
+        recorder.learn();
+        recorder.append(&Record::Run(Box::new(inputs.header(&recorder.run.run, resumes, secrets))));
+        inputs.inventory_files().into_iter().for_each(|file| _ = recorder.append(&Record::File(file)));
+        recorder.files(files);
+        // A run that resumes another one stands for itself at once: it may be killed before it has caught up.
+        for record in resumed.iter().flat_map(|journal| &journal.records) {
+            if matches!(record, Record::Done(_) | Record::Item(_) | Record::Sent(_)) {
+                recorder.append(record);
+            }
+        }
+        Ok((recorder, pending, damaged))
+    }
+
+    /// The run's id.
+    pub(crate) fn run(&self) -> &str {
+        &self.run.run
+    }
+
+    /// How to go on after a failure or an interruption.
+    pub(crate) fn advice(&self) -> Option<String> {
+        (!self.check).then(|| {
+            format!(
+                "This is run {}. Repeat the command with `--resume {}` to go on where it stopped.",
+                self.run(),
+                self.run()
+            )
+        })
+    }
+
+    /// Why the journal is not complete, if something could not be written.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let why = self.log.failure()?;
+        Some(format!(
+            "the journal {} could not be written: {why}. This run cannot be resumed, and handlers it has not run are not remembered",
+            self.run.path.display()
+        ))
+    }
+
+    fn append(&self, record: &Record) -> u64 {
+        let Ok(mut line) = serde_json::to_string(record) else { return 0 };
+        line.push('\n');
+        self.log.append(Lane::Run, &line)
+    }
+
+    fn note(&self, event: &Event) -> u64 {
+        if self.check {
+            return 0;
+        }
+        let Ok(mut line) = serde_json::to_string(event) else { return 0 };
+        line.push('\n');
+        self.log.append(Lane::Handlers, &line)
+    }
+
+    /// Masks what was decrypted meanwhile.
+    fn learn(&self) {
+        let count = self.revealed.count();
+        if self.known.swap(count, Ordering::Relaxed) != count {
+            self.revealed.texts().iter().for_each(|text| self.secrets.add(text));
+        }
+    }
+
+    fn masked(&self, texts: &[String]) -> Vec<String> {
+        texts.iter().map(|text| mask::text(text, &self.secrets)).collect()
+    }
+
+    /// A play begins; its number.
+    pub(crate) fn play(&self, name: &str, order: Vec<String>) -> u32 {
+        let play = self.plays.fetch_add(1, Ordering::Relaxed);
+        self.append(&Record::Play(PlayStart { play, name: mask::text(name, &self.secrets), order }));
+        play
+    }
+
+    /// The order that the hosts of the next play had in the run that is resumed, if it was random.
+    pub(crate) fn next_order(&self) -> Option<&[String]> {
+        self.replay.as_ref()?.order(self.plays.load(Ordering::Relaxed))
+    }
+
+    /// Records the files that were read since this was last called.
+    pub(crate) fn files(&self, files: &Files) {
+        for (path, sha256) in files.take_read() {
+            let path = path.canonicalize().unwrap_or(path).display().to_string();
+            self.append(&Record::File(FileRead { path, sha256, inventory: false }));
+        }
+    }
+
+    /// A task is about to be sent. If it may notify handlers, that is on the disk before anything leaves.
+    pub(crate) async fn sent(&self, place: &Place, host: &str, notify: Vec<String>) {
+        self.learn();
+        let mut last = 0;
+        let new = {
+            let mut sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_first = sent.is_none();
+            let known = sent.get_or_insert_default();
+            let new: Vec<String> = notify.into_iter().filter(|name| !known.contains(name)).collect();
+            known.extend(new.iter().cloned());
+            if is_first || !new.is_empty() {
+                last = self.append(&Record::Sent(Sent {
+                    at: place.at.clone(),
+                    host: host.to_owned(),
+                    notify: self.masked(&new),
+                }));
+            }
+            new
+        };
+        for handler in &new {
+            last = self.note(&Event::Maybe(self.entry(place, host, handler)));
+        }
+        if !new.is_empty() {
+            self.log.durable(last).await;
+        }
+    }
+
+    fn entry(&self, place: &Place, host: &str, handler: &str) -> Entry {
+        Entry {
+            host: host.to_owned(),
+            play: place.play.clone(),
+            handler: mask::text(handler, &self.secrets),
+            task: format!("{} ({})", place.at.task, place.at.path),
+            run: self.run.run.clone(),
+            when: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        }
+    }
+
+    /// An item of a loop has its result.
+    pub(crate) fn item(
+        &self,
+        place: &Place,
+        host: &str,
+        action: &str,
+        index: usize,
+        part: &(TaskResult, Option<String>),
+        no_log: bool,
+    ) {
+        self.learn();
+        let (result, delegate) = part;
+        let (result, withheld, status) = self.captured(action, result, false, no_log);
+        self.append(&Record::Item(Box::new(ItemDone {
+            at: place.at.clone(),
+            host: host.to_owned(),
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            action: action.to_owned(),
+            status,
+            delegate: delegate.clone(),
+            result,
+            withheld,
+        })));
+    }
+
+    /// A task on a host has its result, and its notifications count from now on.
+    pub(crate) fn done(&self, place: &Place, outcome: &HostOutcome, looped: bool, kept: bool, no_log: bool) {
+        self.learn();
+        let (result, withheld, status) = self.captured(&outcome.action, &outcome.result, outcome.ignored, no_log);
+        let delegate = outcome.parts.first().and_then(|(_, delegate)| delegate.clone()).filter(|_| !looped);
+        for handler in &outcome.notify {
+            self.note(&Event::Notified(self.entry(place, &outcome.host, handler)));
+        }
+        // An answer that never came (the connection broke after the task had left) says nothing about change.
+        if !status.unreachable {
+            let sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+            for handler in sent.iter().filter(|handler| !outcome.notify.contains(handler)) {
+                self.note(&Event::Not(self.entry(place, &outcome.host, handler)));
+            }
+        }
+        let rescued = status.failed && !status.ignored && place.rescuable;
+        self.append(&Record::Done(Box::new(Done {
+            at: place.at.clone(),
+            host: outcome.host.to_string(),
+            action: outcome.action.clone(),
+            status,
+            once: place.once,
+            handler: place.handler,
+            rescuable: place.rescuable,
+            kept: kept || rescued,
+            items: looped.then(|| u32::try_from(outcome.parts.len()).unwrap_or(u32::MAX)),
+            notify: self.masked(&outcome.notify),
+            delegate,
+            delegate_facts: outcome.delegate_facts,
+            result,
+            withheld,
+        })));
+    }
+
+    /// A task that was sent behind one that failed was not run.
+    pub(crate) fn not_run(&self, place: &Place, host: &str) {
+        let sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+        sent.iter().for_each(|handler| _ = self.note(&Event::Not(self.entry(place, host, handler))));
+    }
+
+    /// A result as it may be written, why it is not whole, and its flags.
+    fn captured(
+        &self,
+        action: &str,
+        result: &TaskResult,
+        ignored: bool,
+        no_log: bool,
+    ) -> (Map<String, Value>, Option<Withheld>, Status) {
+        let status = Status {
+            changed: result.changed(),
+            failed: result.failed(),
+            skipped: result.is_skipped(),
+            unreachable: result.is_unreachable(),
+            ignored,
+        };
+        let withheld = |reason| (Map::new(), Some(reason), status);
+        if AGAIN.contains(&action) || result.is_predicted() {
+            return withheld(Withheld::Again);
+        }
+        if no_log || result.is_secret() {
+            return withheld(Withheld::NoLog);
+        }
+        let size: usize = result.iter().filter_map(|(_, value)| value.as_str()).map(str::len).sum();
+        if size > RESULT {
+            return withheld(Withheld::Size);
+        }
+        // Items are records of their own, and arguments are nothing that tasks see.
+        let fields = result.iter().filter(|(key, _)| &***key != "invocation").map(|(key, value)| match &**key {
+            "results" if status_of_loop(result) => (key.to_string(), Value::Null),
+            _ => (key.to_string(), windlass_template::to_json(value)),
+        });
+        let mut fields: Map<String, Value> = fields.collect();
+        let withheld = mask::map(&mut fields, &self.secrets).then_some(Withheld::Masked);
+        (fields, withheld, status)
+    }
+
+    /// What an earlier run has done of a task on a host.
+    pub(crate) fn restored(&self, place: &Place, host: &str, tell: &mut dyn FnMut(String)) -> Restored {
+        let Some(replay) = &self.replay else { return Restored::Run };
+        match replay.step(&place.at, host, place.once) {
+            Step::Done(done, items) => {
+                for handler in &done.notify {
+                    self.note(&Event::Notified(self.entry(place, host, handler)));
+                }
+                return Restored::Done(done, items);
+            }
+            Step::Again(Withheld::Again) | Step::Run(false) => {}
+            Step::Again(reason) => {
+                tell(format!("{} on {host} is done again: {}", place.at.task, reason.reason()));
+            }
+            Step::Run(true) => tell(format!(
+                "{} on {host} was sent before the run stopped, and may have been done already. It is done again.",
+                place.at.task
+            )),
+        }
+        Restored::Run
+    }
+
+    /// The outcome of an item of a loop that an earlier run began.
+    pub(crate) fn restored_item(&self, place: &Place, host: &str, index: usize) -> Option<&ItemDone> {
+        self.replay.as_ref()?.item(&place.at, host, u32::try_from(index).ok()?)
+    }
+
+    /// Whether tasks of a host may still be taken from an earlier run.
+    pub(crate) fn is_replaying(&self, host: &str) -> bool {
+        self.replay.as_ref().is_some_and(|replay| replay.is_replaying(host))
+    }
+
+    /// Number of outcomes taken from an earlier run since this was last asked.
+    pub(crate) fn take_count(&self) -> usize {
+        self.replay.as_ref().map_or(0, Replay::take_count)
+    }
+
+    /// Lets this run see to handlers that earlier ones have left.
+    pub(crate) fn carry(&self, pending: &[Pending]) {
+        let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
+        for one in pending {
+            // From now on it is this run's business.
+            let entry = Entry {
+                task: one.task.clone(),
+                when: one.when.clone(),
+                ..self.named(&one.host, &one.play, &one.handler)
+            };
+            self.note(&Event::Notified(entry));
+            carried.entry((one.host.clone(), one.play.clone())).or_default().push(one.handler.clone());
+        }
+    }
+
+    /// The handlers of earlier runs for a host in a play.
+    pub(crate) fn carried(&self, host: &str, play: &str) -> Vec<String> {
+        let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
+        carried.remove(&(host.to_owned(), play.to_owned())).unwrap_or_default()
+    }
+
+    /// A notified handler has run on a host.
+    pub(crate) fn ran(&self, host: &str, play: &str, handler: &str) {
+        self.note(&Event::Ran(self.named(host, play, handler)));
+    }
+
+    /// The user does not want these handlers to run.
+    pub(crate) fn dismiss(&self, pending: &[Pending]) {
+        for one in pending {
+            self.note(&Event::Dismissed(self.named(&one.host, &one.play, &one.handler)));
+        }
+    }
+
+    fn named(&self, host: &str, play: &str, handler: &str) -> Entry {
+        Entry {
+            host: host.to_owned(),
+            play: play.to_owned(),
+            handler: mask::text(handler, &self.secrets),
+            run: self.run.run.clone(),
+            ..Entry::default()
+        }
+    }
+
+    /// The run has ended; nothing is written after this.
+    pub(crate) fn end(&self, code: u8, failed: &[&str]) {
+        let failed = failed.iter().map(ToString::to_string).collect();
+        self.append(&Record::End(End { ended: jiff::Timestamp::now().to_string(), code, failed }));
+        self.log.close();
+    }
+}
+
+/// Whether `results` are those of a loop's items.
+fn status_of_loop(result: &TaskResult) -> bool {
+    result.get("results").is_some_and(|results| {
+        results.try_iter().is_ok_and(|mut items| {
+            items.next().is_some_and(|first| first.get_attr("ansible_loop_var").is_ok_and(|name| !name.is_undefined()))
+        })
+    })
+}

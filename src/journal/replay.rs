@@ -1,0 +1,237 @@
+//! Outcomes of an earlier run, taken instead of doing their tasks again.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use super::reader::Journal;
+use super::record::{At, Done, ItemDone, Record, Withheld};
+
+/// Actions that must not be repeated only to see their results again.
+const UNREPEATABLE: &[&str] =
+    &["command", "shell", "raw", "script", "expect", "ansible.windows.win_command", "ansible.windows.win_shell"];
+
+/// Outcomes of a run, by place and host.
+///
+/// The tasks of a host are a line: what was done is its beginning. The first task without a good outcome ends the replay of its host, and
+/// everything behind it is done for real, also what the earlier run did in `always` after the failure.
+#[derive(Debug, Default)]
+pub struct Replay {
+    done: HashMap<(At, String), Done>,
+    /// Tasks that one host did for all.
+    once: HashMap<At, Done>,
+    items: HashMap<(At, String), BTreeMap<u32, ItemDone>>,
+    sent: HashSet<(At, String)>,
+    orders: HashMap<u32, Vec<String>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The task at which a host's replay has ended.
+    left: HashMap<String, At>,
+    replayed: usize,
+}
+
+/// What to do about a task on a host.
+#[derive(Debug)]
+pub enum Step {
+    /// It was done: its outcome, and those of its items.
+    Done(Box<Done>, Vec<ItemDone>),
+    /// It was done, and is done again because its result is not in the journal.
+    Again(Withheld),
+    /// The replay of the host has ended; true if the task was sent before, and nobody knows whether it ran.
+    Run(bool),
+}
+
+/// What the engine does about a task on a host.
+pub(crate) enum Restored {
+    /// Take this outcome.
+    Done(Box<Done>, Vec<ItemDone>),
+    /// Do it.
+    Run,
+}
+
+impl Replay {
+    /// The outcomes in a journal; of several for one place the last counts.
+    pub fn new(journal: &Journal) -> Replay {
+        let mut replay = Replay::default();
+        for record in &journal.records {
+            match record {
+                Record::Done(done) => {
+                    if done.once {
+                        replay.once.insert(done.at.clone(), Done::clone(done));
+                    }
+                    replay.done.insert((done.at.clone(), done.host.clone()), Done::clone(done));
+                }
+                Record::Item(item) => {
+                    let items = replay.items.entry((item.at.clone(), item.host.clone())).or_default();
+                    items.insert(item.index, ItemDone::clone(item));
+                }
+                Record::Sent(sent) => _ = replay.sent.insert((sent.at.clone(), sent.host.clone())),
+                Record::Play(play) if !play.order.is_empty() => _ = replay.orders.insert(play.play, play.order.clone()),
+                Record::Play(_) | Record::Run(_) | Record::File(_) | Record::End(_) => {}
+            }
+        }
+        replay
+    }
+
+    /// What to do about a task on a host; `once` if one host does it for all.
+    pub fn step(&self, at: &At, host: &str, once: bool) -> Step {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.left.contains_key(host) {
+            return Step::Run(false);
+        }
+        let key = (at.clone(), host.to_owned());
+        let found = self.done.get(&key).or_else(|| self.once.get(at).filter(|_| once));
+        let Some(done) = found.filter(|done| is_final(done)) else {
+            let unknown = found.is_none() && self.sent.contains(&key);
+            state.left.insert(host.to_owned(), at.clone());
+            return Step::Run(unknown);
+        };
+        let items = match self.items_of(done) {
+            Ok(items) => items,
+            Err(reason) => return Step::Again(reason),
+        };
+        if let Some(reason) = done.withheld
+            && (done.kept || reason == Withheld::Again)
+        {
+            return Step::Again(reason);
+        }
+        state.replayed += 1;
+        Step::Done(Box::new(done.clone()), items)
+    }
+
+    /// The items of a loop that was done, or why they cannot be restored.
+    fn items_of(&self, done: &Done) -> Result<Vec<ItemDone>, Withheld> {
+        let Some(count) = done.items.filter(|count| *count > 0) else { return Ok(Vec::new()) };
+        let known = self.items.get(&(done.at.clone(), done.host.clone()));
+        let mut items = Vec::new();
+        for index in 0..count {
+            // A loop whose items are not all there is done again.
+            let item = known.and_then(|items| items.get(&index)).ok_or(Withheld::Size)?;
+            if let Some(reason) = item.withheld
+                && (done.kept || reason == Withheld::Again)
+            {
+                return Err(reason);
+            }
+            items.push(item.clone());
+        }
+        Ok(items)
+    }
+
+    /// The good outcome of an item of the loop at which the replay of a host has ended.
+    pub fn item(&self, at: &At, host: &str, index: u32) -> Option<&ItemDone> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.left.get(host) != Some(at) {
+            return None;
+        }
+        let item = self.items.get(&(at.clone(), host.to_owned()))?.get(&index)?;
+        let is_good = !item.status.failed && !item.status.unreachable && item.withheld.is_none();
+        is_good.then_some(item)
+    }
+
+    /// Whether the replay of a host goes on.
+    pub fn is_replaying(&self, host: &str) -> bool {
+        !self.state.lock().unwrap_or_else(PoisonError::into_inner).left.contains_key(host)
+    }
+
+    /// The order of a play's hosts, if it was random.
+    pub fn order(&self, play: u32) -> Option<&[String]> {
+        self.orders.get(&play).map(Vec::as_slice)
+    }
+
+    /// Number of outcomes that were taken since this was last asked.
+    pub fn take_count(&self) -> usize {
+        std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).replayed)
+    }
+
+    /// Tasks that would have to be repeated although that is not safe: their results are needed and cannot be restored.
+    pub fn unrepeatable(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for done in self.done.values().filter(|done| is_final(done) && UNREPEATABLE.contains(&done.action.as_str())) {
+            let withheld = done.withheld.filter(|_| done.kept).or_else(|| self.items_of(done).err());
+            if let Some(reason) = withheld.filter(|reason| *reason != Withheld::Again) {
+                found.push(sentence(&done.at, &done.host, reason));
+            }
+        }
+        for ((at, host), items) in &self.items {
+            let is_open = !self.done.get(&(at.clone(), host.clone())).is_some_and(is_final);
+            let withheld = items.values().filter(|item| !item.status.failed && !item.status.skipped);
+            let withheld = withheld.filter(|item| UNREPEATABLE.contains(&item.action.as_str()));
+            if let Some(reason) = withheld.filter_map(|item| item.withheld).next().filter(|_| is_open) {
+                found.push(sentence(at, host, reason));
+            }
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+}
+
+fn sentence(at: &At, host: &str, reason: Withheld) -> String {
+    format!("{} on {host} would have to be run a second time: {}", at.task, reason.reason())
+}
+
+/// Whether an outcome is one that a run goes on from.
+fn is_final(done: &Done) -> bool {
+    let status = done.status;
+    (!status.unreachable || status.ignored) && (!status.failed || status.ignored || done.rescuable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Header, Status};
+    use super::*;
+
+    fn at(path: &str) -> At {
+        At { path: path.to_owned(), ..At::default() }
+    }
+
+    fn done(path: &str, host: &str) -> Done {
+        Done { at: at(path), host: host.to_owned(), action: "command".to_owned(), ..Done::default() }
+    }
+
+    fn replay(done: Vec<Done>) -> Replay {
+        let records = done.into_iter().map(|done| Record::Done(Box::new(done))).collect();
+        Replay::new(&Journal { header: Header::default(), records, end: None })
+    }
+
+    #[test]
+    fn first_task_without_outcome_ends_the_replay_of_its_host_for_good() {
+        let replay = replay(vec![done("0.0", "a"), done("0.2", "a"), done("0.1", "b")]);
+        assert!(matches!(replay.step(&at("0.0"), "a", false), Step::Done(..)));
+        assert!(matches!(replay.step(&at("0.1"), "a", false), Step::Run(false)));
+        assert!(
+            matches!(replay.step(&at("0.2"), "a", false), Step::Run(false)),
+            "what ran after the failure is run again"
+        );
+        assert!(matches!(replay.step(&at("0.1"), "b", false), Step::Done(..)));
+        assert_eq!(replay.take_count(), 2);
+    }
+
+    #[test]
+    fn failure_is_replayed_only_if_the_run_went_on_from_it() {
+        let failed = |path: &str| Done { status: Status { failed: true, ..Status::default() }, ..done(path, path) };
+        let ignored = Done { status: Status { failed: true, ignored: true, ..Status::default() }, ..done("1", "1") };
+        let replay = replay(vec![failed("0"), ignored, Done { rescuable: true, ..failed("2") }]);
+        assert!(matches!(replay.step(&at("0"), "0", false), Step::Run(_)));
+        assert!(matches!(replay.step(&at("1"), "1", false), Step::Done(..)));
+        assert!(matches!(replay.step(&at("2"), "2", false), Step::Done(..)));
+    }
+
+    #[test]
+    fn task_done_once_for_all_is_not_run_by_another_host() {
+        let replay = replay(vec![Done { once: true, ..done("0", "b") }]);
+        assert!(matches!(replay.step(&at("0"), "a", true), Step::Done(..)));
+    }
+
+    #[test]
+    fn masked_result_is_never_restored_and_command_is_not_repeated_for_it() {
+        let masked = Done { withheld: Some(Withheld::Masked), kept: true, ..done("0", "a") };
+        let unneeded = Done { withheld: Some(Withheld::NoLog), ..done("1", "a") };
+        let replay = replay(vec![masked, unneeded]);
+        assert_eq!(replay.unrepeatable().len(), 1);
+        assert!(matches!(replay.step(&at("0"), "a", false), Step::Again(Withheld::Masked)));
+        assert!(matches!(replay.step(&at("1"), "a", false), Step::Done(..)));
+    }
+}

@@ -1,0 +1,102 @@
+//! Chooses the run to resume, and compares what it was made from with what is there now.
+
+use std::path::Path;
+
+use super::inputs::{Inputs, file_hash};
+use super::reader::{Journal, read_file};
+use super::record::{FileRead, Record};
+use super::state::{RunFile, State, project};
+use crate::error::{Error, Result};
+
+/// The run of this id, or the newest one over the same playbooks and inventory that did not end well.
+pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> Result<(RunFile, Journal)> {
+    let runs = state.runs();
+    let list = "`windlass runs` lists the runs there are";
+    if let Some(wanted) = wanted {
+        let run = runs.into_iter().find(|run| run.run == wanted);
+        let run = run.ok_or_else(|| Error::usage(format!("there is no journal of a run `{wanted}`")).hint(list))?;
+        let journal = read_file(&run.path)?;
+        resumable(&run, &journal)?;
+        return Ok((run, journal));
+    }
+    let project = project(&inputs.playbook_names(), &inputs.sources());
+    for run in runs.into_iter().rev().filter(|run| run.project == project) {
+        let journal = read_file(&run.path)?;
+        if journal.header.check {
+            continue;
+        }
+        resumable(&run, &journal)?;
+        return Ok((run, journal));
+    }
+    Err(Error::usage("there is nothing to resume: no run of this playbook with this inventory has a journal")
+        .hint(list))
+}
+
+fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
+    if run.is_alive() {
+        let message = format!(
+            "the run {} is still going on (process {} on {})",
+            run.run, journal.header.pid, journal.header.machine
+        );
+        return Err(Error::usage(message).hint("wait for its end, or interrupt it"));
+    }
+    if journal.header.check {
+        return Err(Error::usage(format!("the run {} was a dry run: there is nothing to resume", run.run)));
+    }
+    if journal.end.as_ref().is_some_and(|end| end.code == 0) {
+        return Err(Error::usage(format!("the run {} ended well: there is nothing to resume", run.run))
+            .hint("run the playbook without --resume"));
+    }
+    Ok(())
+}
+
+/// What is not as it was when a run was made, each a sentence that names it.
+pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let old = &journal.header;
+    let list = |words: &[String]| if words.is_empty() { "none".to_owned() } else { words.join(",") };
+    let mut compare = |what: &str, then: String, now: String| {
+        if then != now {
+            found.push(format!("{what} was `{then}` and is `{now}`"));
+        }
+    };
+    compare("the version of Windlass", old.windlass.clone(), env!("CARGO_PKG_VERSION").to_owned());
+    compare("the list of playbooks", list(&old.playbooks), list(&inputs.playbook_names()));
+    compare("the list of inventory sources", list(&old.inventory), list(&inputs.sources()));
+    let none = || "none".to_owned();
+    let settings = inputs.settings;
+    compare("--limit", old.limit.clone().unwrap_or_else(none), settings.limit.clone().unwrap_or_else(none));
+    compare("--tags", list(&old.tags), list(&settings.tags));
+    compare("--skip-tags", list(&old.skip_tags), list(&settings.skip_tags));
+    let vars = inputs.hashed_vars(&old.salt);
+    for (name, hash) in &old.extra_vars {
+        match vars.get(name) {
+            None => found.push(format!("the extra variable `{name}` is missing")),
+            Some(now) if now != hash => found.push(format!("the extra variable `{name}` has another value")),
+            Some(_) => {}
+        }
+    }
+    let new = vars.keys().filter(|name| !old.extra_vars.contains_key(*name));
+    found.extend(new.map(|name| format!("the extra variable `{name}` is new")));
+    files(journal, inputs, &mut found);
+    found
+}
+
+fn files(journal: &Journal, inputs: &Inputs<'_>, found: &mut Vec<String>) {
+    let mut known: std::collections::BTreeMap<&str, &FileRead> = std::collections::BTreeMap::new();
+    let read = journal.records.iter().filter_map(|record| match record {
+        Record::File(file) => Some(file),
+        _ => None,
+    });
+    // Of a file that was read several times, what was read last counts.
+    read.for_each(|file| _ = known.insert(&file.path, file));
+    for file in known.values() {
+        match file_hash(Path::new(&file.path)) {
+            None => found.push(format!("{} was read and is missing", file.path)),
+            Some(now) if now != file.sha256 => found.push(format!("{} has changed", file.path)),
+            Some(_) => {}
+        }
+    }
+    let appeared = inputs.inventory_files().into_iter().filter(|file| !known.contains_key(file.path.as_str()));
+    found.extend(appeared.map(|file| format!("{} is new", file.path)));
+}

@@ -1,0 +1,39 @@
+//! Removes old journals.
+
+use std::time::{Duration, SystemTime};
+
+use super::state::State;
+
+/// Removes journals beyond a count, or older than some days; 0 is no limit. Runs that are still going on are left.
+pub fn expire(state: &State, count: usize, days: u64) {
+    let runs = state.runs();
+    let surplus = if count == 0 { 0 } else { runs.len().saturating_sub(count) };
+    let oldest = Duration::from_secs(days.saturating_mul(86_400));
+    for (index, run) in runs.iter().enumerate() {
+        let modified = std::fs::metadata(&run.path).and_then(|metadata| metadata.modified());
+        let is_old =
+            days > 0 && modified.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > oldest));
+        if (index < surplus || is_old) && !run.is_alive() {
+            // Another run may have removed it at the same time.
+            let _ = std::fs::remove_file(&run.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oldest_journals_beyond_the_count_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::at(folder.path());
+        std::fs::create_dir_all(state.runs_dir()).unwrap();
+        for second in 0..5 {
+            std::fs::write(state.runs_dir().join(format!("20260101-00000{second}-abcdef.p.jsonl")), "").unwrap();
+        }
+        expire(&state, 2, 90);
+        let left: Vec<String> = state.runs().into_iter().map(|run| run.run).collect();
+        assert_eq!(left, ["20260101-000003-abcdef", "20260101-000004-abcdef"]);
+    }
+}

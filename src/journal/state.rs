@@ -1,0 +1,171 @@
+//! The state directory: where journals and ledgers are, and how runs are named.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Error, Result};
+use crate::settings::Settings;
+
+/// Entries of a directory that are looked at, at most.
+const ENTRIES: usize = 100_000;
+
+/// The state directory.
+#[derive(Debug, Clone)]
+pub struct State {
+    root: PathBuf,
+}
+
+/// The journal of a run, by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFile {
+    /// The run's id, which begins with its time.
+    pub run: String,
+    /// Hash of its playbooks and inventory sources.
+    pub project: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl RunFile {
+    /// Whether the run is still going on: it holds a lock on its journal as long as it lives.
+    pub fn is_alive(&self) -> bool {
+        File::open(&self.path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+}
+
+impl State {
+    /// The directory of the settings, or `windlass` in `XDG_STATE_HOME`, or in `~/.local/state`.
+    pub fn of(settings: &Settings) -> Result<State> {
+        if let Some(root) = &settings.journal_dir {
+            return Ok(State { root: root.clone() });
+        }
+        let named = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
+        let root = named.or_else(home).map(|root| root.join("windlass")).ok_or_else(|| {
+            Error::new("there is no state directory for the journal: neither XDG_STATE_HOME nor HOME is set")
+                .hint("set WINDLASS_JOURNAL_DIR, or give --no-journal")
+        })?;
+        Ok(State { root })
+    }
+
+    /// A directory below another one.
+    pub fn at(root: &Path) -> State {
+        State { root: root.to_owned() }
+    }
+
+    /// The directory of journals.
+    pub fn runs_dir(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    /// The ledger of a project's handlers.
+    pub(super) fn ledger_file(&self, project: &str) -> PathBuf {
+        self.root.join("handlers").join(format!("{project}.jsonl"))
+    }
+
+    /// Makes the directories, for their owner alone.
+    pub(super) fn prepare(&self) -> Result<()> {
+        for path in [self.root.clone(), self.runs_dir(), self.root.join("handlers")] {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            let fail = |why: String| {
+                Error::new(format!("the state directory {} cannot be used: {why}", path.display()))
+                    .hint("set WINDLASS_JOURNAL_DIR to a directory of yours, or give --no-journal")
+            };
+            made.map_err(|error| fail(error.to_string()))?;
+            let metadata = fs::symlink_metadata(&path).map_err(|error| fail(error.to_string()))?;
+            let own = rustix::process::geteuid().as_raw();
+            if !metadata.is_dir() || metadata.uid() != own {
+                return Err(fail("it is not a directory of this user".to_owned()));
+            }
+            if metadata.mode() & 0o077 != 0 {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
+                    .map_err(|error| fail(error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates the journal of a new run, locked as long as it is open.
+    pub(super) fn create(&self, project: &str) -> Result<(RunFile, File)> {
+        self.prepare()?;
+        let mut bytes = [0; 2];
+        let _ = getrandom::fill(&mut bytes);
+        let random: String = hex::encode(bytes).chars().take(3).collect();
+        // In UTC and with milliseconds, so that names are in the order of runs.
+        let run = format!("{}{random}", jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S-%3f"));
+        let path = self.runs_dir().join(format!("{run}.{project}.jsonl"));
+        let fail =
+            |error: std::io::Error| Error::new(format!("the journal {} cannot be created: {error}", path.display()));
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).map_err(fail)?;
+        // Nobody else can hold a lock on a file that is new.
+        let _ = file.try_lock();
+        if let Ok(folder) = File::open(self.runs_dir()) {
+            let _ = folder.sync_all();
+        }
+        Ok((RunFile { run, project: project.to_owned(), path }, file))
+    }
+
+    /// All journals, oldest first.
+    pub fn runs(&self) -> Vec<RunFile> {
+        let entries = fs::read_dir(self.runs_dir()).into_iter().flatten().take(ENTRIES).flatten();
+        let mut runs: Vec<RunFile> = entries.filter_map(|entry| run_file(entry.path())).collect();
+        runs.sort_by(|a, b| a.path.cmp(&b.path));
+        runs
+    }
+}
+
+fn run_file(path: PathBuf) -> Option<RunFile> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
+    let (run, project) = name.split_once('.')?;
+    let (run, project) = (run.to_owned(), project.to_owned());
+    looks_like_run(&run).then_some(RunFile { run, project, path })
+}
+
+/// Whether a word has the form of a run's id, such as `20260131-235959-0a1b2c`.
+pub fn looks_like_run(word: &str) -> bool {
+    let form = "00000000-000000-xxxxxx";
+    word.len() == form.len()
+        && word.bytes().zip(form.bytes()).all(|(byte, form)| match form {
+            b'0' => byte.is_ascii_digit(),
+            b'x' => byte.is_ascii_hexdigit(),
+            other => byte == other,
+        })
+}
+
+/// The name of playbooks with inventory sources: runs over the same have the same.
+pub(super) fn project(playbooks: &[String], inventory: &[String]) -> String {
+    let mut hash = Sha256::new();
+    for text in playbooks.iter().chain([&"\n".to_owned()]).chain(inventory) {
+        hash.update(text.len().to_le_bytes());
+        hash.update(text.as_bytes());
+    }
+    hex::encode(hash.finalize()).chars().take(16).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journal_files_are_readable_by_their_owner_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("state");
+        let state = State::at(&root);
+        let (run, _file) = state.create("p").unwrap();
+        assert!(looks_like_run(&run.run), "{}", run.run);
+        assert_eq!(fs::metadata(&run.path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(&root).unwrap().mode() & 0o777, 0o700);
+        assert!(run.is_alive());
+        assert_eq!(state.runs(), [run]);
+    }
+
+    #[test]
+    fn playbook_name_does_not_look_like_run() {
+        assert!(!looks_like_run("site.yml"));
+        assert!(!looks_like_run("20260131-235959-0a1b2g"));
+        assert!(looks_like_run("20260131-235959-0a1b2c"));
+    }
+}

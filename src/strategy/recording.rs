@@ -1,0 +1,255 @@
+//! The strategy's half of the journal: places of tasks, outcomes taken from an earlier run, and handlers that have run.
+
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+use serde_json::{Map, Value as Json};
+use windlass_template::{Context, Value};
+
+use super::execute::{HostOutcome, Shared, TaskOnHost};
+use super::item::ItemOutcome;
+use super::label;
+use super::play::Batch;
+use crate::action;
+use crate::journal::{At, Done, ItemDone, Place, Recorder, Restored, Status};
+use crate::outcome::{Effect, HostResult, SetFacts, TaskResult};
+use crate::output::Event;
+use crate::plan::Position;
+use crate::playbook::Task;
+use crate::vars::given;
+
+/// A task on a host as the journal sees it.
+#[derive(Default)]
+pub(super) struct Recorded {
+    /// Its place, if a journal is kept.
+    pub(super) place: Option<Arc<Place>>,
+    /// Its outcome in the run that is resumed.
+    pub(super) outcome: Option<HostOutcome>,
+}
+
+impl Shared {
+    /// The journal of the run, if one is kept.
+    pub(super) fn recorder(&self) -> Option<&Recorder> {
+        self.journal.get().map(|recorder| &**recorder)
+    }
+}
+
+impl Batch {
+    /// The place of a task that a host is at.
+    pub(super) fn place_at(
+        &self,
+        task: &Arc<Task>,
+        host: &Arc<str>,
+        position: &Position,
+        once: bool,
+    ) -> Option<Arc<Place>> {
+        self.shared.recorder()?;
+        let (play, batch) = self.number;
+        let at = At { play, batch, path: position.to_string(), task: named(task) };
+        let rescuable = self.hosts.get(host).is_some_and(|run| run.cursor.would_rescue());
+        Some(Arc::new(Place::new(at, &self.play.name, once, task.handler, rescuable)))
+    }
+
+    /// A task on hosts as the journal sees it.
+    pub(super) fn recorded(&self, task: &Arc<Task>, hosts: &[Arc<str>], once: bool) -> Vec<Recorded> {
+        let Some(recorder) = self.shared.recorder() else { return hosts.iter().map(|_| Recorded::default()).collect() };
+        recorder.files(&self.shared.files);
+        let recorded = |host: &Arc<str>| {
+            let position = self.hosts.get(host).and_then(|run| run.at.as_ref());
+            let Some(place) = position.and_then(|position| self.place_at(task, host, position, once)) else {
+                return Recorded::default();
+            };
+            let outcome = match recorder.restored(&place, host, &mut |sentence| self.shared.warn(sentence)) {
+                Restored::Done(done, items) => restored(task, host, *done, items),
+                Restored::Run => None,
+            };
+            Recorded { place: Some(place), outcome }
+        };
+        hosts.iter().map(recorded).collect()
+    }
+
+    /// Reports how many tasks were taken from the run that is resumed, before the next one is done.
+    pub(super) fn report_resumed(&self) {
+        let count = self.shared.recorder().map_or(0, Recorder::take_count);
+        if count > 0 {
+            let tasks = if count == 1 { "task was" } else { "tasks were" };
+            let _ = self.shared.events.send(Event::Notice(format!("\nresumed: {count} {tasks} done before")));
+        }
+    }
+
+    /// Whether tasks of a host may still be taken from the run that is resumed.
+    pub(super) fn is_replaying(&self, host: &str) -> bool {
+        self.shared.recorder().is_some_and(|recorder| recorder.is_replaying(host))
+    }
+
+    /// Notifies handlers that earlier runs have left.
+    pub(super) fn take_carried(&mut self) {
+        let Some(recorder) = self.shared.recorder() else { return };
+        for (host, run) in &mut self.hosts {
+            run.notifications.extend(recorder.carried(host, &self.play.name));
+        }
+    }
+
+    /// A handler has an outcome: notifications whose handlers have all run are settled.
+    pub(super) fn handler_done(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
+        let Some(recorder) = self.shared.recorder().filter(|_| task.handler) else { return };
+        let went_well = !outcome.result.is_unreachable() && !outcome.result.failed();
+        let Some(run) = self.hosts.get_mut(&outcome.host).filter(|_| went_well || outcome.ignored) else { return };
+        run.flushing.retain(|name, handlers| {
+            let is_last = handlers.remove(&task.id) && handlers.is_empty();
+            if is_last {
+                recorder.ran(&outcome.host, &self.play.name, name);
+            }
+            !is_last
+        });
+    }
+
+    /// Hosts that have left their handlers without a failure have run them, also those that are includes.
+    pub(super) fn settle_handlers(&mut self) {
+        let Some(recorder) = self.shared.recorder() else { return };
+        for (host, run) in &mut self.hosts {
+            let is_through = !run.out && !run.ended && !run.cursor.is_in_handlers() && !run.cursor.is_failing();
+            if is_through && !run.flushing.is_empty() {
+                run.flushing.drain(..).for_each(|(name, _)| recorder.ran(host, &self.play.name, &name));
+            }
+        }
+    }
+}
+
+impl Batch {
+    /// Reports handlers of earlier runs that the play does not have any more.
+    pub(super) fn report_unknown_handlers(&self) {
+        if self.shared.recorder().is_none() {
+            return;
+        }
+        let names = self.hosts.values().flat_map(|run| &run.notifications);
+        let unknown: IndexSet<&String> = names.filter(|name| self.handlers.find(name).is_empty()).collect();
+        for name in unknown {
+            self.shared.warn(format!(
+                "The handler '{name}' was notified, and the play '{}' does not have it any more. Dismiss it with --pending-handlers skip.",
+                self.play.name
+            ));
+        }
+    }
+}
+
+impl TaskOnHost {
+    /// The task is about to leave, with the handlers that a change will notify.
+    pub(super) async fn record_sent(&self, context: &Context) {
+        let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) else { return };
+        // What is done here at once is done or not done.
+        if action::is_immediate(self.task.short_action()) {
+            return;
+        }
+        let mut names = Vec::new();
+        for node in self.names_to_notify() {
+            match given(context, &node) {
+                Ok(Some(value)) if value.kind() == minijinja::value::ValueKind::Seq => {
+                    names.extend(value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)));
+                }
+                Ok(Some(value)) => names.push(windlass_template::text(&value)),
+                // It is reported when it is needed.
+                Ok(None) | Err(_) => {}
+            }
+        }
+        recorder.sent(place, &self.host, names).await;
+    }
+
+    /// An item has its result.
+    pub(super) fn record_item(&self, index: usize, part: &(TaskResult, Option<String>), no_log: bool) {
+        if let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) {
+            recorder.item(place, &self.host, self.task.short_action(), index, part, no_log);
+        }
+    }
+
+    /// The task has its outcome.
+    pub(super) fn record_done(&self, outcome: &HostOutcome, looped: bool, no_log: bool) {
+        if let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) {
+            let has_facts = outcome.parts.iter().any(|(result, _)| !result.effects().is_empty());
+            recorder.done(place, outcome, looped, has_facts || self.task.register.is_some(), no_log);
+        }
+    }
+
+    /// The outcome of an item in the run that is resumed, if the loop has the same item there.
+    pub(super) fn restored_item(
+        &self,
+        index: usize,
+        loop_var: &str,
+        item: &Value,
+        context: &Context,
+    ) -> Option<ItemOutcome> {
+        let recorder = self.shared.recorder()?;
+        let done = recorder.restored_item(self.place.as_ref()?, &self.host, index)?;
+        if done.result.get(loop_var) != Some(&windlass_template::to_json(item))
+            || done.action != self.task.short_action()
+        {
+            return None;
+        }
+        Some(ItemOutcome {
+            result: result_of(&self.task, done.result.clone(), done.status)?,
+            delegate: done.delegate.clone(),
+            context: context.clone(),
+            ends_loop: false,
+        })
+    }
+}
+
+/// A task with its place, the same in every run over the same files.
+fn named(task: &Arc<Task>) -> String {
+    let label = label::of_task(task, None);
+    if !task.span.is_located() {
+        return format!("'{label}'");
+    }
+    let file = crate::vars::absolute(std::path::Path::new(&task.span.source.name));
+    format!("'{label}' ({}:{})", file.display(), task.span.line)
+}
+
+/// An outcome as it was; nothing if the journal has that of another action.
+fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> Option<HostOutcome> {
+    if !task.action.contains("{{") && task.short_action() != done.action {
+        return None;
+    }
+    let mut result = result_of(task, done.result, done.status)?;
+    let mut parts = vec![(result.clone(), done.delegate)];
+    if done.items.is_some() {
+        let part = |item: ItemDone| Some((result_of(task, item.result, item.status)?, item.delegate));
+        parts = items.into_iter().map(part).collect::<Option<_>>()?;
+        if result.get("results").is_some() {
+            result.set("results", parts.iter().map(|(part, _)| part.to_value()).collect::<Value>());
+        }
+    }
+    Some(HostOutcome {
+        host: Arc::clone(host),
+        result,
+        ignored: done.status.ignored,
+        parts,
+        notify: done.notify,
+        delegate_facts: done.delegate_facts,
+        action: done.action,
+        stopped: false,
+    })
+}
+
+/// A result as it was; or its flags, where the rest was withheld and nothing reads it.
+///
+/// Values of a journal are data and pass the border that answers of hosts pass. Only `set_fact` has an effect besides, on the variables
+/// that the task itself names.
+fn result_of(task: &Task, fields: Map<String, Json>, status: Status) -> Option<TaskResult> {
+    if fields.is_empty() {
+        let flags = [("failed", status.failed), ("skipped", status.skipped), ("unreachable", status.unreachable)];
+        let set = flags.into_iter().filter(|(_, holds)| *holds);
+        return Some(set.fold(TaskResult::ok(status.changed), |result, (name, _)| result.with(name, true)));
+    }
+    let Some(Json::Object(facts)) = fields.get("ansible_facts").filter(|_| task.short_action() == "set_fact") else {
+        return HostResult::read(&windlass_template::from_json(&Json::Object(fields))).map(TaskResult::from);
+    };
+    if !facts.keys().all(|name| task.args.get(name.as_str()).is_some()) {
+        return None;
+    }
+    let vars = facts.iter().map(|(name, value)| (name.as_str().into(), windlass_template::from_json(value))).collect();
+    let cacheable = fields.get("_ansible_facts_cacheable").and_then(Json::as_bool).unwrap_or(false);
+    let set = SetFacts { vars, cacheable, origins: Vec::new() };
+    let values = fields.iter().map(|(name, value)| (name, windlass_template::from_json(value)));
+    let result = values.fold(TaskResult::new(), |result, (name, value)| result.with(name, value));
+    Some(result.with_effect(Effect::SetFacts(set)))
+}

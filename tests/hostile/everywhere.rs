@@ -1,0 +1,135 @@
+//! Evil data of a host in every argument of every action and module, in every keyword, filter, test and lookup: all that the documentation of
+//! the program under attack lists. Nothing may render it, whatever else becomes of the task.
+
+use std::process::Command;
+
+use serde_json::{Map, Value, json};
+
+use super::stage::{EVIL, EVIL_EXPRESSION, Stage, program};
+
+/// The values: as a text, as an expression, in a list, and as key and value of a dictionary.
+const VALUES: [&str; 4] =
+    ["\"{{ r.x }}\"", "\"{{ r.e }}\"", "[\"{{ r.x }}\", \"{{ r.e }}\"]", "{\"{{ r.x }}\": \"{{ r.e }}\"}"];
+/// Options that only make a task wait.
+const WAITING: &[&str] = &["reboot", "wait_for_connection", "wait_for", "pause"];
+
+fn stage() -> Option<Stage> {
+    super::support::available().then(|| {
+        let evil = json!({"changed": true, "x": EVIL, "e": EVIL_EXPRESSION, "stdout": EVIL, "msg": EVIL, "content": EVIL, "rc": 0,
+            "ansible_facts": {"evil": EVIL}, "exists": true, "stat": {"exists": true, "path": EVIL}});
+        let stage = Stage::new("answer", &json!({"*": evil}));
+        // The project's own text is rendered, or all that follows would show nothing.
+        let own = stage.run(&super::stage::tasks("    - debug: msg=\"{{ 1234 * 4321 }}\"\n"), &[]);
+        assert!(own.text.contains("5332114"), "{}", own.text);
+        stage
+    })
+}
+
+/// What the program's documentation says, as JSON.
+fn documented(words: &[&str]) -> Map<String, Value> {
+    let output = Command::new(program()).arg("doc").args(words).arg("-j").output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Runs tasks after the one whose evil result is `r`; what rendered it.
+fn rendered(stage: &Stage, what: &str, tasks: &str) -> Option<String> {
+    let playbook = format!(
+        "- hosts: liar\n  gather_facts: false\n  ignore_errors: true\n  ignore_unreachable: true\n  timeout: 5\n  tasks:\n    \
+         - command: anything\n      register: r\n{tasks}"
+    );
+    problem(stage, what, &playbook)
+}
+
+fn problem(stage: &Stage, what: &str, playbook: &str) -> Option<String> {
+    let outcome = stage.run(playbook, &["-v", "--diff"]);
+    let place = outcome.text.lines().find(|line| line.contains("5332114") || line.contains("panicked"));
+    match (outcome.canary, place, outcome.code) {
+        (true, ..) => Some(format!("{what}: a command of the host ran on the controller")),
+        (_, Some(line), _) => Some(format!("{what}: {}", line.chars().take(300).collect::<String>())),
+        (_, _, None) => Some(format!("{what}: it did not end")),
+        _ => None,
+    }
+}
+
+/// Every option of every action and module.
+pub(crate) fn actions() {
+    let Some(stage) = stage() else { return };
+    let listed = documented(&["--list"]);
+    let names: Vec<&str> = listed.keys().map(String::as_str).collect();
+    let mut broken = Vec::new();
+    for (name, page) in documented(&names) {
+        let short = name.rsplit('.').next().unwrap_or_default();
+        if WAITING.contains(&short) {
+            continue;
+        }
+        let empty = Map::new();
+        let options = page["doc"]["options"].as_object().unwrap_or(&empty);
+        let required: Vec<&String> =
+            options.iter().filter(|(_, option)| option["required"] == true).map(|(name, _)| name).collect();
+        let mut tasks = String::new();
+        for (option, value) in options.keys().flat_map(|option| VALUES.map(|value| (option, value))) {
+            tasks.push_str(&format!("    - {name}:\n        {option}: {value}\n"));
+            for other in required.iter().filter(|other| **other != option) {
+                tasks.push_str(&format!("        {other}: \"{{{{ r.x }}}}\"\n"));
+            }
+        }
+        for value in VALUES {
+            tasks.push_str(&format!("    - {name}: {value}\n    - action: {name}\n      args: {value}\n"));
+        }
+        broken.extend(rendered(&stage, &name, &tasks));
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// Every keyword of a task, a block and a play.
+pub(crate) fn keywords() {
+    let Some(stage) = stage() else { return };
+    let mut broken = Vec::new();
+    for keyword in documented(&["-t", "keyword", "--list"]).keys() {
+        for value in VALUES {
+            let task = format!("    - debug: {{msg: \"{{{{ item | default('x') }}}}\"}}\n      {keyword}: {value}\n");
+            broken.extend(rendered(&stage, &format!("task {keyword}: {value}"), &task));
+        }
+        let play = format!(
+            "- hosts: liar\n  gather_facts: false\n  tasks:\n    - command: anything\n      register: r\n    - set_fact: {{kept: \"{{{{ r }}}}\"}}\n\
+             - hosts: liar\n  tasks:\n    - debug: msg=x\n  {keyword}: {}\n",
+            VALUES[0].replace("r.x", "hostvars.liar.kept.x")
+        );
+        broken.extend(problem(&stage, &format!("play {keyword}"), &play));
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// Every filter, test and lookup, with the data as value and as argument.
+pub(crate) fn expressions() {
+    let Some(stage) = stage() else { return };
+    let mut broken = Vec::new();
+    let shapes: [(&str, &[&str]); 3] = [
+        (
+            "filter",
+            &[
+                "r.x | NAME",
+                "r.e | NAME(r.e)",
+                "[r.x, r.e] | NAME",
+                "[r] | NAME('x')",
+                "r | NAME(r.x, r.e)",
+                "'a' | NAME(r.x)",
+            ],
+        ),
+        ("test", &["r.x is NAME", "r.e is NAME(r.e)", "[r.x, r.e] is NAME", "[r.x] | select('NAME', r.e) | list"]),
+        (
+            "lookup",
+            &["lookup('NAME', r.x)", "lookup('NAME', r.e, r.x)", "query('NAME', [r.x, r.e])", "lookup('NAME', r)"],
+        ),
+    ];
+    for (kind, shapes) in shapes {
+        let names = documented(&["-t", kind, "--list"]);
+        for group in names.keys().collect::<Vec<_>>().chunks(25) {
+            let expressions = group.iter().flat_map(|name| shapes.iter().map(|shape| shape.replace("NAME", name)));
+            let tasks =
+                expressions.map(|text| format!("    - debug: msg=\"{{{{ {text} }}}}\"\n    - debug: var=\"{text}\"\n"));
+            broken.extend(rendered(&stage, &format!("{kind}s {group:?}"), &tasks.collect::<String>()));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}

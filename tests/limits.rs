@@ -1,0 +1,177 @@
+//! Files, programs and hosts that have no end are given up with a sentence.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+fn windlass(directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.current_dir(directory).env("HOME", directory).env("ANSIBLE_NOCOLOR", "1").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        if text.starts_with("#!") {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+    directory
+}
+
+/// Everything it printed, in one line, as messages are wrapped.
+fn said(output: &Output) -> String {
+    let text = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn run(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
+    (output.status.code(), said(&output))
+}
+
+#[test]
+fn endless_files_are_refused() {
+    let files = directory(&[("site.yml", "- hosts: all\n  tasks: []\n")]);
+    let (_, said) = run(windlass(files.path()).args(["inventory", "-i", "/dev/zero", "--list"]));
+    assert!(said.contains("/dev/zero") && said.contains("more than 64 MiB"), "{said}");
+    for arguments in [&["/dev/zero"][..], &["site.yml", "-e", "@/dev/zero"]] {
+        let (code, said) = run(windlass(files.path()).args(["playbook", "-i", "web1,"]).args(arguments));
+        assert!(code != Some(0) && said.contains("/dev/zero") && said.contains("more than 64 MiB"), "{said}");
+    }
+    let (code, said) = run(windlass(files.path()).env("ANSIBLE_CONFIG", "/dev/zero").args(["inventory", "--list"]));
+    assert!(code.is_some(), "{said}");
+}
+
+#[test]
+fn an_inventory_script_that_never_stops_to_print_is_ended() {
+    let files = directory(&[("hosts.sh", "#!/bin/sh\nexec yes\n")]);
+    let (_, said) = run(windlass(files.path()).args(["inventory", "-i", "hosts.sh", "--list"]));
+    assert!(said.contains("hosts.sh --list") && said.contains("it printed more than 64 MiB"), "{said}");
+}
+
+#[test]
+fn a_password_program_that_never_stops_to_print_is_ended() {
+    let files = directory(&[("password.sh", "#!/bin/sh\nexec yes\n"), ("site.yml", "- hosts: web1\n  tasks: []\n")]);
+    let arguments = ["playbook", "-i", "web1,", "--vault-password-file", "password.sh", "site.yml"];
+    let (code, said) = run(windlass(files.path()).args(arguments));
+    assert!(
+        code != Some(0) && said.contains("password.sh") && said.contains("wrote more than 1048576 bytes"),
+        "{said}"
+    );
+}
+
+fn playbook(tasks: &str) -> String {
+    format!("- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n{tasks}")
+}
+
+#[test]
+fn the_timeout_of_a_task_bounds_its_lookups() {
+    let tasks = "    - debug:\n        msg: \"{{ lookup('pipe', 'sleep 600') }}\"\n      timeout: 1\n";
+    let files = directory(&[("site.yml", &playbook(tasks))]);
+    let (code, said) = run(windlass(files.path()).args(["playbook", "site.yml"]));
+    assert!(code == Some(2) && said.contains("'sleep 600': it did not end within 1 s and was killed"), "{said}");
+}
+
+#[test]
+fn the_setting_bounds_lookups_and_plugins() {
+    let plugin = "import time\nclass FilterModule:\n    def filters(self):\n        return {'doze': lambda v: time.sleep(600)}\n";
+    let lookup = playbook("    - debug:\n        msg: \"{{ lookup('pipe', 'sleep 600') }}\"\n");
+    let filter = playbook("    - debug:\n        msg: \"{{ 1 | doze }}\"\n");
+    let files = directory(&[("lookup.yml", &lookup), ("filter.yml", &filter), ("filter_plugins/doze.py", plugin)]);
+    let bounded =
+        |name: &str| run(windlass(files.path()).env("WINDLASS_COMMAND_TIMEOUT", "2").args(["playbook", name]));
+    let (code, said) = bounded("lookup.yml");
+    assert!(code == Some(2) && said.contains("did not end within 2 s") && said.contains("command_timeout"), "{said}");
+    if Command::new("python3").arg("-V").output().is_ok() {
+        let (code, said) = bounded("filter.yml");
+        assert!(code == Some(2) && said.contains("did not end within 2 s"), "{said}");
+    }
+}
+
+/// Processes below this one that match.
+fn below(root: u32, matches: impl Fn(&Path) -> bool) -> Vec<i32> {
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let descends = |pid: u32| std::iter::successors(Some(pid), |pid| parent(*pid)).skip(1).any(|pid| pid == root);
+    let found = pids.filter(|pid| descends(*pid) && matches(&PathBuf::from(format!("/proc/{pid}"))));
+    found.map(u32::cast_signed).collect()
+}
+
+/// Stops the executor of a running playbook, waits for its end, and gives what it said.
+fn stopped(playbook: Child, is_executor: impl Fn(&Path) -> bool + Copy, ready: &Path) -> (Option<i32>, String) {
+    for _ in 0..600 {
+        if ready.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let executors = below(playbook.id(), is_executor);
+    assert_eq!(executors.len(), 1, "{executors:?}");
+    let executor = Pid::from_raw(executors[0]).unwrap();
+    kill_process(executor, Signal::STOP).unwrap();
+    let output = playbook.wait_with_output().unwrap();
+    // An error means that it was killed.
+    let _ = kill_process(executor, Signal::KILL);
+    (output.status.code(), said(&output))
+}
+
+fn runs(process: &Path, word: &str) -> bool {
+    let words = fs::read(process.join("cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).any(|found| found == word.as_bytes())
+}
+
+#[test]
+fn a_stopped_executor_is_named_and_its_host_is_unreachable() {
+    let tasks = "    - command: sh -c 'touch ready; sleep 600'\n      args:\n        chdir: DIR\n";
+    let files = directory(&[]);
+    let place = files.path().display().to_string();
+    fs::write(files.path().join("site.yml"), playbook(&tasks.replace("DIR", &place))).unwrap();
+    let started =
+        windlass(files.path()).env("WINDLASS_HEARTBEAT_TIMEOUT", "4").args(["playbook", "site.yml"]).spawn().unwrap();
+    let (code, said) = stopped(started, |process| runs(process, "__executor"), &files.path().join("ready"));
+    assert!(said.contains("localhost: no answer for 2 s; command is in flight and is given up after 4 s"), "{said}");
+    assert!(code == Some(4) && said.contains("did not answer for 4 s (`heartbeat_timeout`)"), "{said}");
+}
+
+#[test]
+fn a_stopped_executor_of_another_user_is_noticed_although_the_first_one_answers() {
+    let sudo = Command::new("sudo").args(["-n", "-u", "nobody", "id", "-u"]).output();
+    if !rustix::process::geteuid().is_root() || !sudo.is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    let tasks = "    - shell: touch DIR/ready; sleep 600\n      become: true\n      become_user: nobody\n";
+    let files = directory(&[]);
+    fs::set_permissions(files.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let place = files.path().display().to_string();
+    fs::write(files.path().join("site.yml"), playbook(&tasks.replace("DIR", &place))).unwrap();
+    let nobody = String::from_utf8(sudo_id()).unwrap().trim().parse::<u32>().unwrap();
+    let is_executor = move |process: &Path| {
+        // The owner of the folder is root's where the process hides its memory.
+        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+        let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse().ok());
+        uid == Some(nobody) && !runs(process, "sudo") && !runs(process, "sleep") && !runs(process, "/bin/sh")
+    };
+    let started =
+        windlass(files.path()).env("WINDLASS_HEARTBEAT_TIMEOUT", "4").args(["playbook", "site.yml"]).spawn().unwrap();
+    let (code, said) = stopped(started, is_executor, &files.path().join("ready"));
+    assert!(code == Some(4) && said.contains("did not answer for 4 s"), "{said}");
+}
+
+fn sudo_id() -> Vec<u8> {
+    Command::new("sudo").args(["-n", "-u", "nobody", "id", "-u"]).output().unwrap().stdout
+}

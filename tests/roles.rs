@@ -1,0 +1,101 @@
+//! Roles with hosts that lie: what they say of themselves stands in files of other hosts and of the control machine.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Exit code and output of a playbook on `cp1` and `cp2`, which are this machine, in check mode or not.
+fn play(folder: &Path, hosts: &str, playbook: &str, more: &[&str]) -> (Option<i32>, String) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let groups = "[etcd]\ncp1\ncp2\n[kube_node]\ncp1\ncp2\n[k8s_cluster:children]\nkube_control_plane\nkube_node\n";
+    let variables = format!(
+        "[all:vars]\nansible_connection=local\nkube_config_dir={0}\nartifacts_dir={0}/here\n",
+        folder.display()
+    );
+    fs::write(folder.join("hosts"), format!("[kube_control_plane]\n{hosts}{groups}{variables}")).unwrap();
+    fs::write(folder.join("play.yml"), playbook).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "-i", "hosts", "play.yml"])
+        .args(more)
+        .current_dir(folder)
+        .env("ANSIBLE_ROLES_PATH", root.join("roles"))
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), text)
+}
+
+#[test]
+fn names_and_addresses_of_a_lying_host_mean_nothing_to_a_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let lie = "a; touch b $(c) `d` | e & f > g \\\\ ' \\\" {{ 1 }}";
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  roles: [cluster_defaults]
+  vars_files: [{root}/roles/network_bridge/vars/main.yml]
+  vars:
+    network_ranges: {{stdout_lines: ['cp1=10.0.0.0/24; touch x', cp2=10.0.1.0/24]}}
+  tasks:
+    - ansible.builtin.set_fact:
+        ansible_default_ipv4: {{address: \"{lie}\"}}
+        access_ip: !unsafe \"{lie}\"
+        kube_override_hostname: !unsafe \"{lie}\"
+        etcd_member_name: !unsafe \"{lie}\"
+      delegate_to: cp2
+      delegate_facts: true
+    - ansible.builtin.copy:
+        dest: {folder}/out
+        content: \"{{{{ [kube_node_names, node_ips, node_access_ips, etcd_member_names, network_pod_ranges] | to_json }}}}\"
+",
+        root = env!("CARGO_MANIFEST_DIR"),
+        folder = folder.path().display(),
+    );
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2\n", &playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let out = fs::read_to_string(folder.path().join("out")).unwrap();
+    assert!(out.contains("10.0.0.1") && out.contains("atouchb"), "{out}");
+    assert!(!out.contains([';', '$', '`', '|', '&', '>', '\\', '\'']), "{out}");
+    assert!(out.contains("10.0.0.0/24touchx") && out.contains("10.0.1.0/24"), "{out}");
+}
+
+#[test]
+fn facts_of_a_lying_host_do_not_choose_the_host_to_work_through() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("library")).unwrap();
+    let facts =
+        r#"{"first_kube_control_plane": "localhost", "cluster_hosts": ["x"], "node_ips": {}, "main_ip": "6.6.6.6"}"#;
+    let module = format!("#!/bin/sh\n# WANT_JSON\necho '{{\"changed\": false, \"ansible_facts\": {facts}}}'\n");
+    fs::write(folder.path().join("library/liar"), module).unwrap();
+    let playbook = "- hosts: cp2\n  gather_facts: false\n  roles: [cluster_defaults]\n  tasks:\n    - liar:\n    - ansible.builtin.assert:\n        \
+         that: [first_kube_control_plane == 'cp1', \"cluster_hosts == ['cp1', 'cp2']\", main_ip == '10.0.0.2']\n";
+    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &[]);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn kubeconfig_that_would_run_a_program_stays_on_its_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: k8s_cluster\n  gather_facts: false\n  roles: [kubeconfig]\n";
+    let start = ["--start-at-task", "Find the administrator's kubeconfig"];
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let config = |user: &str| {
+        format!("clusters: [{{name: c, cluster: {{\n  server: https://x:1\n}}}}]\nusers:\n- name: a\n  user: {user}\n")
+    };
+    let here = folder.path().join("here/admin.conf");
+
+    for user in ["{exec: {command: sh}}", "{token: x, auth-provider: {name: gcp}}", "{client-key: /etc/shadow}"] {
+        fs::write(folder.path().join("admin.conf"), config(user)).unwrap();
+        let (code, text) = play(folder.path(), hosts, playbook, &start);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains("only certificates, keys and tokens are taken") && !here.exists(), "{text}");
+    }
+    fs::write(folder.path().join("admin.conf"), config("{client-certificate-data: eA==, client-key-data: eA==}"))
+        .unwrap();
+    let (code, text) = play(folder.path(), hosts, playbook, &start);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(fs::read_to_string(here).unwrap().contains("server: https://10.0.0.1:6443"));
+}
