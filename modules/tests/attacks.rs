@@ -245,6 +245,12 @@ fn modules_refuse_links_of_the_user_to_root_files() {
             json!({ "user": user, "key": "ssh-ed25519 AAAA", "path": "@/bob/file", "follow": true, "manage_dir": false }),
         ),
         ("tempfile", json!({ "path": "@/bob/folder" })),
+        (
+            "acl",
+            json!({ "path": "@/bob/file", "entity": user, "etype": "user", "permissions": "rw", "state": "present" }),
+        ),
+        ("assemble", json!({ "src": "@/root/sub", "dest": "@/bob/folder/new" })),
+        ("ini_file", json!({ "path": "@/bob/file", "section": "s", "option": "o", "value": "v" })),
         ("cron", json!({ "name": "x", "job": "x", "user": "root", "cron_file": "@/bob/folder/jobs" })),
         ("copy", json!({ "src": "@/bob/file", "dest": "@/stolen", "remote_src": true })),
     ] {

@@ -148,7 +148,7 @@ fn removal(mut files: Vec<PathBuf>) -> Plan {
     }
     Plan::change(move |_, _| {
         files.iter().try_for_each(|file| {
-            std::fs::remove_file(file)
+            crate::files::way::remove_file(file)
                 .map_err(|error| Failure::new(format!("{} cannot be removed: {}.", file.display(), reason(&error))))
         })
     })

@@ -1,6 +1,10 @@
 //! `acl`: access control lists of files.
 
-use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::Command};
+use super::way::Place;
+use crate::{
+    Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    process::{Command, reason},
+};
 
 /// The `acl` module.
 pub struct Acl;
@@ -122,6 +126,9 @@ impl Module for Acl {
         }
         if recursive && !std::path::Path::new(&path).is_dir() && std::path::Path::new(&path).is_file() {
             return Err(Failure::new("recursive is for folders only.").with("path", path));
+        }
+        if let Err(error) = Place::to_write(std::path::Path::new(&path), follow) {
+            return Err(Failure::new(format!("{path} cannot be changed: {}.", reason(&error))).with("path", path));
         }
         let absent = state == "absent";
         let entry = Entry::of(args, absent)?;

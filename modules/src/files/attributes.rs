@@ -7,13 +7,15 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::{IFlags, XattrFlags, getxattr, ioctl_getflags, ioctl_setflags, lgetxattr, setxattr};
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use serde_json::{Value, json};
 
 use super::{
+    context::{context_of, set_context},
+    flags::{flags_of_node, letters, new_flags},
     info::octal,
     mode::{Mode, masked},
-    way::{self, Place, Purpose},
+    way::{self, Place},
 };
 use crate::{Args, Diff, Failure, Host, Kind, Map, Opt, accounts, args::is_true, process::reason};
 
@@ -341,39 +343,6 @@ fn id(name: &str, what: &str, host: &Host, find: impl Fn(&str) -> Option<u32>) -
     }
 }
 
-/// The attributes and the letters they are known by, in the order of `lsattr`.
-pub(crate) const FLAGS: &[(char, IFlags, &str)] = &[
-    ('s', IFlags::SECURE_REMOVAL, "secure-deletion"),
-    ('u', IFlags::UNRM, "undelete"),
-    ('S', IFlags::SYNC, "synchronous"),
-    ('D', IFlags::DIRSYNC, "synchronous-directory"),
-    ('i', IFlags::IMMUTABLE, "immutable"),
-    ('a', IFlags::APPEND, "append-only"),
-    ('d', IFlags::NODUMP, "nodump"),
-    ('A', IFlags::NOATIME, "noatime"),
-    ('c', IFlags::COMPRESSED, "compressed"),
-    ('j', IFlags::JOURNALING, "journalled"),
-    ('t', IFlags::NOTAIL, "notail"),
-    ('T', IFlags::TOPDIR, "topdir"),
-    ('e', IFlags::from_bits_retain(0x0008_0000), "extents"),
-    ('C', IFlags::NOCOW, "nocow"),
-    ('P', IFlags::PROJECT_INHERIT, "project-inherit"),
-];
-
-/// The attributes of a file, if its filesystem has any.
-pub(crate) fn flags_of(path: &Path) -> Option<IFlags> {
-    flags_of_node(Place::of(path, false, Purpose::Read).ok()?.node()?)
-}
-
-fn flags_of_node(node: &File) -> Option<IFlags> {
-    let kind = node.metadata().ok()?.file_type();
-    // Opening a device or a pipe can have effects, or wait for ever.
-    if !kind.is_file() && !kind.is_dir() {
-        return None;
-    }
-    ioctl_getflags(File::open(way::handle(node)).ok()?).ok()
-}
-
 fn place(path: &Path, follow: bool) -> Result<Place, Failure> {
     Place::to_write(path, follow).map_err(|error| unseen(path, &error))
 }
@@ -382,68 +351,9 @@ fn unseen(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("{} cannot be looked at: {}.", path.display(), reason(error)))
 }
 
-/// The letters of the attributes that are set.
-pub(crate) fn letters(flags: IFlags) -> String {
-    FLAGS.iter().filter(|(_, flag, _)| flags.contains(*flag)).map(|(letter, ..)| letter).collect()
-}
-
-fn new_flags(text: &str, current: IFlags) -> Result<IFlags, Failure> {
-    let (operator, names) = match text.chars().next() {
-        Some(operator @ ('+' | '-' | '=')) => (operator, text.get(1..).unwrap_or_default()),
-        _ => ('=', text),
-    };
-    let mut asked = IFlags::empty();
-    for letter in names.chars() {
-        let found = FLAGS.iter().find(|(known, ..)| *known == letter);
-        asked |= found.map(|(_, flag, _)| *flag).ok_or_else(|| {
-            Failure::new(format!("chattr failed: '{letter}' in attributes '{text}' is no attribute of files."))
-        })?;
-    }
-    let all = FLAGS.iter().fold(IFlags::empty(), |all, (_, flag, _)| all | *flag);
-    Ok(match operator {
-        '+' => current | asked,
-        '-' => current - asked,
-        _ => (current - all) | asked,
-    })
-}
-
-/// The SELinux context of a file, on a host that has SELinux.
-pub fn context(path: &Path) -> Option<String> {
-    read_context(|buffer| lgetxattr(path, "security.selinux", buffer))
-}
-
-/// The SELinux context of an open file.
-pub(super) fn context_of(node: &File) -> Option<String> {
-    read_context(|buffer| getxattr(way::handle(node), "security.selinux", buffer))
-}
-
-fn read_context(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> Option<String> {
-    if !Path::new("/sys/fs/selinux/enforce").exists() {
-        return None;
-    }
-    let mut buffer = vec![0; 1024];
-    let length = read(&mut buffer[..]).ok()?;
-    let bytes = buffer.get(..length)?;
-    Some(String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned())
-}
-
-/// Gives an open file a context, on a host that has SELinux.
-pub(super) fn set_context(node: &File, context: &str) -> io::Result<()> {
-    Ok(setxattr(way::handle(node), "security.selinux", format!("{context}\0").as_bytes(), XattrFlags::empty())?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn attributes_are_added_removed_and_set() {
-        let current = IFlags::from_bits_retain(0x0008_0000) | IFlags::NOATIME;
-        assert_eq!(letters(new_flags("+i", current).unwrap()), "iAe");
-        assert_eq!(letters(new_flags("-A", current).unwrap()), "e");
-        assert_eq!(letters(new_flags("=ae", current).unwrap()), "ae");
-        assert!(new_flags("+?", current).is_err());
-    }
 
     #[test]
     fn parts_of_a_context_are_replaced() {

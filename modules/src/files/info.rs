@@ -22,7 +22,7 @@ pub fn describe(path: &Path) -> Map {
     map.insert("mode".into(), octal(found.mode()).into());
     map.insert("state".into(), state(&found).into());
     map.insert("size".into(), found.size().into());
-    if let Some(context) = super::attributes::context(path) {
+    if let Some(context) = super::context::context(path) {
         map.insert("secontext".into(), context.into());
     }
     map

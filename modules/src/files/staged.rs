@@ -12,8 +12,9 @@ use std::{
 use rustix::io::Errno;
 
 use super::{
-    attributes::{Attributes, context_of, set_context},
+    attributes::Attributes,
     checksum::Hasher,
+    context::{context_of, set_context},
     scratch::random_name,
     way::{self, Place},
 };

@@ -10,8 +10,8 @@ use rustix::fs::{Access, access};
 use serde_json::{Value, json};
 
 use super::{
-    attributes::{FLAGS, flags_of, letters},
     checksum::{self, ALGORITHMS, Hasher},
+    flags::{FLAGS, flags_of, letters},
 };
 use crate::{Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, accounts, process};
 
@@ -105,7 +105,7 @@ impl Module for Stat {
             stat.insert("version".into(), Value::Null);
         }
         if args.bool("get_selinux_context") {
-            let context = super::attributes::context(path);
+            let context = super::context::context(path);
             let parts: Vec<String> = context.unwrap_or_default().splitn(4, ':').map(str::to_owned).collect();
             stat.insert("selinux_context".into(), parts.into());
         }

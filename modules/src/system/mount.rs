@@ -196,7 +196,7 @@ impl Module for Mount {
             let point = std::path::Path::new(&entry.point);
             let made = matches!(state.as_str(), "mounted" | "ephemeral") && !point.exists();
             if made {
-                std::fs::create_dir_all(point).map_err(|error| {
+                crate::files::way::create_dir_all(point).map_err(|error| {
                     Failure::new(format!("The mount point {} could not be made: {}.", entry.point, reason(&error)))
                 })?;
             }

@@ -1,0 +1,32 @@
+//! SELinux contexts of files.
+
+use std::{fs::File, io, path::Path};
+
+use rustix::fs::{XattrFlags, getxattr, lgetxattr, setxattr};
+
+use super::way;
+
+/// The SELinux context of a file, on a host that has SELinux.
+pub(super) fn context(path: &Path) -> Option<String> {
+    read_context(|buffer| lgetxattr(path, "security.selinux", buffer))
+}
+
+/// The SELinux context of an open file.
+pub(super) fn context_of(node: &File) -> Option<String> {
+    read_context(|buffer| getxattr(way::handle(node), "security.selinux", buffer))
+}
+
+fn read_context(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> Option<String> {
+    if !Path::new("/sys/fs/selinux/enforce").exists() {
+        return None;
+    }
+    let mut buffer = vec![0; 1024];
+    let length = read(&mut buffer[..]).ok()?;
+    let bytes = buffer.get(..length)?;
+    Some(String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned())
+}
+
+/// Gives an open file a context, on a host that has SELinux.
+pub(super) fn set_context(node: &File, context: &str) -> io::Result<()> {
+    Ok(setxattr(way::handle(node), "security.selinux", format!("{context}\0").as_bytes(), XattrFlags::empty())?)
+}
