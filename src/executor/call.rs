@@ -303,7 +303,7 @@ where
         match event {
             Event::Output { stream } => tell(call, TaskEvent::Output { stream, bytes: blob }),
             Event::Warning { message } => {
-                if expected.shows_warning(message.len()) && live.may_warn() {
+                if expected.shows_warning(message.len(), live.may_warn()) {
                     tell(call, TaskEvent::Warning(message));
                 }
             }

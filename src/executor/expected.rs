@@ -6,6 +6,8 @@ use windlass_protocol::{Delivery, Event, Request};
 const READINGS: u8 = 8;
 /// Warnings of one request that are shown.
 const WARNINGS: usize = 100;
+/// Warnings of one host that are shown in a run.
+pub(super) const HOST_WARNINGS: usize = 1000;
 /// Bytes of all warnings of one request that are shown.
 const WARNING_BYTES: usize = 64 << 10;
 
@@ -67,9 +69,9 @@ impl Expected {
         if allowed { Ok(()) } else { Err(what.to_owned()) }
     }
 
-    /// Whether one more warning of this length is shown. The others are counted.
-    pub(super) fn shows_warning(&mut self, length: usize) -> bool {
-        let shown = self.warnings < WARNINGS && self.warning_bytes + length <= WARNING_BYTES;
+    /// Whether one more warning of this length is shown, if its host may show one. The others are counted.
+    pub(super) fn shows_warning(&mut self, length: usize, host_may: bool) -> bool {
+        let shown = host_may && self.warnings < WARNINGS && self.warning_bytes + length <= WARNING_BYTES;
         if shown {
             self.warnings += 1;
             self.warning_bytes += length;
@@ -84,7 +86,7 @@ impl Expected {
         let count = self.left_out;
         (count > 0).then(|| {
             format!(
-                "{count} more warnings of this task are not shown; a task may show {WARNINGS} of {} KiB",
+                "{count} more warnings of this task are not shown; a task may show {WARNINGS} of {} KiB, a host {HOST_WARNINGS} in a run",
                 WARNING_BYTES >> 10
             )
         })

@@ -14,6 +14,7 @@ use windlass_protocol::{Answer, Become, FrameDecoder, Hello, Reply, ToExecutor, 
 
 use super::budget::Share;
 use super::counters::{Counters, add};
+use super::expected::HOST_WARNINGS;
 use super::heartbeat::Pulse;
 use super::routes::{End, Incoming, Registered, Routes};
 use super::start::Started;
@@ -30,8 +31,6 @@ const LARGE: usize = 64 << 10;
 const ARRIVAL: Duration = Duration::from_secs(120);
 /// Bytes per second that a frame must arrive with.
 const SLOWEST_ARRIVAL: usize = 64 << 10;
-/// Warnings of one host that are shown in a run.
-const WARNINGS: usize = 1000;
 /// How long an executor may take to end once its input has ended.
 const END_DEADLINE: Duration = Duration::from_secs(5);
 /// What is kept of the executor's standard error.
@@ -148,7 +147,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
 
     /// Whether one more warning of this host may be shown.
     pub(super) fn may_warn(&self) -> bool {
-        self.warnings.fetch_add(1, Ordering::Relaxed) < WARNINGS
+        self.warnings.fetch_add(1, Ordering::Relaxed) < HOST_WARNINGS
     }
 
     /// Asks whether a request is still worked on, unless other frames wait already.

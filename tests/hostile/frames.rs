@@ -21,17 +21,21 @@ fn copy() -> String {
 /// Every attack.
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        pending(
-            "budgets",
-            Case { playbook: copy(), ..fails("200000_requests_for_content", "ask_for_content_200000_times", &[2, 4]) },
-        ),
+        Case {
+            playbook: copy(),
+            says: &["is not used any more in this run", "asked for content 0 more often"],
+            ..fails("200000_requests_for_content", "ask_for_content_200000_times", &[4])
+        },
         Case { playbook: copy(), ..fails("content_that_is_not_there", "ask_for_content_that_is_not_there", &[2, 4]) },
         fails("content_of_a_task_without_any", "ask_for_content_that_is_not_there", &[2, 4]),
         fails("result_nested_50000_deep", "nested_lists", &[2, 4]),
-        pending("budgets", fails("frame_of_40_million_lists", "many_small_lists", &[2, 4])),
-        pending("budgets", fails("flood_of_warnings", "many_warnings", &[0, 2, 4])),
-        pending("budgets", fails("flood_of_output", "much_output", &[0, 2, 4])),
-        Case { options: &["--live"], ..pending("budgets", fails("flood_of_live_output", "much_output", &[0, 2, 4])) },
+        Case { says: &["more than 256 MiB of memory"], ..fails("frame_of_40_million_lists", "many_small_lists", &[4]) },
+        Case {
+            says: &["more warnings of this task are not shown"],
+            ..fails("flood_of_warnings", "many_warnings", &[0])
+        },
+        pending("output", fails("flood_of_output", "much_output", &[0, 2, 4])),
+        Case { options: &["--live"], ..pending("output", fails("flood_of_live_output", "much_output", &[0, 2, 4])) },
         Case {
             never_says: &["FORGED"],
             ..fails("answers_to_100000_requests_nobody_made", "answers_to_100000_others", &[0, 2, 4])
@@ -63,7 +67,7 @@ pub(crate) fn cases() -> Vec<Case> {
             ),
             ..fails("slurped_text_is_no_base64", "answer", &[0, 2])
         },
-        pending("executor", fails("not_run_without_a_reason", "did_not_run_it", &[2, 4])),
+        Case { says: &["that has no turn"], ..fails("not_run_without_a_reason", "did_not_run_it", &[4]) },
         pending(
             "output",
             Case {
@@ -81,12 +85,12 @@ pub(crate) fn cases() -> Vec<Case> {
         fails("64_mib_of_noise_of_a_login_shell", "endless_noise", &[0, 4]),
         fails("greeting_that_is_an_answer", "greets_with_an_answer", &[4]),
         fails("greeting_over_the_limit", "greets_with_a_giant", &[4]),
-        pending("budgets", fails("greeting_of_100_mib", "greets_with_megabytes", &[4])),
+        Case { says: &["which is no greeting"], ..fails("greeting_of_100_mib", "greets_with_megabytes", &[4]) },
         Case {
             playbook: tasks("    - ping:\n      timeout: 1\n"),
             ..fails("no_answer_to_a_task_with_a_timeout", "silence", &[2, 4])
         },
-        pending("budgets", fails("no_answer_at_all", "silence", &[4])),
+        Case { says: &["did not answer for 20 s"], ..fails("no_answer_at_all", "silence", &[4]) },
         Case {
             results: json!({"*": {"changed": false, "msg": "VISIBLE\u{1b}[2J\u{1b}]0;title\u{7}\rHIDDEN\u{202e}reversed\u{9b}31m\u{0}\u{8}\u{2066}",
                 "stdout": "line\r\u{1b}[1A", "warnings": ["\u{1b}[2J\r\u{202e}"], "failed": false}}),

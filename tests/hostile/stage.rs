@@ -182,6 +182,7 @@ impl Stage {
             .env("ANSIBLE_CONFIG", "/dev/null")
             .env("NO_COLOR", "1")
             .env("ANSIBLE_SHOW_CUSTOM_STATS", "1")
+            .env("WINDLASS_HEARTBEAT_TIMEOUT", "20")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
