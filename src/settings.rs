@@ -106,6 +106,10 @@ pub struct Settings {
     pub ssh_extra_args: Option<String>,
     /// Whether host keys are verified.
     pub host_key_checking: bool,
+    /// Whether the keys of hosts that known_hosts does not name are accepted and written there.
+    pub accept_new_host_keys: bool,
+    /// Options for SSH (`-o`) of the command line, which win over all others.
+    pub ssh_options: Vec<String>,
     /// Where the executor is kept on hosts.
     pub remote_tmp: Option<String>,
     /// `--become`.
@@ -345,6 +349,8 @@ impl Settings {
             ssh_common_args: config.get("ssh_common_args"),
             ssh_extra_args: config.get("ssh_extra_args"),
             host_key_checking: config.bool("host_key_checking").unwrap_or(true),
+            accept_new_host_keys: config.bool("accept_new_host_keys").unwrap_or(false),
+            ssh_options: Vec::new(),
             remote_tmp: config.get("remote_tmp"),
             r#become: config.bool("become").unwrap_or(false),
             become_method: config.get("become_method").unwrap_or_else(|| "sudo".to_owned()),

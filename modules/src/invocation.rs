@@ -2,15 +2,55 @@
 
 use serde_json::{Value, json};
 
-use crate::{Map, Opt, Spec};
-
-/// What Ansible shows in place of a secret.
-const SECRET: &str = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER";
+use crate::{
+    Map, Opt, Spec,
+    secrets::{SECRET, without_passwords},
+};
 
 /// The arguments with the defaults of those that were not given, and without what passes between the two halves of an action.
 pub fn invocation(spec: &Spec, given: &Value) -> Value {
     let empty = Map::new();
     json!({ "module_args": shown(spec.options, given.as_object().unwrap_or(&empty)) })
+}
+
+/// Passes every value that was given for a secret option to `found`.
+pub fn secret_values(spec: &Spec, given: &Value, found: &mut dyn FnMut(&str)) {
+    find(spec.options, given, found);
+}
+
+/// Whether a module has secret options.
+pub fn has_secrets(spec: &Spec) -> bool {
+    fn any(options: &[Opt]) -> bool {
+        options.iter().any(|option| option.no_log || any(option.options))
+    }
+    any(spec.options)
+}
+
+fn find(options: &[Opt], given: &Value, found: &mut dyn FnMut(&str)) {
+    match given {
+        Value::Array(items) => items.iter().for_each(|item| find(options, item, found)),
+        Value::Object(map) => {
+            for option in options {
+                for name in std::iter::once(&option.name).chain(option.aliases) {
+                    match map.get(*name) {
+                        Some(value) if option.no_log => texts(value, found),
+                        Some(value) => find(option.options, value, found),
+                        None => {}
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn texts(value: &Value, found: &mut dyn FnMut(&str)) {
+    match value {
+        Value::String(text) => found(text),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        Value::Object(map) => map.values().for_each(|item| texts(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn shown(options: &[Opt], given: &Map) -> Map {
@@ -32,6 +72,7 @@ fn masked(option: &Opt, value: Value) -> Value {
     match value {
         Value::Null => Value::Null,
         _ if option.no_log => SECRET.into(),
+        Value::String(text) if option.address => without_passwords(&text).into(),
         Value::Object(map) if !option.options.is_empty() => shown(option.options, &map).into(),
         Value::Array(items) => items.into_iter().map(|item| masked(option, item)).collect(),
         value => value,

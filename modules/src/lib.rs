@@ -32,6 +32,7 @@ pub mod registry;
 #[cfg(feature = "all")]
 pub mod repositories;
 mod run;
+mod secrets;
 mod serve;
 mod spec;
 #[cfg(feature = "all")]
@@ -50,11 +51,11 @@ pub mod ping;
 pub use args::Args;
 pub use become_user::become_command;
 pub use host::{Content, Host, Sink};
-pub use invocation::invocation;
+pub use invocation::{has_secrets, invocation, secret_values};
 pub use module::{Diff, Failure, Module, Outcome, Plan};
 pub use run::run;
 pub use serve::{ServeError, serve};
-pub use spec::{Check, Kind, Opt, Return, Spec};
+pub use spec::{Check, Form, Kind, Opt, Return, Spec};
 
 /// A JSON object in the order it was made.
 pub type Map = serde_json::Map<String, serde_json::Value>;

@@ -1,10 +1,16 @@
 use serde_json::{Value, json};
 
-use crate::{Args, Check, Failure, Host, Map, Module, Outcome, Plan};
+use crate::{Args, Check, Failure, Host, Map, Module, Outcome, Plan, secrets::Secrets};
 
 /// Runs a module: validates the arguments, plans, and carries the plan out unless only a prediction is asked for.
 /// The answer is the result as Ansible shapes it, failed or not.
 pub fn run(module: &dyn Module, arguments: &Value, host: &Host) -> Value {
+    let mut result = result(module, arguments, host);
+    Secrets::of(module.spec(), arguments).mask(&mut result);
+    result
+}
+
+fn result(module: &dyn Module, arguments: &Value, host: &Host) -> Value {
     match outcome(module, arguments, host) {
         Ok(outcome) => success(outcome),
         Err(failure) => {

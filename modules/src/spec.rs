@@ -147,6 +147,10 @@ pub struct Opt {
     pub choices: &'static [&'static str],
     /// Whether its value is a secret.
     pub no_log: bool,
+    /// Whether its text may be an address with a password in it.
+    pub address: bool,
+    /// What its text must not hold.
+    pub form: Form,
     /// The options inside a [`Kind::Dict`] or a list of them; any if empty.
     pub options: &'static [Opt],
     /// What it means.
@@ -156,7 +160,19 @@ pub struct Opt {
 impl Opt {
     /// An optional option.
     pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Opt {
-        Opt { name, kind, doc, aliases: &[], required: false, default: None, choices: &[], no_log: false, options: &[] }
+        Opt {
+            name,
+            kind,
+            doc,
+            aliases: &[],
+            required: false,
+            default: None,
+            choices: &[],
+            no_log: false,
+            address: false,
+            form: Form::Free,
+            options: &[],
+        }
     }
 
     /// An option that must be given.
@@ -184,9 +200,49 @@ impl Opt {
         Opt { options, ..self }
     }
 
+    /// A word of a command: it must not begin with `-`, or the program would take it for an option.
+    pub const fn word(self) -> Opt {
+        Opt { form: Form::Word, ..self }
+    }
+
+    /// A part of a line of a file or of a program's input: it must not hold the end of a line, or it would be two.
+    pub const fn line(self) -> Opt {
+        Opt { form: Form::Line, ..self }
+    }
+
+    /// An address, or a text with addresses: passwords in it are masked wherever they would be shown.
+    pub const fn address(self) -> Opt {
+        Opt { address: true, ..self }
+    }
+
     /// A secret, which is masked wherever it would be shown.
     pub const fn secret(self) -> Opt {
         Opt { no_log: true, ..self }
+    }
+}
+
+/// What the text of an option becomes a part of, which decides what it must not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Any text.
+    Free,
+    /// A word of a command that is no option; it holds no end of a line either.
+    Word,
+    /// A part of one line.
+    Line,
+}
+
+impl Form {
+    /// What is wrong with a text, if something is.
+    pub(crate) fn fault_of(self, text: &str) -> Option<&'static str> {
+        match self {
+            Form::Free => None,
+            _ if text.contains(['\n', '\r', '\0']) => Some("must be one line, without line breaks"),
+            Form::Word if text.starts_with('-') => {
+                Some("must not begin with '-', which would make it an option of the program")
+            }
+            _ => None,
+        }
     }
 }
 

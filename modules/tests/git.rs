@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod case;
+mod server;
 
 use std::{path::Path, process::Command};
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use case::Bench;
 use serde_json::{Value, json};
+use server::{Answer, Server};
 
 fn git(folder: &Path, words: &[&str]) -> String {
     let output = Command::new("git")
@@ -164,4 +167,87 @@ fn inputs_that_cannot_work() {
         let told = bench.run("git", json!({"repo": "@/origin", "clone": false}), false);
         assert_eq!(told["after"].as_str().unwrap().len(), 40);
     });
+}
+
+#[test]
+fn words_that_git_would_take_for_options_are_refused() {
+    with_git(|bench, _| {
+        let marker = bench.path("ran");
+        let evil = format!("--upload-pack=touch {};", marker.display());
+        let good = json!({"repo": "@/origin", "dest": "@/clone"});
+        assert!(changed(&bench.run("git", good.clone(), false)));
+        for (option, value) in [
+            ("remote", evil.as_str()),
+            ("remote", "x; touch @/ran"),
+            ("version", &evil),
+            ("refspec", &evil),
+            ("reference", &evil),
+            ("repo", &evil),
+            ("repo", "ext::sh -c touch% @/ran"),
+            ("repo", "ssh://-oProxyCommand=touch/x"),
+            ("dest", "-c"),
+        ] {
+            for clone in ["@/clone", "@/new"] {
+                let mut args = good.clone();
+                args["dest"] = clone.into();
+                args[option] = value.into();
+                let result = bench.run("git", args, false);
+                assert_eq!(result["failed"], true, "{option}={value}: {result}");
+                assert!(result["msg"].as_str().unwrap().contains(option), "{option}={value}: {result}");
+            }
+        }
+        assert!(!marker.exists() && !bench.path("new").exists());
+    });
+}
+
+/// A server of the repository that wants `me` with the password `p@ss-word`, by git's plain protocol.
+fn guarded(folder: std::path::PathBuf) -> Server {
+    git(&folder, &["update-server-info"]);
+    let expected = format!("Basic {}", BASE64_STANDARD.encode("me:p@ss-word"));
+    Server::start(move |asked| {
+        if asked.header("authorization") != expected {
+            return Answer::of(401, "").with("WWW-Authenticate", "Basic realm=\"git\"");
+        }
+        let path = asked.path.split('?').next().unwrap().trim_start_matches("/app.git/");
+        match std::fs::read(folder.join(".git").join(path)) {
+            Ok(bytes) => Answer::of(200, bytes),
+            Err(_) => Answer::of(404, ""),
+        }
+    })
+}
+
+#[test]
+fn password_in_an_address_reaches_the_server_and_nothing_else() {
+    if Command::new("git").arg("--version").output().is_err() {
+        return;
+    }
+    let real = Command::new("sh").args(["-c", "command -v git"]).output().unwrap().stdout;
+    let real = String::from_utf8(real).unwrap();
+    let bench =
+        Bench::new().program("git", &format!("printf '%s\\n' \"$*\" >> $ROOT/words; exec {} \"$@\"\n", real.trim()));
+    let server = guarded(origin(&bench));
+    let address = server.url("/app.git").replace("://", "://me:p%40ss-word@");
+    let args = json!({"repo": address, "dest": bench.path("clone")});
+    let result = bench.run_as_it_is("git", &args, false);
+    assert!(changed(&result), "{result}");
+    assert_eq!(bench.read("clone/file"), "two");
+    assert!(!changed(&bench.run_as_it_is("git", &args, false)));
+    // A clone of an earlier version keeps no password either, and is not another one because of that.
+    git(&bench.path("clone"), &["remote", "set-url", "origin", &address]);
+    assert!(!changed(&bench.run_as_it_is("git", &args, false)));
+    let config = bench.read("clone/.git/config");
+    assert!(config.contains(&server.url("/app.git")), "{config}");
+    let bad = json!({"repo": address.replace("word", "w0rd"), "dest": bench.path("bad")});
+    let bad = bench.run_as_it_is("git", &bad, false);
+    assert_eq!(bad["failed"], true, "{bad}");
+    for (name, text) in [
+        ("words", bench.read("words")),
+        ("config", config),
+        ("result", result.to_string()),
+        ("failure", bad.to_string()),
+    ] {
+        for secret in ["p%40ss", "p@ss"] {
+            assert!(!text.contains(secret), "{name} has the password: {text}");
+        }
+    }
 }

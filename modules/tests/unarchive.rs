@@ -349,3 +349,36 @@ fn archives_of_the_controller() {
     assert!(changed(&result), "{result}");
     assert!(place.has("tool/run"));
 }
+
+#[test]
+fn links_that_stay_inside_are_unpacked_and_others_are_named() {
+    let place = place(b"x");
+    let inside = place.dest.join("lib/tool");
+    let dest = place.dest.file_name().unwrap().to_str().unwrap().to_owned();
+    let absolute: &'static str = Box::leak(inside.display().to_string().into_boxed_str());
+    let round: &'static str = Box::leak(format!("../../{dest}/lib/tool").into_boxed_str());
+    let good = [
+        Part::File("lib/tool", "x"),
+        Part::Link("relative", "lib/tool"),
+        Part::Link("absolute", absolute),
+        Part::Link("lib/round", round),
+        Part::Link("dangling", "lib/later"),
+    ];
+    fs::write(&place.archive, tarball(&good)).unwrap();
+    converges("unarchive", place.args(json!({})), &place.dest);
+    for link in ["relative", "absolute", "lib/round"] {
+        assert_eq!(place.read(link), "x");
+    }
+    let place = self::place(&tarball(&[Part::File("a", "x"), Part::Link("b", "/etc/passwd"), Part::Link("here", ".")]));
+    let message = fails("unarchive", place.args(json!({})), place.dest.parent().unwrap());
+    assert!(message.contains("the link b to /etc/passwd") && message.contains("--absolute-names"), "{message}");
+    // Asked for, they are unpacked, but nothing is written through them.
+    converges("unarchive", place.args(json!({ "extra_opts": ["--absolute-names"] })), &place.dest);
+    assert!(place.dest.join("b").is_symlink());
+    let through = [Part::Link("out", "../x"), Part::File("out/evil", "x")];
+    let place = self::place(&tarball(&through));
+    fs::create_dir(place.dest.parent().unwrap().join("x")).unwrap();
+    let result = apply("unarchive", place.args(json!({ "extra_opts": ["-P"] })));
+    assert!(result["msg"].as_str().unwrap().contains("through a link of its own"), "{result}");
+    assert!(!place.dest.parent().unwrap().join("x/evil").exists());
+}

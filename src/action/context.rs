@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use indexmap::IndexMap;
 use sha1::{Digest as _, Sha1};
-use tokio::sync::mpsc;
-use windlass_modules::invocation;
+use windlass_modules::{has_secrets, invocation, secret_values};
 use windlass_protocol::{Delivery, Detached, Request};
 use windlass_template::{Compat, Context, Value, from_json, to_json};
 
@@ -14,7 +13,7 @@ use crate::connection::{Kind, Target};
 use crate::executor::{Call, Listener, Pool, Received, Source, TaskEvent};
 use crate::foreign::Modules;
 use crate::outcome::{HostResult, TaskResult};
-use crate::output::{Event, Secrets, Spending};
+use crate::output::{Event, Events, Secrets, Spending};
 use crate::playbook::{Files, Task};
 use crate::strategy::Ahead;
 use crate::vars::{ConnectionVariables, World};
@@ -121,7 +120,7 @@ pub struct ActionContext {
     /// Connections and executors.
     pub pool: Arc<Pool<Value>>,
     /// Where events go.
-    pub events: mpsc::UnboundedSender<Event>,
+    pub events: Events,
     /// What must never be shown.
     pub secrets: Secrets,
     /// The task is done before earlier ones have answered.
@@ -288,6 +287,9 @@ impl ActionContext {
                 Some((turn, follows)) => (Some(turn), follows),
             },
         };
+        if let Some(spec) = super::spec(name).filter(|spec| has_secrets(spec)) {
+            secret_values(spec, &to_json(&args), &mut |text| self.secrets.reveal(text.as_bytes()));
+        }
         let is_told = self.world.run.settings.verbosity > 2;
         let invocation = is_told.then(|| super::spec(name)).flatten().map(|spec| invocation(spec, &to_json(&args)));
         let request = Request {

@@ -7,7 +7,8 @@ use clap::Args;
 use windlass_yaml::{Mapping, Node, Span};
 
 use super::options::{TaskOptions, module_arguments, playbook_folder};
-use super::session::{INTERRUPTED, Session, block_on};
+use super::session::{Session, block_on};
+use super::signals::until_signal;
 use crate::error::{Error, Result};
 use crate::foreign::Resolution;
 use crate::output::{Color, Event, Outputs};
@@ -91,7 +92,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         settings.tree = Some(crate::vars::absolute(folder));
     }
     let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
-    let code = block_on(async {
+    block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
         let modules = &session.shared.loader.modules;
         if let Some(dir) = &arguments.playbook_dir {
@@ -120,7 +121,10 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
                 return Ok(0);
             }
             let _ = session.shared.events.send(Event::PlaybookStart { path: "__adhoc_playbook__".to_owned() });
-            run.run(vec![play]).await?;
+            match until_signal(run.run(vec![play])).await {
+                Ok(outcome) => outcome?,
+                Err((signal, _handler)) => return Ok(session.interrupted(signal, &run).await),
+            };
             let summary = run.summary();
             let _ = session.shared.events.send(Event::Recap(summary.recap));
             Ok(summary.exit_code)
@@ -128,8 +132,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         .await;
         session.end().await;
         outcome
-    })?;
-    Ok(code.unwrap_or(INTERRUPTED))
+    })
 }
 
 /// The play that the command line stands for.

@@ -13,7 +13,7 @@ use self::command::Command;
 use self::editor::{LineEditor, Names};
 use super::adhoc::{self, is_valid};
 use super::options::{Inputs, TaskOptions, module_arguments, playbook_folder};
-use super::session::{INTERRUPTED, Session, block_on};
+use super::session::{Session, block_on};
 use crate::error::{Error, Result};
 use crate::foreign::Resolution;
 use crate::output::{Color, Event, Outputs, Printer};
@@ -36,6 +36,9 @@ pub(super) struct Arguments {
     /// Take group_vars and files from this folder
     #[arg(long, value_name = "DIR")]
     playbook_dir: Option<PathBuf>,
+    /// An option for SSH, like --ssh-option
+    #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
+    ssh_options: Vec<String>,
     #[command(flatten)]
     pub(super) options: TaskOptions,
 }
@@ -65,6 +68,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
     arguments.options.apply(&mut settings, &config)?;
+    settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
     settings.step = arguments.step;
     settings.task_timeout = arguments.task_timeout.unwrap_or(settings.task_timeout);
     if let Some(dir) = arguments.playbook_dir {
@@ -76,8 +80,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let live = arguments.options.is_live();
     let start = Start { config, settings, inputs, printer, live };
     let pattern = arguments.pattern;
-    let code = block_on(async { Console::open(start, pattern)?.talk().await })?;
-    Ok(code.unwrap_or(INTERRUPTED))
+    block_on(async { Console::open(start, pattern)?.talk().await })
 }
 
 impl Start {

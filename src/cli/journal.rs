@@ -3,17 +3,17 @@
 use std::collections::HashSet;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 
 use clap::Args;
 
-use super::session::{INTERRUPTED, Session};
+use super::session::Session;
+use super::signals;
 use crate::error::{Error, Result};
 use crate::journal::{
     Inputs, Journal, Pending, Recorder, Replay, Start, State, differences, expire, looks_like_run, read_file,
     unfinished,
 };
-use crate::output::{Event, Printer};
+use crate::output::Event;
 use crate::settings::{PendingHandlers, Settings};
 use crate::strategy::{Shared, ask};
 
@@ -78,12 +78,7 @@ impl JournalOptions {
 }
 
 /// Begins the journal of a run, with what earlier runs have left.
-pub(super) async fn begin(
-    options: &JournalOptions,
-    playbooks: &[PathBuf],
-    session: &Session,
-    kept: &OnceLock<Arc<Recorder>>,
-) -> Result<()> {
+pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], session: &Session) -> Result<()> {
     let shared = &session.shared;
     let settings = &shared.run.settings;
     if !settings.journal {
@@ -110,13 +105,7 @@ pub(super) async fn begin(
         false => None,
     };
     let former = resumed.as_ref().map(|journal| journal.header.run.clone());
-    let start = Start {
-        inputs: inputs(),
-        files: &shared.files,
-        secrets: &shared.secrets,
-        revealed: shared.run.engine.revealed(),
-        resumed,
-    };
+    let start = Start { inputs: inputs(), files: &shared.files, secrets: &shared.secrets, resumed };
     let (recorder, pending, damaged) = match Recorder::start(&state, start) {
         Ok(started) => started,
         Err(error) => return without(error),
@@ -137,9 +126,7 @@ pub(super) async fn begin(
     if !others.is_empty() {
         left(&others, &recorder, shared).await?;
     }
-    let recorder = Arc::new(recorder);
-    let _ = shared.journal.set(Arc::clone(&recorder));
-    let _ = kept.set(recorder);
+    let _ = shared.journal.set(recorder);
     Ok(())
 }
 
@@ -203,20 +190,15 @@ fn described(pending: &Pending) -> String {
     format!("{host}: '{handler}' of play '{play}', {how} {task}{doubt}, run {run}, {when}")
 }
 
-/// Ends the journal of a run that the user interrupted, and says how to go on.
-pub(super) fn interrupted(recorder: &Recorder, printer: &Printer) {
-    recorder.end(INTERRUPTED, &[]);
-    if let Some(advice) = recorder.advice() {
-        printer.warning(&advice);
-    }
-}
-
-/// Says how to go on after a failure, at a terminal: programs that read the output know `windlass runs`.
-pub(super) fn advise(recorder: &Recorder, code: u8, shared: &Shared) {
-    if code != 0
-        && std::io::stdout().is_terminal()
-        && let Some(text) = recorder.advice()
-    {
-        let _ = shared.events.send(Event::Notice(text));
+/// Ends the journal, and says how to go on: after a signal, and at a terminal after a failure.
+pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
+    let Some(recorder) = shared.journal.get() else { return };
+    recorder.end(code, failed);
+    recorder.trouble().into_iter().for_each(|sentence| shared.warn(sentence));
+    let Some(advice) = recorder.advice() else { return };
+    if signals::is_signal(code) {
+        shared.warn(advice);
+    } else if code != 0 && std::io::stdout().is_terminal() {
+        let _ = shared.events.send(Event::Notice(advice));
     }
 }

@@ -6,15 +6,18 @@ mod config;
 mod console;
 mod doc;
 mod galaxy;
+mod hostkeys;
 mod inventory;
 mod journal;
 mod lab;
 mod options;
+mod plaintext;
 mod playbook;
 mod pull;
 mod runs;
 mod secrets;
 mod session;
+mod signals;
 mod vault;
 
 use std::ffi::OsString;
@@ -47,6 +50,8 @@ enum Verb {
     Pull(Box<pull::Arguments>),
     /// List the runs that have a journal
     Runs(runs::Arguments),
+    /// Show, pin and verify the host keys of an inventory
+    Hostkeys(Box<hostkeys::Arguments>),
     /// Show an inventory
     Inventory(inventory::Arguments),
     /// Encrypt and decrypt files and values
@@ -118,6 +123,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Console(arguments) => console::run(*arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
+        Verb::Hostkeys(arguments) => hostkeys::run(&arguments),
         Verb::Inventory(arguments) => inventory::run_verb(arguments),
         Verb::Vault(arguments) => vault::run(arguments),
         Verb::Doc(arguments) => doc::run(&arguments),
@@ -131,6 +137,8 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
             .map_err(|error| Error::new(format!("the executor cannot answer: {error}"))),
     };
     match outcome {
+        // Output that was lost is no success.
+        Ok(0) if crate::output::has_failed() => ExitCode::from(1),
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             if !error.is_interruption() {
@@ -163,7 +171,7 @@ fn report(error: &Error, compat: Option<&str>) {
     };
     let text = if is_classic { format!("ERROR! {}", error.classic()) } else { format!("[ERROR]: {error}") };
     let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    Printer::new(color, Secrets::default()).error_line(&text, Color::Error);
+    Printer::new(color, Secrets::of_process()).error_line(&text, Color::Error);
 }
 
 /// What Ansible's commands say of themselves, without what is about Python.

@@ -10,6 +10,7 @@ use windlass_yaml::{Key, Mapping, Node, Source, Span, Value};
 use super::secrets::{ask, secret_file};
 use crate::connection::Secret;
 use crate::error::{Error, Result};
+use crate::output::Secrets;
 use crate::playbook::Files;
 use crate::settings::{Config, Settings};
 
@@ -41,6 +42,12 @@ pub(super) struct ConnectOptions {
     /// Log in with this key
     #[arg(long, visible_alias = "key-file", value_name = "FILE")]
     private_key: Option<PathBuf>,
+    /// Accept the keys of hosts that known_hosts does not name, and write them there; a changed key is refused all the same
+    #[arg(long)]
+    accept_new_host_keys: bool,
+    /// An option for SSH as ssh_config names it: `StrictHostKeyChecking=accept-new`
+    #[arg(long, value_name = "OPTION")]
+    ssh_option: Vec<String>,
     /// Options for SSH, as its own command takes them
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     ssh_common_args: Option<String>,
@@ -162,7 +169,11 @@ impl TaskOptions {
     }
 
     pub(super) fn inputs(&self, settings: &Settings) -> Result<Inputs> {
-        let vault = self.vault.secrets(settings)?;
+        let masked = Secrets::of_process();
+        let mut vault = self.vault.secrets(settings)?;
+        vault.iter().for_each(|secret| masked.add_password(&String::from_utf8_lossy(secret.password())));
+        // Whoever decrypts something, now or later: it is masked before anybody can show it.
+        vault.observe(Arc::new(move |plain| masked.reveal(plain)));
         let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
         let extra_vars = self.run.extra_vars(&files)?;
         Ok(Inputs { vault, files, extra_vars })
@@ -199,6 +210,8 @@ impl ConnectOptions {
             settings.timeout = timeout;
         }
         override_with(&mut settings.private_key_file, &self.private_key);
+        settings.accept_new_host_keys |= self.accept_new_host_keys;
+        settings.ssh_options.extend(self.ssh_option.iter().cloned());
         override_with(&mut settings.ssh_common_args, &self.ssh_common_args);
         override_with(&mut settings.ssh_extra_args, &self.ssh_extra_args);
         let passed_over = [("--scp-extra-args", &self.scp_extra_args), ("--sftp-extra-args", &self.sftp_extra_args)];

@@ -1,15 +1,15 @@
 //! `windlass playbook`.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use clap::Args;
 
 use super::journal::{self, JournalOptions};
 use super::options::TaskOptions;
-use super::session::{INTERRUPTED, Session, block_on};
+use super::session::{Session, block_on};
+use super::signals::until_signal;
 use crate::error::{Error, Result};
-use crate::journal::Recorder;
 use crate::output::{Color, Event, Outputs};
 use crate::plan::TagFilter;
 use crate::playbook::{Item, Play};
@@ -58,6 +58,9 @@ pub(super) struct Arguments {
     /// Write a trace of the run that Perfetto (ui.perfetto.dev) opens
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// An option for SSH, like --ssh-option
+    #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
+    ssh_options: Vec<String>,
     #[command(flatten)]
     journal: JournalOptions,
     #[command(flatten)]
@@ -75,6 +78,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if arguments.playbooks.is_empty() {
         arguments.playbooks = arguments.journal.playbooks(&settings)?;
     }
+    settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
     settings.force_handlers |= arguments.force_handlers;
     settings.step = arguments.step;
     settings.start_at_task.clone_from(&arguments.start_at_task);
@@ -115,30 +119,15 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let stdout = settings.stdout_callback.clone();
     let enabled = settings.callbacks_enabled.clone();
     let output = Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config, live)?);
-    let kept = OnceLock::new();
-    let code = block_on(async {
+    block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
-        let outcome = drive(&arguments, &session, &printer, &kept).await;
-        if let Some(recorder) = session.shared.journal.get() {
-            recorder.trouble().into_iter().for_each(|sentence| session.shared.warn(sentence));
-        }
+        let outcome = drive(&arguments, &session, &printer).await;
         session.end().await;
         outcome
-    })?;
-    if code.is_none()
-        && let Some(recorder) = kept.get()
-    {
-        journal::interrupted(recorder, &printer);
-    }
-    Ok(code.unwrap_or(INTERRUPTED))
+    })
 }
 
-async fn drive(
-    arguments: &Arguments,
-    session: &Session,
-    printer: &crate::output::Printer,
-    kept: &OnceLock<Arc<Recorder>>,
-) -> Result<u8> {
+async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output::Printer) -> Result<u8> {
     let shared = &session.shared;
     // All playbooks are read before the first is run: a mistake in the last one should not be found after the first has changed hosts.
     let mut loaded = Vec::new();
@@ -169,27 +158,24 @@ async fn drive(
         }
         return Ok(0);
     }
-    journal::begin(&arguments.journal, &arguments.playbooks, session, kept).await?;
-    let outcome = run_all(loaded, &mut run, shared).await;
-    if let Some(recorder) = kept.get() {
-        let code = outcome.as_ref().map_or_else(crate::error::Error::exit_code, |code| *code);
-        recorder.end(code, &run.failed_hosts());
-        journal::advise(recorder, code, shared);
-    }
+    journal::begin(&arguments.journal, &arguments.playbooks, session).await?;
+    let outcome = run_all(loaded, &mut run, session).await;
+    let code = outcome.as_ref().map_or_else(Error::exit_code, |code| *code);
+    journal::end(code, &run.failed_hosts(), shared);
     outcome
 }
 
 /// Runs the playbooks one after the other, until one fails; the exit code.
-async fn run_all(
-    loaded: Vec<(&PathBuf, Vec<Play>)>,
-    run: &mut PlaybookRun,
-    shared: &crate::strategy::Shared,
-) -> Result<u8> {
+async fn run_all(loaded: Vec<(&PathBuf, Vec<Play>)>, run: &mut PlaybookRun, session: &Session) -> Result<u8> {
+    let shared = &session.shared;
     for (path, plays) in loaded {
         let _ = shared.events.send(Event::PlaybookStart { path: path.display().to_string() });
         let text = format!("{} plays in {}", plays.len(), path.display());
         let _ = shared.events.send(Event::Verbose { level: 2, text });
-        run.run(plays).await?;
+        match until_signal(run.run(plays)).await {
+            Ok(outcome) => outcome?,
+            Err((signal, _handler)) => return Ok(session.interrupted(signal, run).await),
+        };
         if shared.run.settings.retry_files {
             write_retry_file(path, &run.failed_hosts(), shared);
         }

@@ -48,6 +48,9 @@ pub(super) struct Arguments {
     /// Accept the key of a server that is not known
     #[arg(long)]
     accept_host_key: bool,
+    /// Accept the keys of hosts that known_hosts does not name, if the playbook reaches others
+    #[arg(long)]
+    accept_new_host_keys: bool,
     /// Run only what a trusted key has signed
     #[arg(long)]
     verify_commit: bool,
@@ -285,6 +288,7 @@ fn play(arguments: &Arguments, playbooks: &[PathBuf], dest: &Path, names: &[Stri
         ("-C", arguments.check),
         ("-D", arguments.diff),
         ("--flush-cache", arguments.flush_cache),
+        ("--accept-new-host-keys", arguments.accept_new_host_keys),
     ];
     command.args(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| *flag));
     let status = command.args(playbooks).status();

@@ -1,21 +1,27 @@
 //! What a verb that reaches hosts needs: settings, inventory, engine, connections, and someone who prints.
 
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions};
 use windlass_template::Engine;
 use windlass_yaml::Mapping;
 
 use super::options::Inputs;
+use super::signals::{self, Signal, Signals};
+use crate::connection::host_keys::AtTerminal;
 use crate::error::{Error, Result};
 use crate::executor::{Limits, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
-use crate::output::{Color, Event, Output, Printer, Secrets, tell_details};
+use crate::output::{Color, Event, Masker, Output, Printer, Secrets, event_queue, tell_details};
 use crate::playbook::Loader;
 use crate::settings::{BaseSettings, Settings};
-use crate::strategy::Shared;
+use crate::strategy::{PlaybookRun, Shared};
 use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World};
+
+/// Time that hosts get to end their connections after a signal.
+const CLOSING: Duration = Duration::from_secs(10);
 
 /// Everything a run starts from.
 pub(super) struct Session {
@@ -28,7 +34,7 @@ pub(super) struct Session {
 
 /// What all that is shown goes through.
 pub(super) fn printer(settings: &Settings) -> Printer {
-    let printer = Printer::new(settings.color, Secrets::default())
+    let printer = Printer::new(settings.color, Secrets::of_process())
         .with_palette(&settings.palette)
         .with_verbosity(settings.verbosity, settings.log_verbosity);
     let printer = match &settings.log_path {
@@ -105,7 +111,10 @@ impl Session {
     ) -> Result<Session> {
         let Inputs { vault, files, extra_vars } = inputs;
         let secrets = printer.secrets().clone();
-        let (events, mut receiver) = mpsc::unbounded_channel::<Event>();
+        let (events, mut queue) = event_queue();
+        if !output.wants_live() {
+            events.without_live();
+        }
         for name in &settings.unsupported {
             let _ = events.send(Event::Warning(format!("the {name} has no effect here")));
         }
@@ -126,39 +135,38 @@ impl Session {
             Arc::clone(&files),
         ));
         let plugins = Arc::new(PythonPlugins::new(Arc::clone(&modules), settings.playbook_dir.clone()));
-        let revealed = windlass_template::Revealed::default();
         let engine = Engine::new(windlass_template::Options {
             compat: settings.compat,
             allow_broken_conditionals: settings.allow_broken_conditionals,
             jinja2_native: settings.jinja2_native,
             playbook_dir: settings.playbook_dir.clone(),
             secrets: vault,
-            revealed: revealed.clone(),
+            revealed: windlass_template::Revealed::default(),
             plugins: Some(Arc::<PythonPlugins>::clone(&plugins)),
             settings: Some(Arc::new(BaseSettings::new(events.clone()))),
             managed: settings.ansible_managed.clone(),
         });
-        let masking = secrets.clone();
-        let events_task = tokio::spawn(async move {
-            let mut known = 0;
-            while let Some(event) = receiver.recv().await {
-                // What was decrypted meanwhile must not be shown, whoever shows it.
-                if revealed.count() > known {
-                    known = revealed.count();
-                    revealed.texts().iter().for_each(|text| masking.add(text));
-                }
-                output.event(&event);
-                if matches!(event, Event::End) {
-                    break;
-                }
-                if let Event::Prompt { shown, .. } = &event {
-                    let _ = shown.send(());
+        let mut masker = Masker::new(secrets.clone());
+        let show = async move {
+            while let Some(event) = queue.recv().await {
+                for event in masker.mask(event) {
+                    output.event(&event);
+                    match &*event {
+                        Event::End => return,
+                        Event::Prompt { shown, .. } => drop(shown.send(())),
+                        _ => {}
+                    }
                 }
             }
-        });
+        };
+        // Writing blocks while nobody reads: that must not keep a thread from signals and connections.
+        let runtime = tokio::runtime::Handle::current();
+        let events_task = tokio::task::spawn_blocking(move || runtime.block_on(show));
         let inventory = inventory(&settings, &engine, &extra_vars, &mut |sentence| {
             let _ = events.send(Event::Warning(sentence));
         })?;
+        secrets.exempt(inventory.hosts().map(|host| host.name().as_ref()));
+        secrets.exempt(inventory.groups().map(|group| group.name().as_ref()));
         // That no source was read at all has been said already.
         if settings.localhost_warning && inventory.hosts().next().is_none() && inventory.has_sources() {
             let sentence = "provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'";
@@ -203,7 +211,7 @@ impl Session {
             run,
             loader: Arc::new(loader),
             files,
-            pool: Arc::new(Pool::new(Limits::default())),
+            pool: Arc::new(Pool::for_user(Limits::default(), Arc::new(AtTerminal::new(events.clone())))),
             events,
             secrets,
             forks,
@@ -222,6 +230,15 @@ impl Session {
         }
     }
 
+    /// Shows what a signal stopped and what the run came to; the exit code. [`Session::end`] follows.
+    pub(super) async fn interrupted(&self, signal: Signal, run: &PlaybookRun) -> u8 {
+        let _ = self.shared.events.send(Event::Interrupted { signal: signal.name });
+        let _ = self.shared.events.send(Event::Recap(run.summary().recap));
+        // Closing the connections stops what runs on the hosts; one that does not answer is left behind.
+        let _ = tokio::time::timeout(CLOSING, self.shared.pool.close()).await;
+        signal.code
+    }
+
     /// Ends: closes every connection and prints what is left.
     pub(super) async fn end(self) {
         let statistics = self.shared.pool.statistics().await;
@@ -235,8 +252,8 @@ impl Session {
     }
 }
 
-/// Runs to the end, or until the user interrupts; then connections are closed, which stops what runs on hosts.
-pub(super) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<Option<T>> {
+/// Runs to the end: the exit code. A signal that the work does not handle ends it at once, and so does a second one.
+pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
     // Templates are evaluated on these threads, as deep as they may nest.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(16 << 20)
@@ -244,28 +261,27 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<Optio
         .build()
         .map_err(|error| Error::new(format!("the program cannot start its threads: {error}")))?;
     let outcome = runtime.block_on(async {
+        let mut signals = Signals::listen();
+        let unhandled = async {
+            let first = signals.next().await;
+            if signals::is_handled() {
+                let second = signals.next().await;
+                let sentence =
+                    format!("[ERROR]: {}: ended at once; what hosts run is stopped when they notice.", second.name);
+                Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
+                std::process::exit(second.code.into());
+            }
+            first
+        };
         tokio::select! {
-            outcome = work => outcome.map(Some),
-            _ = tokio::signal::ctrl_c() => Ok(None),
-            () = terminated() => Ok(None),
-        }
-    });
-    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
-    outcome
-}
-
-async fn terminated() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match (signal(SignalKind::terminate()), signal(SignalKind::hangup())) {
-        (Ok(mut terminate), Ok(mut hangup)) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
+            outcome = work => outcome,
+            signal = unhandled => {
+                let sentence = format!("[ERROR]: {}: ended before a task was running.", signal.name);
+                Printer::new(false, Secrets::of_process()).error_line(&sentence, Color::Error);
+                Ok(signal.code)
             }
         }
-        _ => std::future::pending().await,
-    }
+    });
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    outcome
 }
-
-/// Ansible's exit code for a run that the user interrupted.
-pub(super) const INTERRUPTED: u8 = 99;

@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use windlass_vault::{DEFAULT_LABEL, Secret, Secrets};
+use zeroize::Zeroizing;
 
 use super::options::VaultOptions;
+use super::plaintext::{self, Edited};
 use super::secrets::{self, Prompt, ask_twice};
+use super::signals::Signal;
 use crate::error::{Error, Result};
 use crate::settings::{Config, Settings};
 
@@ -145,13 +148,18 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
                 return Err(Error::new("not a tty, editor cannot be opened")
                     .hint("with --skip-tty-check the editor is started all the same"));
             }
-            let text = in_editor(b"")?;
+            let text = match plaintext::edit(b"")? {
+                Edited::Text(text) => text,
+                Edited::Ended(signal) => return Ok(signal.code),
+            };
             write_file(file, encrypted(&text, &secret, &settings)?.as_bytes(), Access::Private)?;
         }
         Verb::Edit(edit) => {
             let secrets = known(&edit.common.vault, &settings)?;
             for file in &edit.files {
-                self::edit(file, &secrets, &settings)?;
+                if let Some(signal) = self::edit(file, &secrets, &settings)? {
+                    return Ok(signal.code);
+                }
             }
         }
         Verb::Rekey(rekey) => self::rekey(&rekey, settings)?,
@@ -160,20 +168,26 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     Ok(0)
 }
 
-/// Edits a file. It stays encrypted with the password that fitted, and keeps its label.
-fn edit(file: &Path, secrets: &Secrets, settings: &Settings) -> Result<()> {
+/// Edits a file; the signal that ended that, if one did. It stays encrypted with the password that fitted, and keeps
+/// its label.
+fn edit(file: &Path, secrets: &Secrets, settings: &Settings) -> Result<Option<Signal>> {
     // What a link points to is edited; the link stays.
     let file = &std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let data = read(file)?;
     let (plain, secret) = windlass_vault::decrypt_with_secret(&data, secrets)
         .map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
     let label = windlass_vault::label(&data).unwrap_or_else(|| DEFAULT_LABEL.to_owned());
-    let changed = in_editor(&plain)?;
+    let plain = Zeroizing::new(plain);
+    let changed = match plaintext::edit(&plain)? {
+        Edited::Text(changed) => changed,
+        Edited::Ended(signal) => return Ok(Some(signal)),
+    };
     if changed == plain {
-        return Ok(());
+        return Ok(None);
     }
     let secret = Secret::new(label, secret.password());
-    write_file(file, encrypted(&changed, &secret, settings)?.as_bytes(), Access::Kept)
+    write_file(file, encrypted(&changed, &secret, settings)?.as_bytes(), Access::Kept)?;
+    Ok(None)
 }
 
 fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
@@ -373,26 +387,6 @@ fn write_file(file: &Path, bytes: &[u8], access: Access) -> Result<()> {
         Ok(())
     };
     write().map_err(|error| Error::new(format!("{} cannot be written: {error}", file.display())))
-}
-
-/// Lets the user edit a text; it lies in a private file only as long as the editor runs.
-fn in_editor(text: &[u8]) -> Result<Vec<u8>> {
-    let editor = ["ANSIBLE_EDITOR", "EDITOR"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok())
-        .unwrap_or_else(|| "vi".to_owned());
-    let fail = |error: std::io::Error| Error::new(format!("the text cannot be edited: {error}"));
-    let mut file = tempfile::Builder::new().prefix("windlass-vault-").suffix(".yml").tempfile().map_err(fail)?;
-    file.write_all(text).map_err(fail)?;
-    file.flush().map_err(fail)?;
-    let words = shell_words::split(&editor)
-        .map_err(|error| Error::usage(format!("the editor '{editor}' cannot be run: {error}")))?;
-    let Some((program, arguments)) = words.split_first() else { return Err(Error::usage("EDITOR is empty")) };
-    let status = std::process::Command::new(program).args(arguments).arg(file.path()).status().map_err(fail)?;
-    if !status.success() {
-        return Err(Error::new(format!("the editor ended with {status}; nothing was changed")));
-    }
-    std::fs::read(file.path()).map_err(fail)
 }
 
 fn note(text: &str) {

@@ -1,6 +1,7 @@
 //! Ways to a host: SSH, and this machine itself. Each runs commands there and gives their streams; what runs is the executor's matter.
 
 mod duplex;
+pub mod host_keys;
 mod local;
 pub(crate) mod open_files;
 pub mod relay;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use windlass_ssh::Connector;
 
 pub use duplex::{Duplex, Input, Output};
+pub(crate) use ssh::destination as ssh_destination;
 pub use target::{Kind, Target};
 pub use windlass_ssh::{Exit, HostKeyChecking, Output as Piece, Secret};
 
@@ -33,6 +35,11 @@ pub trait Connection: Send + Sync {
 
     /// Why the connection is gone, as a part of a sentence.
     fn lost_reason(&self) -> String;
+
+    /// The host answers with another key than the known one: passwords may not be sent there.
+    fn has_changed_host_key(&self) -> bool {
+        false
+    }
 
     /// Something the user should know about this connection.
     fn warning(&self) -> Option<String>;

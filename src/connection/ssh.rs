@@ -6,6 +6,12 @@ use super::{Connection, Duplex, Error, Input, Output, Pending, Target};
 
 /// Connects over SSH.
 pub(super) async fn connect(target: &Target, connector: &Connector) -> Result<Arc<dyn Connection>, Error> {
+    let (destination, settings) = destination(target);
+    Ok(Arc::new(Ssh { session: connector.connect(&destination, &settings).await? }))
+}
+
+/// A target in the terms of SSH.
+pub(crate) fn destination(target: &Target) -> (Destination, Settings) {
     let destination = Destination { host: target.host.clone(), port: target.port, user: target.user.clone() };
     let passphrase = target.private_key_passphrase.clone();
     let settings = Settings {
@@ -19,7 +25,7 @@ pub(super) async fn connect(target: &Target, connector: &Connector) -> Result<Ar
         retries: target.retries,
         ..Settings::default()
     };
-    Ok(Arc::new(Ssh { session: connector.connect(&destination, &settings).await? }))
+    (destination, settings)
 }
 
 struct Ssh {
@@ -47,6 +53,10 @@ impl Connection for Ssh {
             windlass_ssh::Error::Lost { reason, .. } => reason,
             error => error.to_string(),
         }
+    }
+
+    fn has_changed_host_key(&self) -> bool {
+        self.session.has_changed_host_key()
     }
 
     fn warning(&self) -> Option<String> {

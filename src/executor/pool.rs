@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use windlass_protocol::{Become, Hello};
-use windlass_ssh::Connector;
+use windlass_ssh::{Connector, HostKeyUser};
 
 use super::call::{self, Broken};
 use super::counters::{Counters, add};
@@ -92,11 +92,20 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         Self::with_images(limits, image::EMBEDDED.to_vec())
     }
 
+    /// A pool whose connections ask this user about unknown host keys.
+    pub fn for_user(limits: Limits, user: Arc<dyn HostKeyUser>) -> Self {
+        Self::made(limits, image::EMBEDDED.to_vec(), Connector::for_user(user))
+    }
+
     /// A pool that sends other executors than those embedded.
     pub fn with_images(limits: Limits, images: Vec<Image>) -> Self {
+        Self::made(limits, images, Connector::default())
+    }
+
+    fn made(limits: Limits, images: Vec<Image>, connector: Connector) -> Self {
         Self {
             inner: Arc::new(Inner {
-                connector: Connector::default(),
+                connector,
                 connecting: Semaphore::new(limits.connecting.max(1)),
                 uploads: Arc::new(Semaphore::new(limits.uploads.max(1))),
                 images,
@@ -127,6 +136,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             let began = Instant::now();
             let (live, notes) = self.acquire(target, &slot, extent).await?;
             connect += began.elapsed();
+            may_become(live.connection.as_ref(), target, call.request.become_user.as_ref())?;
             if let Some(listener) = &call.listener {
                 notes.into_iter().for_each(|note| listener(TaskEvent::Warning(note)));
             }
@@ -170,6 +180,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     ) -> Result<RawOutput, Error> {
         let slot = self.slot(target);
         if let Some(connection) = slot.shared().await {
+            may_become(connection.as_ref(), target, command.become_user.as_ref())?;
             match raw::run(connection.as_ref(), target, command, events).await {
                 Ok(output) => return Ok(output),
                 // The executor has the only session this server allows, so the command gets a connection of its own.
@@ -178,6 +189,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             }
         }
         let connection = self.connect(target, &slot).await?;
+        may_become(connection.as_ref(), target, command.become_user.as_ref())?;
         let outcome = raw::run(connection.as_ref(), target, command, events).await;
         connection.close().await;
         self.count(connection.as_ref());
@@ -188,6 +200,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     pub async fn open(&self, target: &Arc<Target>, command: &RawCommand) -> Result<Opened, Error> {
         let slot = self.slot(target);
         if let Some(connection) = slot.shared().await {
+            may_become(connection.as_ref(), target, command.become_user.as_ref())?;
             match raw::open(connection, target, command).await {
                 Ok(opened) => return Ok(opened),
                 Err(RawFailure::Connection(error)) if error.is_channel_refused() => {}
@@ -195,6 +208,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             }
         }
         let connection = self.connect(target, &slot).await?;
+        may_become(connection.as_ref(), target, command.become_user.as_ref())?;
         raw::open(connection, target, command).await.map_err(RawFailure::into_error)
     }
 
@@ -412,6 +426,19 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let (sent, received) = connection.wire_bytes();
         self.inner.counters.wire_sent.fetch_add(sent, Ordering::Relaxed);
         self.inner.counters.wire_received.fetch_add(received, Ordering::Relaxed);
+    }
+}
+
+/// Refuses to send a password to whoever answers with another host key than the known one.
+fn may_become(connection: &dyn Connection, target: &Target, user: Option<&Become>) -> Result<(), Error> {
+    match user.filter(|user| user.password.is_some() && connection.has_changed_host_key()) {
+        None => Ok(()),
+        Some(user) => Err(Error::Become {
+            message: format!(
+                "the password to become {} was not sent to {}, since its host key has changed and host key checking is off",
+                user.user, target.name
+            ),
+        }),
     }
 }
 

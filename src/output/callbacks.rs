@@ -1,8 +1,10 @@
 //! Callbacks by name: one writes the standard output, others may run beside it.
 
+use super::Output;
 use super::default::{DefaultOutput, Dialect};
 use super::document::Document;
 use super::junit::Junit;
+use super::masked::Masked;
 use super::minimal::MinimalOutput;
 use super::oneline::OneLineOutput;
 use super::printer::Printer;
@@ -12,7 +14,6 @@ use super::timer::Timer;
 use super::timings::Timings;
 use super::trace::Trace;
 use super::tree::Tree;
-use super::{Event, Output};
 use crate::error::{Error, Result, did_you_mean};
 use crate::settings::{Config, Settings};
 
@@ -273,7 +274,7 @@ pub fn find_callback(name: &str) -> Option<&'static Callback> {
 struct Silence;
 
 impl Output for Silence {
-    fn event(&mut self, _event: &Event) {}
+    fn event(&mut self, _event: &Masked) {}
 }
 
 /// What a callback is made from.
@@ -325,8 +326,10 @@ impl Outputs {
         config: &Config,
         live: bool,
     ) -> Result<Outputs> {
+        // Events are masked before callbacks see them; masking what is rendered would garble its structure.
+        let rendered = printer.without_masking();
         let setup = |callback: &'static Callback| Setup {
-            printer: printer.clone(),
+            printer: rendered.clone(),
             settings,
             config,
             options: callback.options,
@@ -337,7 +340,7 @@ impl Outputs {
                 .maybe_hint(did_you_mean(stdout, names)));
         };
         let mut outputs: Vec<Box<dyn Output>> =
-            vec![Box::new(Screen::new(printer.clone(), settings, live)), (first.make)(&setup(first))?];
+            vec![Box::new(Screen::new(rendered.clone(), settings, live)), (first.make)(&setup(first))?];
         let mut seen = vec![first.full_name()];
         for name in enabled {
             match find_callback(name) {
@@ -352,17 +355,21 @@ impl Outputs {
             }
         }
         if settings.timings {
-            outputs.push(Box::new(Timings::new(printer)));
+            outputs.push(Box::new(Timings::new(&rendered)));
         }
         if let Some(file) = &settings.trace {
-            outputs.push(Box::new(Trace::new(printer, file)?));
+            outputs.push(Box::new(Trace::new(&rendered, file)?));
         }
         Ok(Outputs(outputs))
     }
 }
 
 impl Output for Outputs {
-    fn event(&mut self, event: &Event) {
+    fn wants_live(&self) -> bool {
+        self.0.iter().any(|output| output.wants_live())
+    }
+
+    fn event(&mut self, event: &Masked) {
         self.0.iter_mut().for_each(|output| output.event(event));
     }
 }

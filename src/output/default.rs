@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::callbacks::Setup;
-use super::event::{arguments_of, path_of};
+use super::event::path_of;
 use super::json::spaced_json;
+use super::masked::{Masked, Shown};
 use super::palette::Color;
+use super::printable::printable;
 use super::printer::{Printer, banner};
 use super::shown::{Format, always_shown, clean_debug, omit_lines};
 use super::{Event, JobState, Output, ResultEvent, Stats, Status};
@@ -95,10 +97,10 @@ impl DefaultOutput {
         }
     }
 
-    fn result(&mut self, event: &ResultEvent) {
-        // Of most results nothing is shown but whether something has changed.
-        let result = LazyCell::new(|| event.result.to_json());
-        let changed = event.result.get("changed").is_some_and(|value| windlass_template::to_json(value) == true);
+    fn result(&mut self, event: &ResultEvent<Shown>) {
+        // Of most results nothing is shown but whether something has changed: they are not rendered.
+        let result = LazyCell::new(|| event.result.json());
+        let changed = event.result.is_marked_changed();
         if event.diff && changed && (event.item.is_some() || !event.looped) {
             let text = super::diff::shown(result.get("diff").unwrap_or(&Value::Null), &self.format);
             for line in text.lines() {
@@ -113,7 +115,7 @@ impl DefaultOutput {
         if hidden {
             return;
         }
-        if event.result.get("warnings").is_some() || event.report.is_some() {
+        if event.result.has("warnings") || event.report.is_some() {
             self.title(event.task.id);
             self.printer.result_warnings(&result);
             if let Some(report) = &event.report {
@@ -121,7 +123,7 @@ impl DefaultOutput {
             }
         }
         // In ansible-core 2.18 nothing is left of a secret loop by which it could be told from a task without one.
-        if event.looped && !(self.is_classic && event.result.get("censored").is_some()) {
+        if event.looped && !(self.is_classic && event.result.has("censored")) {
             return self.summary(event, &result);
         }
         let item = event.item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
@@ -166,14 +168,14 @@ impl DefaultOutput {
         }
     }
 
-    fn task_path(&mut self, event: &ResultEvent) {
+    fn task_path(&mut self, event: &ResultEvent<Shown>) {
         if let Some(path) = path_of(&event.task) {
             self.say(event.task.id, &format!("task path: {path}"), Color::Plain);
         }
     }
 
     /// The line for a whole loop, whose items have been shown.
-    fn summary(&mut self, event: &ResultEvent, result: &Value) {
+    fn summary(&mut self, event: &ResultEvent<Shown>, result: &Value) {
         match event.status {
             Status::Failed { ignored } => {
                 let is_secret = result.get("censored").is_some();
@@ -203,7 +205,7 @@ impl DefaultOutput {
     }
 
     /// A result as text, without what is shown otherwise.
-    fn dump(&self, result: &Value, event: &ResultEvent) -> String {
+    fn dump(&self, result: &Value, event: &ResultEvent<Shown>) -> String {
         let mut map = self.format.abridged(result);
         clean_debug(event.task.short_action(), &mut map);
         match self.dialect {
@@ -239,6 +241,7 @@ impl DefaultOutput {
             let text = format!("{key}={value:<4}");
             if value == 0 { text } else { self.printer.paint(&text, color) }
         };
+        let name = &*printable(name);
         // The colour's own characters count, as they do in ansible-core.
         let host = match self.printer.paint(name, color) {
             painted if painted.len() > name.len() => format!("{painted:<37}"),
@@ -295,9 +298,9 @@ fn yaml_dialect(mut map: Map<String, Value>) -> String {
 }
 
 impl Output for DefaultOutput {
-    fn event(&mut self, event: &Event) {
+    fn event(&mut self, event: &Masked) {
         let mark = |check: bool| if check && self.markers { " [CHECK MODE]" } else { "" };
-        match event {
+        match &**event {
             Event::PlaybookStart { path } => {
                 if self.verbosity() > 1 {
                     let name = path.rsplit('/').next().unwrap_or(path);
@@ -321,7 +324,7 @@ impl Output for DefaultOutput {
                 let kind = if task.handler { "RUNNING HANDLER" } else { "TASK" };
                 let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
                 let arguments =
-                    if self.arguments && !hidden { format!(" {}", arguments_of(task)) } else { String::new() };
+                    if self.arguments && !hidden { format!(" {}", event.arguments_of(task)) } else { String::new() };
                 let mut text = banner(&format!("{kind} [{}{arguments}]{}", name.trim(), mark(*check)));
                 if let (Some(path), true) = (path_of(task), self.verbosity() >= 2) {
                     text.push_str(&format!("\ntask path: {path}"));
@@ -339,9 +342,8 @@ impl Output for DefaultOutput {
             Event::Result(result) => self.result(result),
             Event::Retry { host, task, left, result } => {
                 let mut line = format!("FAILED - RETRYING: [{host}]: {task} ({left} retries left).");
-                let result = result.to_json();
-                if self.verbosity() > 1 || always_shown(&result) {
-                    line.push_str(&format!("Result was: {}", self.format.dump(&result, None)));
+                if self.verbosity() > 1 || result.is_always_shown() {
+                    line.push_str(&format!("Result was: {}", self.format.dump(result.json(), None)));
                 }
                 self.printer.line(&line, Color::Debug);
             }

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use super::callbacks::{Ids, Setup};
 use super::event::path_of;
 use super::json::indented_json;
+use super::masked::Masked;
 use super::palette::Color;
 use super::printer::Printer;
-use super::shown::included;
 use super::{Event, Output, Recap, Status};
 use crate::error::Result;
 
@@ -109,8 +109,8 @@ fn in_ascii(json: &str) -> String {
 }
 
 impl Output for Document {
-    fn event(&mut self, event: &Event) {
-        match event {
+    fn event(&mut self, event: &Masked) {
+        match &**event {
             Event::PlayStart { name, path, .. } => {
                 let about = about(name, self.ids.next(), path.clone());
                 self.plays.push(Play { about, tasks: Vec::new() });
@@ -122,7 +122,7 @@ impl Output for Document {
                 }
             }
             Event::Result(result) if result.item.is_none() => {
-                let mut value = result.result.to_json();
+                let mut value = result.result.json().clone();
                 if let Some(map) = value.as_object_mut() {
                     map.retain(|key, _| !key.starts_with("_windlass") && !HIDDEN.contains(&key.as_str()));
                     map.insert("action".into(), result.task.action.as_str().into());
@@ -139,16 +139,14 @@ impl Output for Document {
             }
             Event::Included { task, what, hosts, .. } => {
                 for host in hosts {
-                    let mut value = included(task, what);
+                    let mut value = event.included(task, what);
                     value["_ansible_no_log"] = false.into();
                     value["action"] = task.action.as_str().into();
                     self.file(task.id, host, value);
                 }
             }
             Event::Recap(recap) => {
-                // What is secret must be found before letters are written in another way.
-                let text = self.printer.secrets().mask(&self.text(recap));
-                self.printer.line(&in_ascii(&text), Color::Plain);
+                self.printer.line(&in_ascii(&self.text(recap)), Color::Plain);
             }
             _ => {}
         }

@@ -32,7 +32,7 @@ pub enum Status {
 
 /// One result of a task on a host, or of one item of its loop.
 #[derive(Debug, Clone)]
-pub struct ResultEvent {
+pub struct ResultEvent<R = Arc<TaskResult>> {
     /// The task.
     pub task: Arc<Task>,
     /// The host.
@@ -42,7 +42,7 @@ pub struct ResultEvent {
     /// What it came to.
     pub status: Status,
     /// The result, censored if `no_log` says so.
-    pub result: Arc<TaskResult>,
+    pub result: R,
     /// The label of the loop's item, if this is one.
     pub item: Option<String>,
     /// Whether this is the summary of a loop.
@@ -55,9 +55,9 @@ pub struct ResultEvent {
     pub report: Option<String>,
 }
 
-/// Something that happens in a run.
+/// Something that happens in a run. Results are `R`: as tasks send them, or as callbacks may see them.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub enum Event<R = Arc<TaskResult>> {
     /// A playbook starts.
     PlaybookStart {
         /// Its path as given.
@@ -97,7 +97,7 @@ pub enum Event {
         handler: bool,
     },
     /// A result.
-    Result(ResultEvent),
+    Result(ResultEvent<R>),
     /// Where time of a task on a host went (`--timings`, `--trace`).
     Spent {
         /// The host.
@@ -118,7 +118,7 @@ pub enum Event {
         /// How many tries are left.
         left: u64,
         /// What the last try came to.
-        result: Arc<TaskResult>,
+        result: R,
     },
     /// A look at a job that a task waits for, or its end.
     Job {
@@ -168,6 +168,11 @@ pub enum Event {
         text: String,
         /// Hears that it was shown.
         shown: mpsc::UnboundedSender<()>,
+    },
+    /// A signal ends the run.
+    Interrupted {
+        /// Name of the signal.
+        signal: &'static str,
     },
     /// The end: what came of every host.
     Recap(Recap),

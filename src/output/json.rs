@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::printable::is_dangerous;
+
 /// `json.dumps(value, sort_keys=True)`.
 pub fn python_json(value: &Value) -> String {
     let mut text = String::new();
@@ -95,9 +97,15 @@ fn line(width: usize, text: &mut String) {
     text.extend(std::iter::repeat_n(' ', width));
 }
 
-/// A string with Python's escapes; letters beyond ASCII stay as they are.
+/// A string with Python's escapes; letters beyond ASCII stay as they are, unless they would drive a terminal.
 fn string(content: &str) -> String {
-    serde_json::to_string(content).unwrap_or_default()
+    let text = serde_json::to_string(content).unwrap_or_default();
+    if !text.contains(is_dangerous) {
+        return text;
+    }
+    // None of them is beyond what four digits can say.
+    let escaped = |c: char| if is_dangerous(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    text.chars().map(escaped).collect()
 }
 
 #[cfg(test)]

@@ -6,9 +6,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use indexmap::IndexMap;
 
 use super::callbacks::{CallbackOption, Setup};
-use super::event::{arguments_of, path_of};
+use super::event::path_of;
+use super::masked::Masked;
+use super::printable::{is_directional, printable};
 use super::printer::Printer;
-use super::shown::{Format, included};
+use super::shown::Format;
 use super::{Event, Output, Status};
 use crate::error::{Error, Result};
 
@@ -130,9 +132,9 @@ impl Junit {
         })
     }
 
-    fn start(&mut self, task: &crate::playbook::Task, name: &str) {
+    fn start(&mut self, event: &Masked, task: &crate::playbook::Task, name: &str) {
         let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
-        let arguments = if self.with_arguments && !hidden { arguments_of(task) } else { String::new() };
+        let arguments = if self.with_arguments && !hidden { event.arguments_of(task) } else { String::new() };
         let name = if arguments.is_empty() { name.to_owned() } else { format!("{name} {arguments}") };
         let is_setup = matches!(task.short_action(), "setup" | "gather_facts");
         let path = path_of(task).unwrap_or_default();
@@ -234,6 +236,7 @@ fn escaped(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\n' | '\t' | '\r' => escaped.push(c),
+            c if is_directional(c) => escaped.push_str(&printable(&c.to_string())),
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
@@ -242,17 +245,17 @@ fn escaped(text: &str) -> String {
 }
 
 impl Output for Junit {
-    fn event(&mut self, event: &Event) {
-        match event {
+    fn event(&mut self, event: &Masked) {
+        match &**event {
             Event::PlaybookStart { path } => {
                 let stem = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
                 self.playbook = stem.unwrap_or_default();
             }
             Event::PlayStart { name, .. } => self.play.clone_from(name),
-            Event::TaskStart { task, name, .. } => self.start(task, name),
+            Event::TaskStart { task, name, .. } => self.start(event, task, name),
             Event::Result(event) if event.item.is_none() => {
-                let result = event.result.to_json();
-                let dumped = self.printer.secrets().mask(&self.format.dump(&result, Some(0)));
+                let result = event.result.json();
+                let dumped = self.format.dump(result, Some(0));
                 let text = |key: &str| result.get(key).and_then(|value| value.as_str()).map(str::to_owned);
                 if event.status == Status::Skipped {
                     let reason = text("skip_reason").unwrap_or_else(|| "skipped".to_owned());
@@ -265,9 +268,8 @@ impl Output for Junit {
                 };
                 let message = match event.report.as_deref().and_then(|report| report.split("\nOrigin: ").next()) {
                     Some(report) => report.to_owned(),
-                    None => text("msg").unwrap_or_else(|| format!("rc={}", super::minimal::code(&result))),
+                    None => text("msg").unwrap_or_else(|| format!("rc={}", super::minimal::code(result))),
                 };
-                let message = self.printer.secrets().mask(&message);
                 self.finish(event.task.id, &event.name, failed, |failed| match failed {
                     true => Outcome::Failed { message, output: dumped },
                     false => Outcome::Passed(dumped),
@@ -275,7 +277,7 @@ impl Output for Junit {
             }
             Event::Included { task, what, hosts, .. } => {
                 let output = format!("{what} (args={{}} vars={{}}): [{}]", hosts.join(", "));
-                let dumped = self.printer.secrets().mask(&self.format.dump(&included(task, what), Some(0)));
+                let dumped = self.format.dump(&event.included(task, what), Some(0));
                 for host in hosts {
                     self.finish(task.id, host, false, |_| Outcome::Passed(dumped.clone()));
                 }

@@ -34,6 +34,7 @@ impl Log {
         };
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // A full disk is no reason to stop a run half-way.
-        let _ = writeln!(file, "{time} p={process} u={user} n=ansible {level}| {text}");
+        let outcome = writeln!(file, "{time} p={process} u={user} n=ansible {level}| {text}");
+        super::printer::written("the log file", outcome);
     }
 }

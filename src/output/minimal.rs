@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::callbacks::Setup;
+use super::masked::{Masked, Shown};
 use super::palette::Color;
 use super::printer::Printer;
-use super::shown::{Format, clean_debug, included};
+use super::shown::{Format, clean_debug};
 use super::{Event, Output, ResultEvent, Status};
 use crate::error::Result;
 
@@ -20,39 +21,33 @@ impl MinimalOutput {
         Ok(MinimalOutput { printer: setup.printer.clone(), format: Format::new(setup)? })
     }
 
-    fn result(&self, event: &ResultEvent) {
-        let result = event.result.to_json();
+    fn result(&self, event: &ResultEvent<Shown>) {
+        let result = event.result.json();
         if event.diff {
             let text = super::diff::shown(result.get("diff").unwrap_or(&Value::Null), &self.format);
             if !text.is_empty() {
                 self.printer.line(text.strip_suffix('\n').unwrap_or(&text), Color::Plain);
             }
         }
-        self.printer.result_warnings(&result);
+        self.printer.result_warnings(result);
         if let Some(report) = &event.report {
             self.printer.report(report, false);
         }
-        let (word, color) = word(event.status, &result);
+        let (word, color) = word(event.status, result);
         let host = &event.name;
         let dumped = || {
-            let mut map = self.format.abridged(&result);
+            let mut map = self.format.abridged(result);
             if event.status == Status::Ok {
                 clean_debug(event.task.short_action(), &mut map);
             }
-            self.format.text(map, Some(4), super::shown::always_shown(&result))
+            self.format.text(map, Some(4), super::shown::always_shown(result))
         };
         let text = match event.status {
             Status::Skipped => format!("{host} | SKIPPED"),
             Status::Unreachable { .. } => format!("{host} | UNREACHABLE! => {}", dumped()),
-            _ if is_command(event, &result) => {
+            _ if is_command(event, result) => {
                 let part = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default();
-                format!(
-                    "{host} | {word} | rc={} >>\n{}{}{}",
-                    code(&result),
-                    part("stdout"),
-                    part("stderr"),
-                    part("msg")
-                )
+                format!("{host} | {word} | rc={} >>\n{}{}{}", code(result), part("stdout"), part("stderr"), part("msg"))
             }
             Status::Failed { .. } => format!("{host} | FAILED! => {}", dumped()),
             Status::Ok => format!("{host} | {word} => {}", dumped()),
@@ -73,7 +68,7 @@ pub(super) fn word(status: Status, result: &Value) -> (&'static str, Color) {
 }
 
 /// Whether the output of a command is shown rather than its result.
-pub(super) fn is_command(event: &ResultEvent, result: &Value) -> bool {
+pub(super) fn is_command(event: &ResultEvent<Shown>, result: &Value) -> bool {
     matches!(event.task.short_action(), "command" | "shell" | "script" | "raw")
         && (event.status != Status::Ok || result.get("ansible_job_id").is_none())
 }
@@ -84,11 +79,11 @@ pub(super) fn code(result: &Value) -> String {
 }
 
 impl Output for MinimalOutput {
-    fn event(&mut self, event: &Event) {
-        match event {
+    fn event(&mut self, event: &Masked) {
+        match &**event {
             Event::Result(result) if result.item.is_none() => self.result(result),
             Event::Included { task, what, hosts, item: None } => {
-                let result = included(task, what).as_object().cloned().unwrap_or_default();
+                let result = event.included(task, what).as_object().cloned().unwrap_or_default();
                 let text = self.format.text(result, Some(4), false);
                 for host in hosts {
                     self.printer.line(&format!("{host} | SUCCESS => {text}"), Color::Ok);

@@ -1,4 +1,5 @@
-//! Events in, text out. This is the one place where a run becomes text, and where secrets are masked.
+//! Events in, text out. This is the one place where a run becomes text, and where secrets are masked: [`Masker`]
+//! masks the values of every event before a callback renders them, the [`Printer`] masks text that is no event.
 
 mod callbacks;
 mod default;
@@ -8,12 +9,16 @@ mod event;
 mod json;
 mod junit;
 mod log;
+mod masked;
 mod minimal;
 mod oneline;
 mod palette;
+mod printable;
 mod printer;
 mod profile;
+mod queue;
 mod screen;
+mod secrets;
 mod shown;
 mod timer;
 mod timings;
@@ -25,12 +30,21 @@ pub use callbacks::{CALLBACKS, Callback, CallbackOption, Outputs, Role, find_cal
 pub(crate) use event::place;
 pub use event::{Event, JobState, Recap, ResultEvent, Spending, Stats, Status};
 pub use json::{nice_json, python_json, python_json_as_is};
+pub use masked::{Masked, Masker, Shown};
 pub use palette::{Color, Palette};
-pub use printer::{Printer, Secrets};
+pub use printable::printable;
+pub use printer::{Printer, has_failed};
+pub use queue::{EventQueue, Events, event_queue, held_events};
+pub use secrets::Secrets;
 pub(crate) use verbose::tell_details;
 
 /// Turns events into text.
 pub trait Output: Send {
-    /// Something happened.
-    fn event(&mut self, event: &Event);
+    /// Something happened. An output never sees an event that is not masked.
+    fn event(&mut self, event: &Masked);
+
+    /// Whether it shows the output of running commands; nobody keeps that otherwise.
+    fn wants_live(&self) -> bool {
+        false
+    }
 }

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::callbacks::Setup;
+use super::masked::{Masked, Shown};
 use super::minimal::{code, is_command, word};
 use super::palette::Color;
 use super::printer::Printer;
-use super::shown::{Format, included};
+use super::shown::Format;
 use super::{Event, Output, ResultEvent, Status};
 
 /// Prints a line for every result.
@@ -20,22 +21,22 @@ impl OneLineOutput {
         OneLineOutput { printer: setup.printer.clone(), format: Format::json(setup) }
     }
 
-    fn result(&self, event: &ResultEvent) {
-        let result = event.result.to_json();
-        let (word, color) = word(event.status, &result);
+    fn result(&self, event: &ResultEvent<Shown>) {
+        let result = event.result.json();
+        let (word, color) = word(event.status, result);
         let host = &event.name;
         let part = |key: &str| {
             let text = result.get(key).and_then(Value::as_str).unwrap_or_default();
             text.replace('\n', "\\n").replace('\r', "\\r")
         };
         let command = || {
-            let mut line = format!("{host} | {word} | rc={} | (stdout) {}", code(&result), part("stdout"));
+            let mut line = format!("{host} | {word} | rc={} | (stdout) {}", code(result), part("stdout"));
             if !part("stderr").is_empty() {
                 line.push_str(&format!(" (stderr) {}", part("stderr")));
             }
             line
         };
-        let dumped = || self.format.dump(&result, Some(0)).replace('\n', "");
+        let dumped = || self.format.dump(result, Some(0)).replace('\n', "");
         match event.status {
             Status::Skipped => self.printer.line(&format!("{host} | SKIPPED"), color),
             Status::Unreachable { .. } => {
@@ -43,23 +44,23 @@ impl OneLineOutput {
                 self.printer.line(&format!("{host} | UNREACHABLE!: {message}"), color);
             }
             Status::Failed { .. } => {
-                if is_command(event, &result) {
+                if is_command(event, result) {
                     self.printer.line(&command(), color);
                 }
                 self.printer.line(&format!("{host} | FAILED! => {}", dumped()), color);
             }
-            Status::Ok if is_command(event, &result) => self.printer.line(&command(), color),
+            Status::Ok if is_command(event, result) => self.printer.line(&command(), color),
             Status::Ok => self.printer.line(&format!("{host} | {word} => {}", dumped()), color),
         }
     }
 }
 
 impl Output for OneLineOutput {
-    fn event(&mut self, event: &Event) {
-        match event {
+    fn event(&mut self, event: &Masked) {
+        match &**event {
             Event::Result(result) if result.item.is_none() => self.result(result),
             Event::Included { task, what, hosts, item: None } => {
-                let text = self.format.dump(&included(task, what), Some(0)).replace('\n', "");
+                let text = self.format.dump(&event.included(task, what), Some(0)).replace('\n', "");
                 for host in hosts {
                     self.printer.line(&format!("{host} | SUCCESS => {text}"), Color::Ok);
                 }

@@ -1,47 +1,18 @@
-//! The way to the terminal: colours, and secrets masked by value.
+//! The way to the terminal: colours, and secrets masked in text that is no event.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
 use super::log::Log;
 use super::palette::{Color, Palette};
-
-/// Values that must never be shown.
-#[derive(Debug, Clone, Default)]
-pub struct Secrets(Arc<RwLock<Vec<String>>>);
-
-impl Secrets {
-    /// Masks a value from now on. Very short ones are left out: masking them would garble everything and hide nothing.
-    pub fn add(&self, secret: &str) {
-        let is_new = |part: &&str, known: &[String]| part.len() >= 4 && !known.iter().any(|known| known == part);
-        let parts = || std::iter::once(secret.trim()).chain(secret.lines().map(str::trim));
-        // Every task adds the passwords of its connection again.
-        if !parts().any(|part| is_new(&part, &self.0.read().unwrap_or_else(PoisonError::into_inner))) {
-            return;
-        }
-        let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        for part in parts() {
-            if is_new(&part, &secrets) {
-                secrets.push(part.to_owned());
-            }
-        }
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    }
-
-    /// The text with every secret masked.
-    pub fn mask(&self, text: &str) -> String {
-        let secrets = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let mut masked = text.to_owned();
-        for secret in secrets.iter().filter(|secret| text.contains(secret.as_str())) {
-            masked = masked.replace(secret.as_str(), "********");
-        }
-        masked
-    }
-}
+use super::printable::printable;
+use super::secrets::Secrets;
 
 /// Writes lines, coloured and masked.
 #[derive(Debug, Clone)]
@@ -49,6 +20,8 @@ pub struct Printer {
     color: bool,
     palette: Arc<Palette>,
     secrets: Secrets,
+    /// Whether text is masked: not what callbacks render from events, which are masked before.
+    masks: bool,
     /// Sentences that are said once, whoever says them.
     said: Arc<Mutex<HashSet<String>>>,
     log: Option<Arc<Log>>,
@@ -59,7 +32,26 @@ pub struct Printer {
 impl Printer {
     /// A printer that masks these secrets.
     pub fn new(color: bool, secrets: Secrets) -> Printer {
-        Printer { color, palette: Arc::default(), secrets, said: Arc::default(), log: None, verbosity: (0, 0) }
+        Printer {
+            color,
+            palette: Arc::default(),
+            secrets,
+            masks: true,
+            said: Arc::default(),
+            log: None,
+            verbosity: (0, 0),
+        }
+    }
+
+    /// A printer for what is rendered from masked events.
+    pub(super) fn without_masking(&self) -> Printer {
+        Printer { masks: false, ..self.clone() }
+    }
+
+    /// A text that hides what is secret and cannot drive the terminal.
+    fn safe(&self, text: &str) -> String {
+        let masked = if self.masks { self.secrets.masked(text) } else { Cow::Borrowed(text) };
+        printable(&masked).into_owned()
     }
 
     /// With the colours of the settings.
@@ -103,11 +95,11 @@ impl Printer {
         lines.join("\n")
     }
 
-    /// A line on standard output. A reader that has gone away is no reason to stop a run half-way.
+    /// A line on standard output.
     pub fn line(&self, text: &str, color: Color) {
-        let text = printable(&self.secrets.mask(text));
+        let text = self.safe(text);
         self.logged(&text);
-        let _ = writeln!(std::io::stdout().lock(), "{}", self.paint(&text, color));
+        written("standard output", writeln!(std::io::stdout().lock(), "{}", self.paint(&text, color)));
     }
 
     /// Whether lines that need this many `-v` go anywhere.
@@ -120,7 +112,7 @@ impl Printer {
         if self.verbosity.0 >= level {
             self.line(text, Color::Verbose);
         } else if self.verbosity.1 >= level {
-            self.logged(&printable(&self.secrets.mask(text)));
+            self.logged(&self.safe(text));
         }
     }
 
@@ -179,22 +171,43 @@ impl Printer {
 
     /// A line on standard output that has its colours already.
     pub fn line_as_is(&self, text: &str) {
-        let text = self.secrets.mask(text);
+        let text = if self.masks { self.secrets.masked(text) } else { Cow::Borrowed(text) };
         self.logged(&text);
-        let _ = writeln!(std::io::stdout().lock(), "{text}");
+        written("standard output", writeln!(std::io::stdout().lock(), "{text}"));
     }
 
     /// A question on standard output, without the end of a line.
     pub fn prompt(&self, text: &str) {
         let mut output = std::io::stdout().lock();
-        let _ = write!(output, "{}", printable(&self.secrets.mask(text))).and_then(|()| output.flush());
+        written("standard output", write!(output, "{}", self.safe(text)).and_then(|()| output.flush()));
     }
 
     /// A line on standard error.
     pub fn error_line(&self, text: &str, color: Color) {
-        let text = printable(&self.secrets.mask(text));
+        let text = self.safe(text);
         self.logged(&text);
-        let _ = writeln!(std::io::stderr().lock(), "{}", self.paint(&text, color));
+        written("standard error", writeln!(std::io::stderr().lock(), "{}", self.paint(&text, color)));
+    }
+}
+
+/// Whether something that had to be shown or logged could not be written.
+static FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Whether output was lost: the exit code must not be that of a success.
+pub fn has_failed() -> bool {
+    FAILED.load(Ordering::Acquire)
+}
+
+/// Notes that output could not be written, and says so once where it still can.
+///
+/// A reader that has gone away is no failure: it has seen what it wanted, and a run is not stopped half-way for it.
+pub(super) fn written(to: &str, outcome: std::io::Result<()>) {
+    let Err(error) = outcome else { return };
+    if error.kind() != std::io::ErrorKind::BrokenPipe && !FAILED.swap(true, Ordering::AcqRel) {
+        let _ = writeln!(
+            std::io::stderr().lock(),
+            "[ERROR]: {to} cannot be written: {error}. The run goes on; what it prints from here on may be lost."
+        );
     }
 }
 
@@ -202,25 +215,4 @@ impl Printer {
 pub(super) fn banner(text: &str) -> String {
     let width = text.chars().filter(|c| !c.is_control()).count();
     format!("\n{text} {}", "*".repeat(79usize.saturating_sub(width).max(3)))
-}
-
-/// A text whose control characters cannot drive the terminal.
-fn printable(text: &str) -> String {
-    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
-    if text.chars().all(harmless) {
-        return text.to_owned();
-    }
-    text.chars().map(|c| if harmless(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_is_masked_wherever_it_stands() {
-        let secrets = Secrets::default();
-        secrets.add("hunter2");
-        assert_eq!(secrets.mask("{\"msg\": \"hunter2!\"}"), "{\"msg\": \"********!\"}");
-    }
 }

@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 
 use super::callbacks::{CallbackOption, Setup};
 use super::event::path_of;
+use super::masked::Masked;
 use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output};
@@ -144,8 +145,8 @@ impl ProfileTasks {
 }
 
 impl Output for ProfileTasks {
-    fn event(&mut self, event: &Event) {
-        match event {
+    fn event(&mut self, event: &Masked) {
+        match &**event {
             Event::TaskStart { task, name, .. } => {
                 if !self.summary_only {
                     self.clock.show();
@@ -205,8 +206,8 @@ impl ProfileRoles {
 }
 
 impl Output for ProfileRoles {
-    fn event(&mut self, event: &Event) {
-        match event {
+    fn event(&mut self, event: &Masked) {
+        match &**event {
             Event::TaskStart { task, .. } => {
                 if !self.summary_only {
                     self.clock.show();

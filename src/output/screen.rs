@@ -1,5 +1,10 @@
 //! What is shown whatever callback writes the standard output: warnings, questions, output as it comes.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::masked::Masked;
 use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output};
@@ -10,18 +15,43 @@ pub(super) struct Screen {
     printer: Printer,
     deprecations: bool,
     live: bool,
+    /// Tasks that hosts are at, and since when.
+    running: BTreeMap<Arc<str>, (String, Instant)>,
 }
 
 impl Screen {
     pub(super) fn new(printer: Printer, settings: &Settings, live: bool) -> Screen {
         let printer = printer.with_verbosity(settings.verbosity, settings.log_verbosity);
-        Screen { printer, deprecations: settings.deprecation_warnings, live }
+        Screen { printer, deprecations: settings.deprecation_warnings, live, running: BTreeMap::new() }
+    }
+
+    /// Says what a signal stops, and where.
+    fn interrupted(&self, signal: &str) {
+        let say = |text: &str| self.printer.error_line(text, Color::Error);
+        if self.running.is_empty() {
+            return say(&format!("[ERROR]: {signal}: the run ends here. No task was running."));
+        }
+        say(&format!("[ERROR]: {signal}: the run ends here. Stopping:"));
+        for (host, (task, since)) in &self.running {
+            say(&format!("  {host}: {task} (for {} s; it may be half done)", since.elapsed().as_secs()));
+        }
     }
 }
 
 impl Output for Screen {
-    fn event(&mut self, event: &Event) {
-        match event {
+    fn wants_live(&self) -> bool {
+        self.live
+    }
+
+    fn event(&mut self, event: &Masked) {
+        match &**event {
+            Event::HostStart { host, name, .. } => {
+                self.running.insert(Arc::clone(host), (name.clone(), Instant::now()));
+            }
+            Event::Result(result) if result.item.is_none() => {
+                self.running.remove(&result.name);
+            }
+            Event::Interrupted { signal } => self.interrupted(signal),
             Event::Warning(sentence) => self.printer.warning(sentence),
             Event::Deprecation(sentence) if self.deprecations => self.printer.deprecation(sentence),
             Event::Notice(text) => self.printer.line(text, Color::Plain),

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::callbacks::Setup;
+use super::masked::Masked;
 use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output};
@@ -20,8 +21,8 @@ impl Timer {
 }
 
 impl Output for Timer {
-    fn event(&mut self, event: &Event) {
-        if let Event::Recap(_) = event {
+    fn event(&mut self, event: &Masked) {
+        if let Event::Recap(_) = &**event {
             let seconds = self.start.elapsed().as_secs();
             self.printer.banner("PLAYBOOK RECAP");
             let text = format!(

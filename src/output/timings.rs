@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 
+use super::masked::Masked;
 use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output, Spending};
@@ -102,8 +103,8 @@ impl Timings {
 }
 
 impl Output for Timings {
-    fn event(&mut self, event: &Event) {
-        match event {
+    fn event(&mut self, event: &Masked) {
+        match &**event {
             Event::TaskStart { task, name, .. } => {
                 self.tasks.entry(task.id).or_insert_with(|| Row { name: name.clone(), ..Row::default() });
             }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::masked::Masked;
 use super::printer::Printer;
 use super::{Event, Output, Spending};
 use crate::error::{Error, Result};
@@ -45,7 +46,7 @@ impl Trace {
 
     fn write(&mut self, entry: &Value) {
         let before = if self.written == 0 { "[" } else { "," };
-        let text = self.printer.secrets().mask(&entry.to_string());
+        let text = entry.to_string();
         self.written += 1;
         self.note(|file| writeln!(file, "{before}{text}"));
     }
@@ -94,13 +95,13 @@ impl Trace {
 }
 
 impl Output for Trace {
-    fn event(&mut self, event: &Event) {
-        match event {
+    fn event(&mut self, event: &Masked) {
+        match &**event {
             Event::HostStart { host, name, .. } => {
                 self.running.insert(Arc::clone(host), (name.clone(), Instant::now()));
             }
             Event::Spent { host, task, start, on } => {
-                let name = crate::strategy::task_label(task);
+                let name = event.label_of(task);
                 match on {
                     Spending::Template(time) => self.part(host, &name, "template", *start, *time, Value::Null),
                     Spending::Request(cost) => {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::callbacks::{CallbackOption, Setup};
+use super::masked::Masked;
 use super::printer::Printer;
 use super::shown::Format;
 use super::{Event, Output, Status};
@@ -33,13 +34,13 @@ impl Tree {
 }
 
 impl Output for Tree {
-    fn event(&mut self, event: &Event) {
-        let Event::Result(result) = event else { return };
+    fn event(&mut self, event: &Masked) {
+        let Event::Result(result) = &**event else { return };
         // A name that would lead out of the folder is no name of a file.
         if result.item.is_some() || result.status == Status::Skipped || result.name.contains('/') {
             return;
         }
-        let text = self.printer.secrets().mask(&self.format.dump(&result.result.to_json(), None));
+        let text = self.format.dump(result.result.json(), None);
         let path = self.folder.join(&*result.name);
         if let Err(error) = std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, text)) {
             self.printer.warning(&format!("{} cannot be written: {error}", path.display()));

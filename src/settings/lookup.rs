@@ -2,23 +2,22 @@
 
 use std::sync::OnceLock;
 
-use tokio::sync::mpsc::UnboundedSender;
 use windlass_template::Value;
 
 use super::base::{Setting, of_variable};
 use super::plugins::of_plugins;
 use super::{Config, base, value_of};
-use crate::output::Event;
+use crate::output::{Event, Events};
 
 /// The base settings, read when they are first asked for.
 #[derive(Debug)]
 pub(crate) struct BaseSettings {
     config: OnceLock<Result<Config, String>>,
-    events: UnboundedSender<Event>,
+    events: Events,
 }
 
 impl BaseSettings {
-    pub(crate) fn new(events: UnboundedSender<Event>) -> BaseSettings {
+    pub(crate) fn new(events: Events) -> BaseSettings {
         BaseSettings { config: OnceLock::new(), events }
     }
 }

@@ -103,6 +103,7 @@ const OF_PLUGINS: &[(&str, &[&str])] = &[
 
 /// Settings of our own, and those of ansible-core that are set here in more ways than there.
 const OTHERS: &[(&str, Places)] = &[
+    ("accept_new_host_keys", (&["WINDLASS_ACCEPT_NEW_HOST_KEYS"], &[("windlass", "accept_new_host_keys")])),
     ("ansible_managed", (&["ANSIBLE_MANAGED"], &[("defaults", "ansible_managed")])),
     (
         "collections_path",

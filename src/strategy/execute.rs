@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use indexmap::IndexMap;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use windlass_inventory::Inventory;
 use windlass_template::{Compat, Context, Value, Variable};
 use windlass_yaml::Node;
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::executor::Pool;
 use crate::journal::{Place, Recorder};
 use crate::outcome::TaskResult;
-use crate::output::{Event, ResultEvent, Secrets, Status};
+use crate::output::{Event, Events, ResultEvent, Secrets, Status};
 use crate::playbook::{Files, Loader, Task};
 use crate::vars::{Run, TaskScope, World, float, given, truth};
 
@@ -31,7 +31,7 @@ pub struct Shared {
     /// Connections and executors.
     pub pool: Arc<Pool<Value>>,
     /// Where events go.
-    pub events: mpsc::UnboundedSender<Event>,
+    pub events: Events,
     /// What must never be shown.
     pub secrets: Secrets,
     /// How many hosts work at the same time.
@@ -41,7 +41,7 @@ pub struct Shared {
     /// The task before which none is done (`--start-at-task`), until it is reached.
     pub start_at: Mutex<Option<String>>,
     /// The journal, once the run has one.
-    pub(crate) journal: OnceLock<Arc<Recorder>>,
+    pub(crate) journal: OnceLock<Recorder>,
 }
 
 /// What an item of a secret task is called.
@@ -78,7 +78,7 @@ pub(super) struct TaskOnHost {
     pub(super) task: Arc<Task>,
     pub(super) host: Arc<str>,
     /// Where its results go.
-    pub(super) events: mpsc::UnboundedSender<Event>,
+    pub(super) events: Events,
     /// What the debugger has changed.
     pub(super) vars: IndexMap<Arc<str>, Variable>,
     /// Its place in the journal.

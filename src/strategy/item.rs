@@ -259,7 +259,7 @@ impl TaskOnHost {
             .map(|secret| secret.expose())
             .chain(connection.become_user.iter().filter_map(|user| user.password.as_deref()))
         {
-            self.shared.secrets.add(secret);
+            self.shared.secrets.add_password(secret);
         }
         let check = flag("check_mode")?.unwrap_or(settings.check);
         let detach = own("async")?.unwrap_or(0);

@@ -93,6 +93,7 @@ impl<'a> Items<'a> {
                 go_ahead = index > before + 1;
                 continue;
             }
+            self.task.events.room().await;
             let outcome = self.task.item(&context, None).await;
             if !self.finish(index, outcome, true) {
                 break;
@@ -144,6 +145,7 @@ impl<'a> Items<'a> {
                 let ahead = lane.ahead(pending, 0);
                 let context = self.context_of(next);
                 departing = Some(Arc::clone(&ahead));
+                self.task.events.room().await;
                 under_way.push_back(async move { ahead.watch(task.item(&context, Some(&ahead))).await });
                 next += 1;
             }

@@ -28,6 +28,7 @@ mod run;
 mod step;
 mod store;
 mod stream;
+mod tally;
 mod task;
 mod unknown;
 

@@ -10,8 +10,8 @@ use super::execute::Shared;
 use super::handlers::Handlers;
 use super::run::vars_files;
 use super::stream::Window;
+use super::tally::Tally;
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::Stats;
 use crate::plan::{Cursor, Position, Selection, Step, TagFilter};
 use crate::playbook::{Play, Task};
 use crate::vars::{PlayState, TaskScope, World};
@@ -127,7 +127,7 @@ pub(super) struct Batch {
     pub(super) strategy: Strategy,
     pub(super) hosts: IndexMap<Arc<str>, HostRun>,
     pub(super) handlers: Handlers,
-    pub(super) stats: IndexMap<Arc<str>, Stats>,
+    pub(super) stats: Tally,
     pub(super) filter: TagFilter,
     /// `meta: end_play` was reached.
     pub(super) end_play: bool,

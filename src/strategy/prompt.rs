@@ -23,9 +23,6 @@ pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> 
         }
         let (answer, is_typed) = question.answer(shared).await?;
         let answer = question.encrypted(answer, context)?;
-        if question.is_secret {
-            shared.secrets.add(&answer);
-        }
         // The answer stands in no file.
         let span = Span::synthetic("vars_prompt");
         // What the user typed may be a template, as it may in a file of variables; a default has been rendered and is data.
@@ -44,11 +41,9 @@ struct Question<'a> {
     name: String,
     prompt: String,
     default: Option<String>,
-    private: bool,
+    private: Option<bool>,
     confirm: bool,
     is_unsafe: bool,
-    /// It was said to be private (every prompt is, unless it says otherwise), and what is kept is what was typed.
-    is_secret: bool,
     encrypt: Option<String>,
     salt: Option<String>,
     salt_size: Option<String>,
@@ -70,10 +65,9 @@ impl<'a> Question<'a> {
             entry,
             prompt: text("prompt").transpose()?.unwrap_or_else(|| name.clone()),
             default: text("default").transpose()?,
-            private: flag("private").unwrap_or(true),
+            private: flag("private"),
             confirm: flag("confirm").unwrap_or(false),
             is_unsafe: flag("unsafe").unwrap_or(false),
-            is_secret: flag("private").unwrap_or(false) && encrypt.is_none(),
             salt: text("salt").transpose()?,
             salt_size: text("salt_size").transpose()?,
             name,
@@ -94,12 +88,19 @@ impl<'a> Question<'a> {
             (None, _) => format!("{}: ", self.prompt),
         };
         loop {
-            let first = ask(&shown, self.private, shared).await?.unwrap_or_default();
+            let first = ask(&shown, self.private.unwrap_or(true), shared).await?.unwrap_or_default();
             if self.confirm
-                && ask(&format!("confirm {shown}"), self.private, shared).await?.unwrap_or_default() != first
+                && ask(&format!("confirm {shown}"), self.private.unwrap_or(true), shared).await?.unwrap_or_default()
+                    != first
             {
                 let _ = shared.events.send(Event::Notice("***** VALUES ENTERED DO NOT MATCH ****".to_owned()));
                 continue;
+            }
+            // Every prompt is private unless it says otherwise; one that says so is a password, whatever it holds.
+            match self.private {
+                Some(true) => shared.secrets.add_password(&first),
+                None => shared.secrets.add(&first),
+                Some(false) => {}
             }
             return Ok(match &self.default {
                 Some(default) if first.is_empty() => (default.clone(), false),

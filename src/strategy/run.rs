@@ -12,6 +12,7 @@ use super::batch::batches;
 use super::execute::Shared;
 use super::handlers::Handlers;
 use super::play::{Batch, Gone, HostRun, Strategy};
+use super::tally::{LeftBehind, Tally};
 use crate::connection::open_files;
 use crate::error::{Error, Result};
 use crate::output::{Event, Recap, Stats};
@@ -33,13 +34,16 @@ pub struct PlaybookRun {
     shared: Arc<Shared>,
     world: Arc<World>,
     stats: IndexMap<Arc<str>, Stats>,
+    /// Counts of a batch that a signal has dropped.
+    left: LeftBehind,
     removed: HashMap<Arc<str>, Gone>,
 }
 
 impl PlaybookRun {
     /// A run that has not started.
     pub fn new(shared: Arc<Shared>, world: Arc<World>) -> PlaybookRun {
-        let mut run = PlaybookRun { shared, world, stats: IndexMap::new(), removed: HashMap::new() };
+        let mut run =
+            PlaybookRun { shared, world, stats: IndexMap::new(), left: LeftBehind::default(), removed: HashMap::new() };
         run.load_facts();
         run
     }
@@ -116,7 +120,9 @@ impl PlaybookRun {
             (false, true) => 2,
             (false, false) => 0,
         };
-        let recap = Recap { hosts: self.stats.clone(), custom: Arc::clone(&self.world.custom_stats) };
+        let mut hosts = self.stats.clone();
+        hosts.extend(self.left.counts().into_iter().filter(|(_, stats)| *stats != Stats::default()));
+        let recap = Recap { hosts, custom: Arc::clone(&self.world.custom_stats) };
         Summary { recap, exit_code }
     }
 
@@ -329,7 +335,7 @@ impl PlaybookRun {
             number,
             strategy,
             hosts: runs.collect(),
-            stats: std::mem::take(&mut self.stats),
+            stats: Tally::new(std::mem::take(&mut self.stats), self.left.clone()),
             filter: TagFilter::new(&settings.tags, &settings.skip_tags),
             end_play: false,
             end_run: false,
@@ -344,7 +350,7 @@ impl PlaybookRun {
             Ok(()) => batch.run().await,
             Err(error) => Err(error),
         };
-        self.stats = std::mem::take(&mut batch.stats);
+        self.stats = batch.stats.finish();
         self.removed = std::mem::take(&mut batch.removed);
         let before = std::mem::replace(&mut self.world, Arc::clone(&batch.world));
         self.keep_facts(&before);

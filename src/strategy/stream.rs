@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use windlass_template::Dependencies;
 use windlass_yaml::Node;
@@ -23,7 +23,7 @@ use crate::executor::Departure;
 use crate::foreign::Resolution;
 use crate::journal::Place;
 use crate::outcome::TaskResult;
-use crate::output::Event;
+use crate::output::{EventQueue, held_events};
 use crate::plan::{Selection, Step};
 use crate::playbook::Task;
 
@@ -66,7 +66,7 @@ pub(super) struct Entry {
     ahead: Arc<Ahead>,
     outcome: oneshot::Receiver<Option<Acted>>,
     /// What happened meanwhile, to be told in its turn.
-    events: mpsc::UnboundedReceiver<Event>,
+    events: EventQueue,
     place: Option<Arc<Place>>,
 }
 
@@ -181,7 +181,7 @@ impl Batch {
         for (step, Step { task, position }) in (0..).zip(&tasks) {
             let place = self.place_at(task, host, position, false);
             let ahead = lane.ahead(pending.clone(), step);
-            let (sender, events) = mpsc::unbounded_channel();
+            let (sender, events) = held_events();
             let (answer, outcome) = oneshot::channel();
             let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
             work.events = sender;
@@ -264,6 +264,7 @@ impl TaskOnHost {
     pub(super) async fn conclude(self, entry: Entry) -> HostOutcome {
         let Entry { outcome, mut events, .. } = entry;
         while let Some(event) = events.recv().await {
+            self.events.room().await;
             let _ = self.events.send(event);
         }
         let acted = match outcome.await {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windlass_template::Context;
 
@@ -12,7 +12,7 @@ use super::label;
 use super::play::{Batch, Gone};
 use crate::action;
 use crate::error::{Error, Result, did_you_mean};
-use crate::output::Event;
+use crate::output::{Event, held_events};
 use crate::playbook::Task;
 use crate::vars::{given, number, truth};
 
@@ -60,7 +60,7 @@ impl Batch {
             work.place = recorded.place;
             if action::is_immediate(task.short_action()) {
                 // Nothing is waited for, so results may as well be told in the order of the hosts.
-                let (sender, receiver) = mpsc::unbounded_channel();
+                let (sender, receiver) = held_events();
                 work.events = sender;
                 ordered.push(receiver);
             }
@@ -77,6 +77,8 @@ impl Batch {
             }
             // The future of a task is large, and the runtime moves what it is given several times.
             running.spawn(Box::pin(async move {
+                // A reader of the output that pauses holds tasks up before they begin.
+                work.events.room().await;
                 let _ = work.events.send(started);
                 let outcome = match entry {
                     Some(entry) => Box::pin(work.conclude(entry)).await,
@@ -88,6 +90,7 @@ impl Batch {
         }
         for mut receiver in ordered {
             while let Some(event) = receiver.recv().await {
+                self.shared.events.room().await;
                 let _ = self.shared.events.send(event);
             }
         }

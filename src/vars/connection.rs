@@ -59,7 +59,8 @@ pub fn connection_variables(
         Some(value) => number(&value)
             .ok_or_else(|| Error::new(format!("ansible_timeout of {host} is no number of seconds: {value}")))?,
     };
-    let mut ssh_arguments = Vec::new();
+    let mut ssh_arguments: Vec<String> =
+        settings.ssh_options.iter().flat_map(|option| ["-o".to_owned(), option.clone()]).collect();
     for (names, setting) in [
         (&["ansible_ssh_args"][..], &settings.ssh_args),
         (&["ansible_ssh_common_args"], &settings.ssh_common_args),
@@ -90,7 +91,13 @@ pub fn connection_variables(
         .map(|file| settings.expand(&file))
         .or_else(|| settings.private_key_file.clone());
     target.ssh_arguments = ssh_arguments;
-    target.host_key_checking = if checking { None } else { Some(HostKeyChecking::No) };
+    let is_checking = |option: &String| option.to_lowercase().trim_start().starts_with("stricthostkeychecking");
+    target.host_key_checking = match () {
+        // SSH's own option says more.
+        () if settings.ssh_options.iter().any(is_checking) => None,
+        () if !checking => Some(HostKeyChecking::No),
+        () => settings.accept_new_host_keys.then_some(HostKeyChecking::AcceptNew),
+    };
     target.connect_timeout = Some(Duration::from_secs(timeout));
     target.retries = match resolver.value(&["ansible_ssh_retries"], None)? {
         None => settings.connection_retries,

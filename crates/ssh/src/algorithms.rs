@@ -56,6 +56,17 @@ const HOST_KEYS: &[Algorithm] = &[
     Algorithm::Rsa { hash: None },
 ];
 
+/// The kinds of host keys, each as a list for HostKeyAlgorithms: a server has at most one key of each.
+pub(crate) fn key_kinds() -> [&'static str; 5] {
+    [
+        "ssh-ed25519",
+        "ecdsa-sha2-nistp256",
+        "ecdsa-sha2-nistp384",
+        "ecdsa-sha2-nistp521",
+        "rsa-sha2-512,rsa-sha2-256,ssh-rsa",
+    ]
+}
+
 /// The configured lists of one host.
 pub(crate) struct Lists<'a> {
     pub(crate) kex: Option<&'a str>,

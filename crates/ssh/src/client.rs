@@ -13,6 +13,8 @@ use crate::host_key::{Accepted, HostKeyPolicy};
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) accepted: Accepted,
+    /// The key, if it was asked for alone.
+    pub(crate) scanned: Option<PublicKey>,
     pub(crate) banner: Option<String>,
     pub(crate) disconnected: Option<String>,
 }
@@ -21,7 +23,8 @@ pub(crate) struct Observed {
 pub(crate) type Shared = Arc<Mutex<Observed>>;
 
 pub(crate) struct Client {
-    policy: HostKeyPolicy,
+    /// Judges the key; without it the key is noted and the handshake ends.
+    policy: Option<HostKeyPolicy>,
     shared: Shared,
     /// The key of the first exchange; later exchanges must show the same one.
     pinned: Option<PublicKey>,
@@ -29,7 +32,12 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(policy: HostKeyPolicy, shared: Shared) -> Self {
-        Self { policy, shared, pinned: None }
+        Self { policy: Some(policy), shared, pinned: None }
+    }
+
+    /// Only looks at the key.
+    pub(crate) fn scanner(shared: Shared) -> Self {
+        Self { policy: None, shared, pinned: None }
     }
 }
 
@@ -59,7 +67,11 @@ impl Handler for Client {
         if let Some(pinned) = &self.pinned {
             return Ok(pinned.key_data() == key.key_data());
         }
-        let accepted = self.policy.judge(presented).map_err(Failure::HostKey)?;
+        let Some(policy) = &self.policy else {
+            self.shared.lock().unwrap_or_else(PoisonError::into_inner).scanned = Some(key);
+            return Ok(false);
+        };
+        let accepted = policy.judge(presented).map_err(Failure::HostKey)?;
         self.pinned = Some(key);
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).accepted = accepted;
         Ok(true)

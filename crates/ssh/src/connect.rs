@@ -18,7 +18,8 @@ use crate::keys::KeyStore;
 use crate::resolved::{Resolved, Route};
 use crate::session::Session;
 use crate::stream::{self, Meter, Metered, ProxyCommand, Transport};
-use crate::{Destination, Error, Settings};
+use crate::user::{Dialogue, HostKeyUser};
+use crate::{Destination, Error, HostKeyChecking, PresentedKey, Settings};
 
 /// How often a server that refuses connections under load is asked: a jump host or a shared sshd refuses more than half of fifty at once.
 const THROTTLED_ATTEMPTS: u32 = 10;
@@ -40,6 +41,7 @@ struct Way {
 #[derive(Debug, Default)]
 pub struct Connector {
     keys: Arc<KeyStore>,
+    dialogue: Dialogue,
     jumps: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Weak<Session>>>>>,
 }
 
@@ -49,6 +51,11 @@ pub async fn connect(destination: &Destination, settings: &Settings) -> Result<S
 }
 
 impl Connector {
+    /// A connector that asks this user about unknown host keys, and warns of keys that were not verified.
+    pub fn for_user(user: Arc<dyn HostKeyUser>) -> Self {
+        Self { dialogue: Dialogue::new(user), ..Self::default() }
+    }
+
     /// Connects and authenticates. A connection that cannot be made is tried again as the settings say, with pauses that grow; once the host
     /// key or a credential was judged, nothing is repeated.
     pub async fn connect(&self, destination: &Destination, settings: &Settings) -> Result<Session, Error> {
@@ -64,13 +71,19 @@ impl Connector {
     ) -> Pin<Box<dyn Future<Output = Result<Session, Error>> + Send + 'a>> {
         // Boxed, since a jump host is connected to in the same way.
         Box::pin(async move {
-            let resolved = resolve(destination, settings).await?;
+            let mut resolved = resolve(destination, settings).await?;
             let mut attempt = 1;
             loop {
                 let error = match self.once(&resolved, settings, via.clone()).await {
                     Ok(session) => return Ok(session),
                     Err(error) => error,
                 };
+                if let Error::HostKeyUnknown(key) = &error
+                    && resolved.policy.checking == HostKeyChecking::Ask
+                    && self.confirms(key, &mut resolved).await?
+                {
+                    continue;
+                }
                 let throttled =
                     matches!(error, Error::ClosedBeforeBanner { .. } | Error::KeyExchange { transient: true, .. });
                 let allowed = if throttled { resolved.attempts.max(THROTTLED_ATTEMPTS) } else { resolved.attempts };
@@ -85,6 +98,62 @@ impl Connector {
         })
     }
 
+    /// Asks the user about an unknown key. The connection is made again afterwards, and must then present the same key.
+    async fn confirms(&self, key: &PresentedKey, resolved: &mut Resolved) -> Result<bool, Error> {
+        let policy = &mut resolved.policy;
+        let is_known = || {
+            policy.reread();
+            policy.knows(&key.key)
+        };
+        if !self.dialogue.confirm(key, is_known).await? {
+            return Ok(false);
+        }
+        policy.confirmed = Some(key.key.clone());
+        if !policy.knows(&key.key)
+            && let Some(warning) = policy.write(&key.key)
+        {
+            self.dialogue.warn(&warning).await;
+        }
+        Ok(true)
+    }
+
+    /// The key a host presents, or nothing if it has none of the algorithms that are asked for.
+    pub(crate) async fn presented_key(
+        &self,
+        resolved: &Resolved,
+        settings: &Settings,
+    ) -> Result<Option<ssh_key::PublicKey>, Error> {
+        let shared = Shared::default();
+        let client = Client::scanner(shared.clone());
+        let outcome = self.shake_hands(resolved, settings, client).await;
+        let scanned = shared.lock().unwrap_or_else(PoisonError::into_inner).scanned.take();
+        match (scanned, outcome) {
+            (Some(key), _) => Ok(Some(key)),
+            (None, Err(Error::NoCommonAlgorithm { .. }) | Ok(_)) => Ok(None),
+            (None, Err(error)) => Err(error),
+        }
+    }
+
+    /// A handshake without a login.
+    pub(crate) async fn judged(&self, resolved: &Resolved, settings: &Settings) -> Result<(), Error> {
+        let shared = Shared::default();
+        let client = Client::new(resolved.policy.clone(), shared.clone());
+        self.shake_hands(resolved, settings, client).await
+    }
+
+    async fn shake_hands(&self, resolved: &Resolved, settings: &Settings, client: Client) -> Result<(), Error> {
+        let Way { transport, complaints, via: _via } = self.transport(resolved, settings, None).await?;
+        let meter = Arc::new(Meter::default());
+        match handshake(resolved, settings, Metered::new(transport, meter.clone()), client, &meter).await {
+            Ok(handle) => {
+                // An error means that the connection is gone already.
+                let _ = handle.disconnect(russh::Disconnect::ByApplication, "", "").await;
+                Ok(())
+            }
+            Err(error) => Err(explain_command(resolved, error, complaints).await),
+        }
+    }
+
     async fn once(
         &self,
         resolved: &Resolved,
@@ -95,11 +164,18 @@ impl Connector {
         let Way { transport, via, complaints } = self.transport(resolved, settings, via).await?;
         let meter = Arc::new(Meter::default());
         let shared = Shared::default();
+        let client = Client::new(resolved.policy.clone(), shared.clone());
         let mut handle =
-            match handshake(resolved, settings, Metered::new(transport, meter.clone()), &shared, &meter).await {
+            match handshake(resolved, settings, Metered::new(transport, meter.clone()), client, &meter).await {
                 Ok(handle) => handle,
                 Err(error) => return Err(explain_command(resolved, error, complaints).await),
             };
+        let warning = shared.lock().unwrap_or_else(PoisonError::into_inner).accepted.warning.clone();
+        if let Some(warning) = warning
+            && self.dialogue.warn(&warning).await
+        {
+            shared.lock().unwrap_or_else(PoisonError::into_inner).accepted.warning = None;
+        }
         let deadline = settings.deadlines.authentication;
         let authentication = Authentication::new(&mut handle, resolved, settings, &self.keys, &shared);
         match timeout(deadline, authentication.run()).await {
@@ -196,7 +272,7 @@ impl Connector {
     }
 }
 
-async fn resolve(destination: &Destination, settings: &Settings) -> Result<Resolved, Error> {
+pub(crate) async fn resolve(destination: &Destination, settings: &Settings) -> Result<Resolved, Error> {
     let (destination, settings) = (destination.clone(), settings.clone());
     tokio::task::spawn_blocking(move || Resolved::new(&destination, &settings)).await.map_err(|error| {
         Error::Configuration { place: "ssh_config".into(), problem: format!("the options could not be read: {error}") }
@@ -216,11 +292,10 @@ async fn handshake(
     resolved: &Resolved,
     settings: &Settings,
     stream: Metered,
-    shared: &Shared,
+    client: Client,
     meter: &Meter,
 ) -> Result<Handle<Client>, Error> {
     let config = Arc::new(config(resolved)?);
-    let client = Client::new(resolved.policy.clone(), shared.clone());
     let after = settings.deadlines.handshake;
     let peer = resolved.peer();
     match timeout(after, connect_stream(config, stream, client)).await {
@@ -236,6 +311,9 @@ async fn handshake(
 
 fn handshake_failure(peer: String, error: &russh::Error, head: &str) -> Error {
     if has_banner(head) {
+        if matches!(error, russh::Error::NoCommonAlgo { .. }) {
+            return Error::NoCommonAlgorithm { peer, reason: lost_reason(error) };
+        }
         let transient = matches!(
             error,
             russh::Error::HUP | russh::Error::Disconnect | russh::Error::IO(_) | russh::Error::SendError

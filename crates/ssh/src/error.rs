@@ -66,17 +66,31 @@ pub enum Error {
         /// The connection was merely cut, so that another attempt may work.
         transient: bool,
     },
+    /// Client and server have no algorithm in common.
+    #[error("the key exchange with {peer} failed: {reason}")]
+    NoCommonAlgorithm {
+        /// `host:port`.
+        peer: String,
+        /// Which kind of algorithm.
+        reason: String,
+    },
     /// Nothing is known about the host's key, and the policy does not accept unknown ones.
     #[error(
-        "the host key of {} is unknown: {} {}; nothing was sent to it. Compare the fingerprint and add the key to {} (ssh-keyscan), or \
-         accept new keys with `-o StrictHostKeyChecking=accept-new`",
+        "the host key of {} is unknown: {} {}; no user name and no password was sent to it. Compare the fingerprint with the host's own and \
+         add the key to {} with `windlass hostkeys pin` and the same inventory, or accept the keys of new hosts with `--accept-new-host-keys`",
         .0.host, .0.algorithm, .0.fingerprint, .0.file.display()
     )]
     HostKeyUnknown(Box<PresentedKey>),
+    /// The user was asked about the host's key and did not confirm it.
+    #[error(
+        "the host key of {}, {} {}, was not confirmed; no user name and no password was sent to it",
+        .0.host, .0.algorithm, .0.fingerprint
+    )]
+    HostKeyDeclined(Box<PresentedKey>),
     /// The host's key is not the one that is known.
     #[error(
-        "THE HOST KEY OF {} HAS CHANGED and nothing was sent to it: it presents {} {}, but {}:{} expects {expected}. Either the host was \
-         installed anew, or someone is between you and it. If the new key is right, remove that line",
+        "THE HOST KEY OF {} HAS CHANGED; no user name and no password was sent to it. It presents {} {}, but {}:{} expects {expected}. \
+         Either the host was reinstalled, or someone is between you and it. If the new key is right, remove that line",
         .presented.host, .presented.algorithm, .presented.fingerprint, .presented.file.display(), .presented.line
     )]
     HostKeyChanged {
@@ -87,7 +101,7 @@ pub enum Error {
     },
     /// The host's key was revoked.
     #[error(
-        "the host key of {}, {} {}, is marked @revoked in {}:{}; nothing was sent to it",
+        "the host key of {}, {} {}, is marked @revoked in {}:{}; no user name and no password was sent to it",
         .0.host, .0.algorithm, .0.fingerprint, .0.file.display(), .0.line
     )]
     HostKeyRevoked(Box<PresentedKey>),
@@ -173,7 +187,10 @@ impl Error {
     /// The host key was not accepted.
     pub fn is_host_key(&self) -> bool {
         match self {
-            Self::HostKeyUnknown(_) | Self::HostKeyChanged { .. } | Self::HostKeyRevoked(_) => true,
+            Self::HostKeyUnknown(_)
+            | Self::HostKeyDeclined(_)
+            | Self::HostKeyChanged { .. }
+            | Self::HostKeyRevoked(_) => true,
             Self::Jump { source, .. } => source.is_host_key(),
             _ => false,
         }
@@ -182,6 +199,7 @@ impl Error {
 
 /// A key that was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PresentedKey {
     /// The name looked up.
     pub host: String,
@@ -193,6 +211,8 @@ pub struct PresentedKey {
     pub file: PathBuf,
     /// The line that decided; 0 if there is none.
     pub line: usize,
+    /// The key itself.
+    pub(crate) key: ssh_key::PublicKey,
 }
 
 /// The phases of a connection, each with a deadline of its own.

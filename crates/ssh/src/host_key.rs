@@ -15,8 +15,12 @@ use crate::{Error, HostKeyChecking, PresentedKey, pattern};
 pub(crate) struct HostKeyPolicy {
     /// The name keys are known under.
     pub(crate) host: HostName,
-    /// What the files say.
+    /// The known_hosts files.
+    pub(crate) files: Vec<PathBuf>,
+    /// Content of the files for this host.
     pub(crate) known: Known,
+    /// The key the user has confirmed during this connection attempt.
+    pub(crate) confirmed: Option<PublicKey>,
     /// The mode.
     pub(crate) checking: HostKeyChecking,
     /// Where new keys are written.
@@ -30,8 +34,38 @@ pub(crate) struct HostKeyPolicy {
 pub(crate) struct Accepted {
     /// The key is not the known one and was accepted only because checking is off: no password may be sent.
     pub(crate) changed: bool,
-    /// What the user should be told.
+    /// A warning for the user, due before anything secret is sent.
     pub(crate) warning: Option<String>,
+}
+
+/// Outcome of comparing a key with the known_hosts files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// This line has the key.
+    Known {
+        /// The file.
+        file: PathBuf,
+        /// The line.
+        line: usize,
+    },
+    /// No line says anything about a key of this algorithm.
+    Unknown,
+    /// This line has another key.
+    Changed {
+        /// The file.
+        file: PathBuf,
+        /// The line.
+        line: usize,
+        /// Algorithm and fingerprint of the key in that line.
+        expected: String,
+    },
+    /// This line revokes the key.
+    Revoked {
+        /// The file.
+        file: PathBuf,
+        /// The line.
+        line: usize,
+    },
 }
 
 impl HostKeyPolicy {
@@ -45,7 +79,8 @@ impl HostKeyPolicy {
                 return Ok(Accepted::default());
             }
         }
-        if self.known.of(Marker::Host).any(|entry| entry.key.key_data() == key.key_data()) {
+        let is_confirmed = self.confirmed.as_ref().is_some_and(|confirmed| confirmed.key_data() == key.key_data());
+        if is_confirmed || self.knows(&key) {
             return Ok(Accepted::default());
         }
         // A key under the bare name vouches for `[host]:port`, but a different one there says nothing about this port.
@@ -55,6 +90,37 @@ impl HostKeyPolicy {
         match same_algorithm.or_else(|| self.known.of(Marker::Host).find(|entry| entry.exact)) {
             Some(expected) => self.changed(&key, expected),
             None => self.unknown(&key),
+        }
+    }
+
+    /// Reads the files again: another connection may have added the key.
+    pub(crate) fn reread(&mut self) {
+        if let Ok(known) = known_hosts::read(&self.files, &self.host) {
+            self.known = known;
+        }
+    }
+
+    pub(crate) fn knows(&self, key: &PublicKey) -> bool {
+        self.known.of(Marker::Host).any(|entry| entry.key.key_data() == key.key_data())
+    }
+
+    /// Compares one of the host's keys with the files.
+    pub(crate) fn verdict(&self, key: &PublicKey) -> Verdict {
+        let place = |entry: &known_hosts::Entry| (entry.file.clone(), entry.line);
+        let is_key = |entry: &&known_hosts::Entry| entry.key.key_data() == key.key_data();
+        if let Some((file, line)) = self.known.of(Marker::Revoked).find(is_key).map(place) {
+            return Verdict::Revoked { file, line };
+        }
+        if let Some((file, line)) = self.known.of(Marker::Host).find(is_key).map(place) {
+            return Verdict::Known { file, line };
+        }
+        let rivals = self.known.of(Marker::Host).filter(|entry| entry.exact);
+        match rivals.into_iter().find(|entry| entry.key.algorithm() == key.algorithm()) {
+            Some(entry) => {
+                let (file, line) = place(entry);
+                Verdict::Changed { file, line, expected: described(&entry.key) }
+            }
+            None => Verdict::Unknown,
         }
     }
 
@@ -72,6 +138,7 @@ impl HostKeyPolicy {
             fingerprint: fingerprint(key),
             file: file.to_owned(),
             line,
+            key: key.clone(),
         })
     }
 
@@ -90,32 +157,56 @@ impl HostKeyPolicy {
     }
 
     fn changed(&self, key: &PublicKey, expected: &known_hosts::Entry) -> Result<Accepted, Error> {
-        let error = Error::HostKeyChanged {
-            presented: self.presented(key, &expected.file, expected.line),
-            expected: format!("{} {}", expected.key.algorithm(), fingerprint(&expected.key)),
-        };
-        if self.checking == HostKeyChecking::No {
-            let warning = format!("host key checking is off, so this is ignored and no password is sent: {error}");
-            return Ok(Accepted { changed: true, warning: Some(warning) });
+        let presented = self.presented(key, &expected.file, expected.line);
+        let expected = described(&expected.key);
+        if self.checking != HostKeyChecking::No {
+            return Err(Error::HostKeyChanged { presented, expected });
         }
-        Err(error)
+        let warning = format!(
+            "HOST KEY CHECKING IS OFF AND THE HOST KEY OF {} HAS CHANGED: it presents {} {}, but {}:{} expects {expected}. Passwords are \
+             not sent to it, neither for the login nor to become another user. Everything else of this run is: stop it unless the host was \
+             reinstalled",
+            presented.host,
+            presented.algorithm,
+            presented.fingerprint,
+            presented.file.display(),
+            presented.line
+        );
+        Ok(Accepted { changed: true, warning: Some(warning) })
     }
 
     fn unknown(&self, key: &PublicKey) -> Result<Accepted, Error> {
-        if self.checking == HostKeyChecking::Yes {
+        if matches!(self.checking, HostKeyChecking::Yes | HostKeyChecking::Ask) {
             return Err(Error::HostKeyUnknown(self.presented(key, &self.user_file, 0)));
         }
-        let warning = known_hosts::add(&self.user_file, &self.host.name, key, self.hash_names).err().map(|error| {
+        let unverified = (self.checking == HostKeyChecking::No).then(|| {
+            format!(
+                "HOST KEY CHECKING IS OFF AND THE HOST KEY OF {} IS UNKNOWN: it presents {}, which nobody has compared with anything. Whoever \
+                 answers there receives the passwords and the data of this run",
+                self.host.name,
+                described(key)
+            )
+        });
+        let warnings: Vec<String> = unverified.into_iter().chain(self.write(key)).collect();
+        Ok(Accepted { changed: false, warning: (!warnings.is_empty()).then(|| warnings.join("; ")) })
+    }
+
+    /// Adds a key to the user's file; a warning if that fails.
+    pub(crate) fn write(&self, key: &PublicKey) -> Option<String> {
+        known_hosts::add(&self.user_file, &self.host.name, key, self.hash_names).err().map(|error| {
             format!(
                 "the new host key of {} could not be written to {}: {error}",
                 self.host.name,
                 self.user_file.display()
             )
-        });
-        Ok(Accepted { changed: false, warning })
+        })
     }
 }
 
-fn fingerprint(key: &PublicKey) -> String {
+pub(crate) fn described(key: &PublicKey) -> String {
+    format!("{} {}", key.algorithm(), fingerprint(key))
+}
+
+pub(crate) fn fingerprint(key: &PublicKey) -> String {
     key.fingerprint(HashAlg::Sha256).to_string()
 }

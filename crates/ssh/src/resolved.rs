@@ -115,7 +115,9 @@ impl Resolved {
         let policy = HostKeyPolicy {
             host,
             known,
-            checking: options.host_key_checking.unwrap_or(HostKeyChecking::Yes),
+            files,
+            confirmed: None,
+            checking: options.host_key_checking.unwrap_or(HostKeyChecking::Ask),
             user_file,
             hash_names: options.hash_known_hosts.unwrap_or(false),
         };

@@ -94,7 +94,13 @@ impl Session {
         }
     }
 
-    /// What the user should be told about the host key, if anything.
+    /// The host presented another key than the known one, or a jump host on the way did, and checking is off: no secret may be sent.
+    pub fn has_changed_host_key(&self) -> bool {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).accepted.changed
+            || self.via.as_ref().is_some_and(|via| via.has_changed_host_key())
+    }
+
+    /// A warning about the host key that was not shown yet.
     pub fn warning(&self) -> Option<String> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).accepted.warning.clone()
     }

@@ -29,7 +29,7 @@ pub struct Settings {
     pub password: Option<Secret>,
     /// Where passphrases of private keys come from.
     pub passphrase: Option<PassphraseSource>,
-    /// The policy for host keys, if it does not come from ssh_config (`yes` there by default).
+    /// The policy for host keys, if it does not come from ssh_config (`ask` there by default).
     pub host_key_checking: Option<HostKeyChecking>,
     /// The deadline of the TCP connection, if it does not come from ssh_config (10 s by default).
     pub connect_timeout: Option<Duration>,

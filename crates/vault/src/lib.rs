@@ -10,7 +10,7 @@ mod envelope;
 mod secrets;
 
 pub use envelope::{is_encrypted, label};
-pub use secrets::{DEFAULT_LABEL, Secret, Secrets};
+pub use secrets::{DEFAULT_LABEL, Observer, Secret, Secrets};
 
 /// Why something could not be encrypted or decrypted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +77,7 @@ pub fn decrypt_with_secret<'s>(data: &[u8], secrets: &'s Secrets) -> Result<(Vec
     let mut tried = Vec::new();
     for secret in secrets.in_order_for(envelope.label.as_deref()) {
         if let Some(text) = cipher::decrypt(&envelope.body, secret.password())? {
+            secrets.decrypted(&text);
             return Ok((text, secret));
         }
         tried.push(secret.label().to_owned());

@@ -1,6 +1,9 @@
 //! Passwords and their labels.
 
 use std::fmt;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
 
 /// The label of a password that was given without one.
 pub const DEFAULT_LABEL: &str = "default";
@@ -9,13 +12,14 @@ pub const DEFAULT_LABEL: &str = "default";
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     label: String,
-    password: Vec<u8>,
+    /// Overwritten when it is dropped.
+    password: Zeroizing<Vec<u8>>,
 }
 
 impl Secret {
     /// A password with a label.
     pub fn new(label: impl Into<String>, password: impl Into<Vec<u8>>) -> Self {
-        Self { label: label.into(), password: password.into() }
+        Self { label: label.into(), password: Zeroizing::new(password.into()) }
     }
 
     /// The password in the content of a password file or the output of a password program: all of it, without white
@@ -46,11 +50,21 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Receiver of every text that is decrypted.
+pub type Observer = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
 /// The passwords of a run, in the order they were given.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Secrets {
     secrets: Vec<Secret>,
     match_labels: bool,
+    observer: Option<Observer>,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secrets").field("secrets", &self.secrets).finish_non_exhaustive()
+    }
 }
 
 impl Secrets {
@@ -67,6 +81,23 @@ impl Secrets {
     /// Whether only passwords of the envelope's own label are tried (Ansible's `vault_id_match`).
     pub fn set_match_labels(&mut self, match_labels: bool) {
         self.match_labels = match_labels;
+    }
+
+    /// Passes every text that is decrypted with these passwords, or with a copy of them, to an observer, so that it
+    /// can be masked before anything shows it.
+    pub fn observe(&mut self, observer: Observer) {
+        self.observer = Some(observer);
+    }
+
+    /// No passwords, and the same observer.
+    pub fn emptied(&self) -> Secrets {
+        Secrets { observer: self.observer.clone(), ..Secrets::default() }
+    }
+
+    pub(crate) fn decrypted(&self, text: &[u8]) {
+        if let Some(observer) = &self.observer {
+            observer(text);
+        }
     }
 
     /// Whether there are none.
@@ -106,6 +137,6 @@ impl<'s> IntoIterator for &'s Secrets {
 
 impl FromIterator<Secret> for Secrets {
     fn from_iter<I: IntoIterator<Item = Secret>>(secrets: I) -> Self {
-        Self { secrets: secrets.into_iter().collect(), match_labels: false }
+        Self { secrets: secrets.into_iter().collect(), match_labels: false, observer: None }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     member::{Member, MemberKind},
     unarchive::Task,
 };
-use crate::{Failure, Host, process::reason};
+use crate::{Failure, Host, files::way, process::reason};
 
 /// In what a member differs from what is on the host, in words; `None` if in nothing.
 pub(super) fn difference(
@@ -70,7 +70,7 @@ fn attributes(member: &Member, found: &Metadata, task: &Task) -> Option<&'static
 fn same_content(content: &mut dyn Read, path: &Path, host: &Host) -> Result<bool, Failure> {
     let unreadable =
         |error: &io::Error| Failure::new(format!("{} could not be compared: {}.", path.display(), reason(error)));
-    let mut file = File::open(path).map_err(|error| unreadable(&error))?;
+    let mut file: File = way::open(path).map_err(|error| unreadable(&error))?;
     let (mut ours, mut theirs) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     loop {
         host.check_cancelled()?;

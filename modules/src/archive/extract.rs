@@ -1,157 +1,167 @@
 use std::{
-    collections::HashSet,
-    fs::{self, File, FileTimes, Permissions},
+    collections::HashMap,
+    fs::{File, FileTimes, Permissions},
     io::{self, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, fchown, symlink},
+    os::unix::fs::{PermissionsExt, fchown},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
+use rustix::fs::{AtFlags, linkat, mkdirat, symlinkat};
+
 use super::{
+    links,
     member::{Member, MemberKind},
     unarchive::Task,
 };
 use crate::{
     Failure, Host,
-    files::{mode::masked, scratch::random_name},
+    files::{
+        mode::masked,
+        scratch::random_name,
+        way::{self, Place},
+    },
     process::reason,
 };
 
 /// Puts members in their places, each one whole.
+///
+/// Every path is resolved by the rule of [`way`], and everything happens relative to the directory that was found: neither a link of the
+/// archive nor one that another user puts in the way while it is unpacked leads a member elsewhere.
 pub(super) struct Extraction<'a> {
     task: &'a Task,
     host: &'a Host,
     /// The destination without links on the way.
     real_dest: PathBuf,
-    /// Links of the archive; nothing is written through them to the outside.
-    links: &'a HashSet<PathBuf>,
-    /// Directories get their permissions and times when nothing more comes into them.
+    /// Links of the archive, which were checked; nothing is written through them to the outside.
+    links: &'a HashMap<PathBuf, PathBuf>,
+    /// Directories get their owners, permissions and times when nothing more comes into them.
     directories: Vec<Member>,
 }
 
 impl<'a> Extraction<'a> {
-    pub(super) fn new(task: &'a Task, links: &'a HashSet<PathBuf>, host: &'a Host) -> Result<Extraction<'a>, Failure> {
-        let real_dest = task.dest.canonicalize().map_err(|error| {
-            Failure::new(format!("Destination '{}' cannot be entered: {}.", task.dest.display(), reason(&error)))
-        })?;
+    pub(super) fn new(
+        task: &'a Task,
+        links: &'a HashMap<PathBuf, PathBuf>,
+        host: &'a Host,
+    ) -> Result<Extraction<'a>, Failure> {
+        let real_dest = links::real(&task.dest)?;
         Ok(Extraction { task, host, real_dest, links, directories: Vec::new() })
     }
 
     /// Puts one member in its place.
     pub(super) fn place(&mut self, member: Member, content: &mut dyn Read) -> Result<(), Failure> {
         self.host.check_cancelled()?;
-        let path = self.task.dest.join(&member.path);
+        let shown = self.task.dest.join(&member.path);
         let failed =
-            |error: io::Error| Failure::new(format!("{} could not be unpacked: {}.", path.display(), reason(&error)));
-        self.make_parents(&member.path, &path)?;
+            |error: io::Error| Failure::new(format!("{} could not be unpacked: {}.", shown.display(), reason(&error)));
+        self.make_parents(&member.path)?;
         match &member.kind {
             MemberKind::Directory => {
-                self.make_directory(&path).map_err(failed)?;
+                self.make_directory(&member.path)?;
                 self.directories.push(member);
                 Ok(())
             }
-            MemberKind::File(size) => self.file(&member, *size, &path, content).map_err(failed),
-            MemberKind::Symlink(target) => self
-                .by_rename(&path, |temporary| {
-                    symlink(target, temporary)?;
-                    if member.owner.is_some() || member.group.is_some() {
-                        std::os::unix::fs::lchown(temporary, member.owner, member.group)?;
+            MemberKind::File(size) => self.file(&member, *size, content),
+            MemberKind::Symlink(target) => {
+                if self.links.get(&member.path) != Some(target) {
+                    return Err(failed(io::Error::other("the archive was changed while it was unpacked")));
+                }
+                self.by_rename(&member.path, |temporary| {
+                    symlinkat(target, temporary.directory(), temporary.name())?;
+                    match way::node_at(&temporary.directory(), temporary.name())? {
+                        Some(link) if link.metadata()?.is_symlink() => own(&member, &link),
+                        _ => Ok(()),
                     }
-                    Ok(())
                 })
-                .map_err(failed),
+            }
             MemberKind::HardLink(target) => {
-                let target = self.task.dest.join(target);
-                self.check_way(&target)?;
-                self.by_rename(&path, |temporary| fs::hard_link(&target, temporary)).map_err(failed)
+                let source = self.resolve(target, false)?;
+                self.by_rename(&member.path, |temporary| {
+                    let (from, to) = (source.directory(), temporary.directory());
+                    Ok(linkat(from, source.name(), to, temporary.name(), AtFlags::empty())?)
+                })
             }
         }
     }
 
-    /// What remains when all members are in their places.
+    /// Gives directories what they get last, and waits for the disk.
     pub(super) fn finish(self) -> Result<(), Failure> {
         for member in self.directories.iter().rev() {
-            let path = self.task.dest.join(&member.path);
+            let place = self.resolve(&member.path, true)?;
             let set = || {
-                if member.owner.is_some() || member.group.is_some() {
-                    chown(&path, member.owner, member.group)?;
-                }
-                fs::set_permissions(&path, Permissions::from_mode(member.mode.unwrap_or_else(|| masked(0o777))))?;
-                match self.time(member) {
-                    Some(times) => File::open(&path)?.set_times(times),
-                    None => Ok(()),
-                }
+                let directory = place.open(false)?;
+                own(member, &directory)?;
+                let bits = member.mode.unwrap_or_else(|| masked(0o777));
+                directory.set_permissions(Permissions::from_mode(bits))?;
+                self.time(member).map_or(Ok(()), |times| directory.set_times(times))
             };
-            set().map_err(|error| {
+            set().map_err(|error: io::Error| {
+                let path = self.task.dest.join(&member.path);
                 Failure::new(format!("{} could not be given its permissions: {}.", path.display(), reason(&error)))
             })?;
         }
         // One wait for the disk instead of one for each file.
-        let synced = File::open(&self.real_dest).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
+        let synced = way::open(&self.real_dest).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
         synced.map_err(|error| {
             Failure::new(format!("{} could not be written: {}.", self.real_dest.display(), reason(&error)))
         })
     }
 
-    fn make_parents(&self, inside: &Path, path: &Path) -> Result<(), Failure> {
-        let Some(parent) = path.parent() else { return Ok(()) };
-        if !parent.is_dir() {
-            // Step by step, so that nothing is made on the other side of a link before it is looked at.
-            let mut step = self.task.dest.clone();
-            for part in inside.parent().into_iter().flat_map(Path::components) {
-                step.push(part);
-                self.check_way(&step)?;
-                self.make_directory(&step).map_err(|error| {
-                    Failure::new(format!("The directory {} could not be made: {}.", step.display(), reason(&error)))
-                })?;
+    /// The place of a path of the archive. Refuses one that goes through a link of the archive to the outside.
+    fn resolve(&self, inside: &Path, follow: bool) -> Result<Place, Failure> {
+        let path = self.real_dest.join(inside);
+        let shown = || self.task.dest.join(inside).display().to_string();
+        let place = Place::to_write(&path, follow)
+            .map_err(|error| Failure::new(format!("{} could not be unpacked: {}.", shown(), reason(&error))))?;
+        let mut way = inside.ancestors().skip(usize::from(!follow));
+        if way.any(|step| self.links.contains_key(step)) && !place.real().starts_with(&self.real_dest) {
+            return Err(Failure::new(format!(
+                "The archive would write {} through a link of its own, out of the destination.",
+                shown()
+            )));
+        }
+        Ok(place)
+    }
+
+    fn make_parents(&self, inside: &Path) -> Result<(), Failure> {
+        let parent = inside.parent().unwrap_or(Path::new(""));
+        if self.real_dest.join(parent).is_dir() {
+            return Ok(());
+        }
+        // Step by step, so that nothing is made on the other side of a link before it is looked at.
+        let mut step = PathBuf::new();
+        for part in parent.components() {
+            step.push(part);
+            self.make_directory(&step)?;
+        }
+        Ok(())
+    }
+
+    fn make_directory(&self, inside: &Path) -> Result<(), Failure> {
+        let make = |place: Place| {
+            if place.node().is_some() {
+                place.unlink()?;
             }
+            Ok(mkdirat(place.directory(), place.name(), rustix::fs::Mode::from_raw_mode(0o777))?)
+        };
+        if self.real_dest.join(inside).is_dir() {
+            return self.resolve(inside, true).map(drop);
         }
-        self.check_way(path)
+        make(self.resolve(inside, false)?).map_err(|error: io::Error| {
+            let shown = self.task.dest.join(inside);
+            Failure::new(format!("The directory {} could not be made: {}.", shown.display(), reason(&error)))
+        })
     }
 
-    /// Refuses a path that goes through a link of the archive to somewhere else.
-    fn check_way(&self, path: &Path) -> Result<(), Failure> {
-        let Some(parent) = path.parent() else { return Ok(()) };
-        let through = parent
-            .ancestors()
-            .take_while(|step| *step != self.task.dest)
-            .any(|step| step.strip_prefix(&self.task.dest).is_ok_and(|inside| self.links.contains(inside)));
-        if !through {
-            return Ok(());
-        }
-        let real = parent.canonicalize().unwrap_or_default();
-        if real.starts_with(&self.real_dest) {
-            return Ok(());
-        }
-        Err(Failure::new(format!(
-            "The archive would write {} through a link of its own, out of the destination.",
-            path.display()
-        )))
-    }
-
-    fn make_directory(&self, path: &Path) -> io::Result<()> {
-        if path.is_dir() {
-            return Ok(());
-        }
-        if path.symlink_metadata().is_ok() {
-            fs::remove_file(path)?;
-        }
-        fs::create_dir(path)
-    }
-
-    fn file(&self, member: &Member, size: u64, path: &Path, content: &mut dyn Read) -> io::Result<()> {
-        if path.is_dir() && !path.is_symlink() {
-            return Err(io::Error::new(io::ErrorKind::IsADirectory, "there is a directory of that name"));
-        }
-        self.by_rename(path, |temporary| {
-            let mut file = File::options().write(true).create_new(true).mode(0o600).open(temporary)?;
+    fn file(&self, member: &Member, size: u64, content: &mut dyn Read) -> Result<(), Failure> {
+        self.by_rename(&member.path, |temporary| {
+            let mut file = temporary.create_new(0o600)?;
             let written = self.copy(content, &mut file)?;
             if written != size {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends in the middle of it"));
             }
-            if member.owner.is_some() || member.group.is_some() {
-                fchown(&file, member.owner, member.group)?;
-            }
+            own(member, &file)?;
             file.set_permissions(Permissions::from_mode(member.mode.unwrap_or_else(|| masked(0o666))))?;
             self.time(member).map_or(Ok(()), |times| file.set_times(times))
         })
@@ -175,12 +185,22 @@ impl<'a> Extraction<'a> {
     }
 
     /// Makes something beside its place and moves it there.
-    fn by_rename(&self, path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
-        let temporary = path.with_file_name(format!(".windlass-{}.tmp", random_name()?));
-        let made = make(&temporary).and_then(|()| fs::rename(&temporary, path));
-        // Two names of one file are not renamed onto each other, and a failure leaves its beginning.
-        let _ = fs::remove_file(&temporary);
-        made
+    fn by_rename(&self, inside: &Path, make: impl FnOnce(&Place) -> io::Result<()>) -> Result<(), Failure> {
+        let place = self.resolve(inside, false)?;
+        let moved = || {
+            if place.node().map(File::metadata).transpose()?.is_some_and(|found| found.is_dir()) {
+                return Err(io::Error::new(io::ErrorKind::IsADirectory, "there is a directory of that name"));
+            }
+            let temporary = place.sibling(format!(".windlass-{}.tmp", random_name()?).as_ref())?;
+            let made = make(&temporary).and_then(|()| temporary.rename_to(&place));
+            // Two names of one file are not renamed onto each other, and a failure leaves its beginning.
+            let _ = temporary.unlink();
+            made
+        };
+        moved().map_err(|error| {
+            let shown = self.task.dest.join(inside);
+            Failure::new(format!("{} could not be unpacked: {}.", shown.display(), reason(&error)))
+        })
     }
 
     fn time(&self, member: &Member) -> Option<FileTimes> {
@@ -188,5 +208,16 @@ impl<'a> Extraction<'a> {
         let since = Duration::new(seconds.unsigned_abs(), member.nanoseconds);
         let time = if seconds < 0 { SystemTime::UNIX_EPOCH - since } else { SystemTime::UNIX_EPOCH + since };
         Some(FileTimes::new().set_modified(time).set_accessed(time))
+    }
+}
+
+/// Gives an open file to the accounts that the archive names.
+fn own(member: &Member, node: &File) -> io::Result<()> {
+    if member.owner.is_none() && member.group.is_none() {
+        return Ok(());
+    }
+    match node.metadata()?.is_symlink() {
+        true => way::give(node, member.owner, member.group),
+        false => fchown(node, member.owner, member.group),
     }
 }

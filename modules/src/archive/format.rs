@@ -8,8 +8,8 @@ use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
-use super::zstd::ZstdReader;
-use crate::{Failure, process::reason};
+use super::{budget::Budget, zstd::ZstdReader};
+use crate::{Failure, files::way, process::reason};
 
 /// How an archive is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Format {
     /// Recognizes an archive by how it begins; names may lie.
     pub(super) fn of(path: &Path) -> Result<Option<Format>, Failure> {
         let mut start = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(512).read_to_end(&mut start));
+        let read = way::open(path).and_then(|file| file.take(512).read_to_end(&mut start));
         read.map_err(|error| Failure::new(format!("Source '{}' not readable: {}.", path.display(), reason(&error))))?;
         Ok(recognize(&start))
     }
@@ -81,15 +81,18 @@ fn is_tar(start: &[u8]) -> bool {
 }
 
 /// Opens a tar archive through what it is compressed with.
-pub(super) fn open(path: &Path, packing: Packing) -> io::Result<Box<dyn Read>> {
-    let file = BufReader::with_capacity(128 << 10, File::open(path)?);
-    Ok(match packing {
+pub(super) fn open(path: &Path, packing: Packing) -> io::Result<(Box<dyn Read>, Budget)> {
+    let file: File = way::open(path)?;
+    let budget = Budget::of(file.metadata()?.len());
+    let file = BufReader::with_capacity(128 << 10, file);
+    let reader: Box<dyn Read> = match packing {
         Packing::Plain => Box::new(file),
-        Packing::Gzip => Box::new(MultiGzDecoder::new(file)),
-        Packing::Bzip2 => Box::new(MultiBzDecoder::new(file)),
-        Packing::Xz => Box::new(XzReader::new(file, true)),
-        Packing::Zstd => Box::new(ZstdReader::new(file)),
-    })
+        Packing::Gzip => Box::new(budget.metered(MultiGzDecoder::new(file))),
+        Packing::Bzip2 => Box::new(budget.metered(MultiBzDecoder::new(file))),
+        Packing::Xz => Box::new(budget.metered(XzReader::new(file, true))),
+        Packing::Zstd => Box::new(budget.metered(ZstdReader::new(file))),
+    };
+    Ok((reader, budget))
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Archives: what is in them, and how it gets onto the host.
 
+mod budget;
 mod compare;
 mod extract;
 mod format;
+mod links;
 mod member;
 mod options;
 pub mod pack;

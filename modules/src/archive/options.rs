@@ -15,13 +15,15 @@ pub(super) struct Extra {
     pub(super) same_permissions: Option<bool>,
     /// Leave what is there as it is.
     pub(super) keep_old: bool,
+    /// Links may lead out of the destination. Nothing is written through them.
+    pub(super) free_links: bool,
     /// Files are as new as their unpacking.
     pub(super) touch: bool,
     pub(super) exclude: Vec<String>,
 }
 
 const SUPPORTED: &str = "--strip-components=N, --exclude=PATTERN, --same-owner, --no-same-owner, --numeric-owner, --same-permissions, \
-                         --no-same-permissions, --touch, --keep-old-files, --skip-old-files, --overwrite, and for zip archives -j, -n, -o and -q";
+                         --no-same-permissions, --touch, --keep-old-files, --skip-old-files, --overwrite, --absolute-names, and for zip archives -j, -n, -o and -q";
 
 impl Extra {
     /// Reads options as the programs that unpack archives take them.
@@ -53,6 +55,8 @@ impl Extra {
                 "--no-same-permissions" => extra.same_permissions = Some(false),
                 "-m" | "--touch" => extra.touch = true,
                 "-k" | "--keep-old-files" | "--skip-old-files" => extra.keep_old = true,
+                "--absolute-names" => extra.free_links = true,
+                "-P" if !zip => extra.free_links = true,
                 "-o" if !zip => extra.same_owner = Some(false),
                 "-n" if zip => extra.keep_old = true,
                 "-j" if zip => extra.flat = true,

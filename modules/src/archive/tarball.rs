@@ -16,10 +16,12 @@ use crate::Failure;
 pub(super) fn walk(path: &Path, packing: Packing, task: &Task, visit: Visit<'_>) -> Result<(), Failure> {
     let broken =
         |error: std::io::Error| Failure::new(format!("The archive {} cannot be read: {error}.", path.display()));
-    let mut archive = Archive::new(open(path, packing).map_err(broken)?);
+    let (reader, budget) = open(path, packing).map_err(broken)?;
+    let mut archive = Archive::new(reader);
     let mut accounts = Accounts::default();
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
+        budget.member()?;
         let original = path_of(&entry.path_bytes());
         let name = original.to_string_lossy().into_owned();
         if !task.selection.takes(&name) {

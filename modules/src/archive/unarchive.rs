@@ -8,10 +8,12 @@ use std::{
 };
 
 use super::{
+    budget::check_room,
     compare::difference,
     extract::Extraction,
     format::Format,
-    member::{Member, MemberKind, check_link},
+    links,
+    member::{Member, MemberKind},
     options::Extra,
     select::Selection,
     tarball, zipped,
@@ -35,10 +37,14 @@ pub static SPEC: Spec = Spec {
          archive is, is seen from its content, not from its name.",
         "Every member is compared with the host first: its kind, size, time, permissions, content, and for root its owner. If all is there, \
          nothing changes. Each file is written beside its place and moved there whole.",
-        "Members that would leave `dest`, by their path or by a link, are refused, and so are devices.",
+        "A link is unpacked if it leads to something in `dest`, be it relative or absolute. One that leads elsewhere is refused by its name, \
+         unless `extra_opts` has `--absolute-names`; nothing is written through it even then. Members that would leave `dest` by their path \
+         are refused, and so are devices.",
+        "An archive that unpacks to more than 2,000 times its size and 4 GiB, that has more than five million members, or for whose files \
+         `dest` has no room, is refused.",
     ],
     options: crate::with_attributes![
-        Opt::required("src", Kind::Path, "The archive: a file of the project, or with `remote_src` of the host, or a URL."),
+        Opt::required("src", Kind::Path, "The archive: a file of the project, or with `remote_src` of the host, or a URL.").address(),
         Opt::required("dest", Kind::Path, "The directory to unpack it in."),
         Opt::new("remote_src", Kind::Bool, "`src` is on the host, or is a URL for it.").default("false"),
         Opt::new("creates", Kind::Path, "Do nothing if this path exists."),
@@ -143,7 +149,10 @@ struct Findings {
     files: Vec<String>,
     /// Paths of members whose owner or permissions the task may ask for.
     paths: Vec<PathBuf>,
-    links: HashSet<PathBuf>,
+    /// The links of the archive, with what they say.
+    links: HashMap<PathBuf, PathBuf>,
+    /// The size of the members that have to change.
+    needed: u64,
     /// Of each path that has to change: the number of its last member, which is the one that counts, and what is different.
     different: HashMap<PathBuf, (usize, &'static str)>,
 }
@@ -282,8 +291,9 @@ fn compare(task: &Task, path: &Path, format: Format, host: &Host) -> Result<Find
     task.walk(path, format, &mut |member, content| {
         host.check_cancelled()?;
         if let MemberKind::Symlink(target) = &member.kind {
-            check_link(&member.path, target, &task.dest)?;
-            findings.links.insert(member.path.clone());
+            findings.links.insert(member.path.clone(), target.clone());
+        } else {
+            findings.links.remove(&member.path);
         }
         let slash = if member.is_directory() { "/" } else { "" };
         findings.files.push(format!("{}{slash}", member.path.display()));
@@ -294,6 +304,9 @@ fn compare(task: &Task, path: &Path, format: Format, host: &Host) -> Result<Find
             }
             _ => difference(&member, content, task, host)?,
         };
+        if let (Some(_), MemberKind::File(size)) = (what, &member.kind) {
+            findings.needed = findings.needed.saturating_add(*size);
+        }
         match what {
             Some(what) => findings.different.insert(member.path.clone(), (number, what)),
             None => findings.different.remove(&member.path),
@@ -308,6 +321,9 @@ fn compare(task: &Task, path: &Path, format: Format, host: &Host) -> Result<Find
         number += 1;
         Ok(())
     })?;
+    if !task.extra.free_links && task.dest.is_dir() {
+        links::check(&findings.links, &links::real(&task.dest)?)?;
+    }
     task.selection.check_complete()?;
     if number == 0 {
         return Err(Failure::new(format!(
@@ -319,6 +335,7 @@ fn compare(task: &Task, path: &Path, format: Format, host: &Host) -> Result<Find
 }
 
 fn extract(task: &Task, path: &Path, format: Format, findings: &Findings, host: &Host) -> Result<(), Failure> {
+    check_room(findings.needed, &task.dest)?;
     let mut extraction = Extraction::new(task, &findings.links, host)?;
     let mut number = 0;
     task.walk(path, format, &mut |member, content| {

@@ -1,5 +1,4 @@
 use std::{
-    fs::File,
     io::{BufReader, Read},
     path::Path,
 };
@@ -8,10 +7,11 @@ use jiff::{civil, tz::TimeZone};
 use zip::{ExtraField, ZipArchive, read::ZipFile};
 
 use super::{
+    budget::Budget,
     member::{Member, MemberKind, below, path_of},
     unarchive::{Task, Visit},
 };
-use crate::Failure;
+use crate::{Failure, files::way};
 
 /// The longest target of a link.
 const MAX_TARGET: u64 = 4096;
@@ -19,10 +19,12 @@ const MAX_TARGET: u64 = 4096;
 /// Visits the members of a zip archive in their order.
 pub(super) fn walk(path: &Path, task: &Task, visit: Visit<'_>) -> Result<(), Failure> {
     let broken = |error: String| Failure::new(format!("The archive {} cannot be read: {error}.", path.display()));
-    let file = File::open(path).map_err(|error| broken(error.to_string()))?;
+    let file = way::open(path).map_err(|error| broken(error.to_string()))?;
+    let budget = Budget::of(file.metadata().map_err(|error| broken(error.to_string()))?.len());
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| broken(error.to_string()))?;
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index).map_err(|error| broken(error.to_string()))?;
+        budget.member()?;
         // Some programs for another system write its separators.
         let name = entry.name().map_err(|error| broken(error.to_string()))?.replace('\\', "/");
         if !task.selection.takes(&name) {
@@ -53,7 +55,7 @@ pub(super) fn walk(path: &Path, task: &Task, visit: Visit<'_>) -> Result<(), Fai
         // Without a system of its own the archive knows no permissions worth keeping.
         let mode = mode.map(|mode| mode & 0o777).filter(|mode| *mode != 0);
         let member = Member { path, kind, mode, modified: modified(&entry), nanoseconds: 0, owner: None, group: None };
-        visit(member, &mut entry as &mut dyn Read)?;
+        visit(member, &mut budget.metered(entry) as &mut dyn Read)?;
     }
     Ok(())
 }

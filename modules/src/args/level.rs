@@ -79,7 +79,11 @@ impl Level<'_> {
         let mut values = Map::new();
         for option in self.options {
             let value = match (named.get(option.name), option.default) {
-                (Some(value), _) => word_of_truth(option, self.converted(option, value)?),
+                (Some(value), _) => {
+                    let value = word_of_truth(option, self.converted(option, value)?);
+                    self.refuse_form(option, &value)?;
+                    value
+                }
                 (None, Some(json)) => serde_json::from_str(json).unwrap_or(Value::Null),
                 (None, None) => continue,
             };
@@ -112,6 +116,19 @@ impl Level<'_> {
                 .map_err(|reason| refuse("Elements value for option", &place, item, inner, reason))
         });
         Ok(Value::Array(items.collect::<Result<_, _>>()?))
+    }
+
+    /// Fails if a text would be more than the word or the line it stands for.
+    fn refuse_form(&self, option: &Opt, value: &Value) -> Result<(), Failure> {
+        let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        for text in items.iter().filter_map(Value::as_str) {
+            if let Some(fault) = option.form.fault_of(text) {
+                let shown = if option.no_log { "a secret value".to_owned() } else { format!("{text:?}") };
+                let sentence = format!("value of {} {fault}, got: {shown}{}", option.name, self.found_in());
+                return Err(Failure::new(sentence));
+            }
+        }
+        Ok(())
     }
 
     /// Fails if a value is none of its option's choices.

@@ -33,7 +33,7 @@ static SPEC: Spec = Spec {
         Opt::new("state", Kind::Str, "Whether the keys are there.").default("\"present\"").choices(&["present", "absent"]),
         Opt::new("type", Kind::Str, "The kind of key.").default("\"rsa\"").choices(&["rsa", "dsa", "rsa1", "ecdsa", "ed25519"]),
         Opt::new("size", Kind::Int, "Its bits: 4096 for rsa and 256 for ecdsa, if not given."),
-        Opt::new("comment", Kind::Str, "The comment of the public key."),
+        Opt::new("comment", Kind::Str, "The comment of the public key.").line(),
         Opt::new("passphrase", Kind::Str, "What encrypts the private key.").secret(),
         Opt::new("force", Kind::Bool, "Make the keys anew.").default("false"),
         Opt::new(

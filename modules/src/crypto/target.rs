@@ -6,7 +6,7 @@ use crate::{
     Args, Failure, Host, Map, Outcome, Plan,
     files::{
         attributes::Attributes,
-        backup,
+        backup, way,
         write::{Source, Wanted},
     },
     process::reason,
@@ -47,7 +47,7 @@ impl Target {
             return Ok(None);
         }
         let refuse = |error| Failure::new(format!("{} cannot be read: {}.", self.path.display(), reason(&error)));
-        std::fs::read(&self.path).map(Some).map_err(refuse)
+        way::read(&self.path).map(Some).map_err(refuse)
     }
 
     /// Fails if the folder it is to lie in is not there.
@@ -91,7 +91,7 @@ pub(super) fn removal(path: PathBuf, keep_old: bool) -> Plan {
         if let Some(copy) = if keep_old { backup::make(&path)? } else { None } {
             outcome.set("backup_file", copy.display().to_string());
         }
-        std::fs::remove_file(&path)
+        way::remove_file(&path)
             .map_err(|error| Failure::new(format!("{} cannot be removed: {}.", path.display(), reason(&error))))
     })
 }

@@ -15,13 +15,14 @@ static SPEC: Spec = Spec {
          `getent_<database>`: a mapping from the first field of each entry to the list of the others.",
     ],
     options: &[
-        Opt::required("database", Kind::Str, "The database, such as `passwd`, `group`, `hosts` or `services`."),
-        Opt::new("key", Kind::Str, "The entry to look up; all if not given."),
+        Opt::required("database", Kind::Str, "The database, such as `passwd`, `group`, `hosts` or `services`.").word(),
+        Opt::new("key", Kind::Str, "The entry to look up; all if not given.").word(),
         Opt::new(
             "service",
             Kind::Str,
             "The service to ask, such as `files`, instead of those the host is configured for.",
-        ),
+        )
+        .word(),
         Opt::new(
             "split",
             Kind::Str,

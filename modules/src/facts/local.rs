@@ -1,9 +1,24 @@
-use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{
+    io::Read,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+    time::Duration,
+};
 
 use serde_json::Value;
 
 use super::{Facts, probe};
-use crate::{Host, Map, process::reason};
+use crate::{
+    Host, Map,
+    files::{
+        info::owner_name,
+        way::{self, Place, Purpose},
+    },
+    process::reason,
+};
+
+/// The longest file of facts.
+const LONGEST: u64 = 16 << 20;
 
 /// `local`: what the files `*.fact` of a folder say, or, of those that are executable, print.
 pub(crate) fn collect(folder: &str, limit: Duration, host: &Host, facts: &mut Facts) {
@@ -38,11 +53,17 @@ fn text_of(path: &Path, limit: Duration) -> Result<String, String> {
         format!("Could not stat fact ({shown}): [Errno {number}] {}: '{shown}'", reason(&error))
     })?;
     if metadata.permissions().mode() & 0o100 == 0 {
-        let bytes =
-            std::fs::read(path).map_err(|error| format!("error loading facts from {shown}: {}", reason(&error)))?;
+        let mut bytes = Vec::new();
+        way::open(path)
+            .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+            .map_err(|error| format!("error loading facts from {shown}: {}", reason(&error)))?;
+        if bytes.len() as u64 > LONGEST {
+            return Err(format!("error loading facts from {shown}: it has more than {LONGEST} bytes"));
+        }
         // What is no text says nothing.
         return Ok(String::from_utf8(bytes).unwrap_or_default());
     }
+    refuse_others(path)?;
     match probe::ask(&path.to_string_lossy(), &[], limit) {
         Some(answer) if answer.rc == 0 => Ok(answer.stdout),
         Some(answer) => {
@@ -53,6 +74,25 @@ fn text_of(path: &Path, limit: Duration) -> Result<String, String> {
             limit.as_secs()
         )),
     }
+}
+
+/// Refuses to run a program that another user may change: they would run as the user of the task, who may be root.
+fn refuse_others(path: &Path) -> Result<(), String> {
+    let refuse = |error: &std::io::Error| format!("error loading fact - {}: {}", path.display(), reason(error));
+    let place = Place::of(path, true, Purpose::Read).map_err(|error| refuse(&error))?;
+    for part in place.real().ancestors() {
+        let shown = part.display();
+        let found = way::metadata(part).map_err(|error| refuse(&error))?;
+        if !way::is_ours(&found) {
+            return Err(format!(
+                "error loading fact - {} was not run: {shown} belongs to {} and has the mode {:04o}, so other users than root and the task's may change it",
+                path.display(),
+                owner_name(found.uid()),
+                found.mode() & 0o7777
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn parse(text: &str, path: &Path) -> Result<Value, String> {
@@ -144,6 +184,27 @@ fn ini(text: &str) -> Option<Map> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fact_programs_of_other_users_are_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, ran) = (folder.path().join("run.fact"), folder.path().join("ran"));
+        std::fs::write(&program, format!("#!/bin/sh\ntouch {}\necho 1\n", ran.display())).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o757)).unwrap();
+        let collected = || {
+            let mut facts = Facts::default();
+            let folder = folder.path().to_string_lossy();
+            collect(&folder, Duration::from_secs(10), &Host::alone(false, false), &mut facts);
+            facts.value("local").unwrap()["run"].clone()
+        };
+        assert!(collected().as_str().unwrap().contains("has the mode 0757"), "{}", collected());
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&program, Some(61_001), None).unwrap();
+            assert!(collected().as_str().unwrap().contains("belongs to 61001"), "{}", collected());
+        }
+        assert!(!ran.exists());
+    }
 
     #[test]
     fn facts_come_from_json_ini_and_programs() {

@@ -11,7 +11,7 @@ static SPEC: Spec = Spec {
     summary: "Manage access control lists of files",
     description: &["Sets and removes one entry with `setfacl`, or tells the entries there are."],
     options: &[
-        Opt::required("path", Kind::Path, "The file or folder.").aliases(&["name"]),
+        Opt::required("path", Kind::Path, "The file or folder.").word().aliases(&["name"]),
         Opt::new("state", Kind::Str, "Whether the entry is there; `query` only tells what there is.")
             .default("\"query\"")
             .choices(&["absent", "present", "query"]),

@@ -1,18 +1,19 @@
 //! Owner, permissions, attributes and security context: the options that all file modules share.
 
 use std::{
-    fs::{File, Metadata},
+    fs::{File, Metadata, Permissions},
     io,
     os::unix::fs::{MetadataExt, PermissionsExt, fchown},
     path::Path,
 };
 
-use rustix::fs::{IFlags, XattrFlags, ioctl_getflags, ioctl_setflags, lgetxattr, lsetxattr};
+use rustix::fs::{IFlags, XattrFlags, getxattr, ioctl_getflags, ioctl_setflags, lgetxattr, setxattr};
 use serde_json::{Value, json};
 
 use super::{
     info::octal,
     mode::{Mode, masked},
+    way::{self, Place, Purpose},
 };
 use crate::{Args, Diff, Failure, Host, Kind, Map, Opt, accounts, args::is_true, process::reason};
 
@@ -119,11 +120,20 @@ impl Attributes {
         self.mode.as_ref().map_or(Ok(current), |mode| mode.bits(current, directory))
     }
 
-    /// What is not as it is asked for. `follow` looks at what a link points to.
+    /// Only these: what a user's own file needs.
+    pub(crate) fn owned_by(uid: u32, gid: u32, bits: u32) -> Attributes {
+        let (owner, group) = (Some(Id::Known(uid)), Some(Id::Known(gid)));
+        Attributes { mode: Some(Mode::Bits(bits)), owner, group, ..Attributes::default() }
+    }
+
+    /// Attributes that differ from those asked for. `follow` looks at the target of a link, by the rule of [`way`].
     pub fn changes(&self, path: &Path, follow: bool) -> Result<Vec<Change>, Failure> {
-        let found = if follow { path.metadata() } else { path.symlink_metadata() };
-        let found = found
-            .map_err(|error| Failure::new(format!("{} cannot be looked at: {}.", path.display(), reason(&error))))?;
+        self.changes_of(place(path, follow)?.existing().map_err(|error| unseen(path, &error))?, path)
+    }
+
+    /// The same of an open file, whatever has its name by now.
+    fn changes_of(&self, node: &File, path: &Path) -> Result<Vec<Change>, Failure> {
+        let found = node.metadata().map_err(|error| unseen(path, &error))?;
         let mut changes = Vec::new();
         let mut note = |name, before: String, after: String| {
             if before != after {
@@ -143,10 +153,10 @@ impl Attributes {
         if let Some(flags) = &self.flags
             && !found.is_symlink()
         {
-            let current = flags_of(path).unwrap_or(IFlags::empty());
+            let current = flags_of_node(node).unwrap_or(IFlags::empty());
             note("attributes", letters(current), letters(new_flags(flags, current)?));
         }
-        if let Some(context) = context(path) {
+        if let Some(context) = context_of(node) {
             note("secontext", context.clone(), self.new_context(&context));
         }
         Ok(changes)
@@ -166,11 +176,16 @@ impl Attributes {
         Ok(differ.map(|(name, before, after)| Change { name, before, after }).collect())
     }
 
-    /// Makes a file as it is asked for, and tells what was changed.
+    /// Gives a file its attributes and reports those that changed.
     pub fn apply(&self, path: &Path, follow: bool) -> Result<Vec<Change>, Failure> {
-        let changes = self.changes(path, follow)?;
+        self.apply_to(place(path, follow)?.existing().map_err(|error| unseen(path, &error))?, path)
+    }
+
+    /// The same of an open file, whatever has its name by now.
+    pub(crate) fn apply_to(&self, node: &File, path: &Path) -> Result<Vec<Change>, Failure> {
+        let changes = self.changes_of(node, path)?;
         for change in &changes {
-            self.carry_out(change, path, follow).map_err(|error| {
+            self.carry_out(change, node).map_err(|error| {
                 let what = match change.name {
                     "owner" => "chown",
                     "group" => "chgrp",
@@ -184,36 +199,32 @@ impl Attributes {
         }
         // Giving a file away clears its special bits.
         if changes.iter().any(|change| matches!(change.name, "owner" | "group"))
-            && let Some(change) = self.changes(path, follow)?.iter().find(|change| change.name == "mode")
+            && let Some(change) = self.changes_of(node, path)?.iter().find(|change| change.name == "mode")
         {
-            self.carry_out(change, path, follow).map_err(|error| {
+            self.carry_out(change, node).map_err(|error| {
                 Failure::new(format!("chmod failed: mode of {}: {}.", path.display(), reason(&error)))
             })?;
         }
         Ok(changes)
     }
 
-    fn carry_out(&self, change: &Change, path: &Path, follow: bool) -> io::Result<()> {
+    fn carry_out(&self, change: &Change, node: &File) -> io::Result<()> {
         match change.name {
             "mode" => {
                 let bits = u32::from_str_radix(&change.after, 8).map_err(io::Error::other)?;
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits))
+                std::fs::set_permissions(way::handle(node), Permissions::from_mode(bits))
             }
             "owner" | "group" => {
                 let number = Some(change.after.parse().map_err(|_| io::Error::other("there is no such account"))?);
                 let (uid, gid) = if change.name == "owner" { (number, None) } else { (None, number) };
-                if follow {
-                    std::os::unix::fs::chown(path, uid, gid)
-                } else {
-                    std::os::unix::fs::lchown(path, uid, gid)
-                }
+                way::give(node, uid, gid)
             }
             "attributes" => {
-                let file = File::open(path)?;
+                let file = File::open(way::handle(node))?;
                 let flags = new_flags(self.flags.as_deref().unwrap_or_default(), ioctl_getflags(&file)?);
                 Ok(ioctl_setflags(&file, flags.map_err(|failure| io::Error::other(failure.message))?)?)
             }
-            _ => set_context(path, &change.after),
+            _ => set_context(node, &change.after),
         }
     }
 
@@ -235,7 +246,7 @@ impl Attributes {
             }
         }
         let bits = self.bits(old, fresh, false).map_err(|failure| io::Error::other(failure.message))?;
-        file.set_permissions(std::fs::Permissions::from_mode(bits))
+        file.set_permissions(Permissions::from_mode(bits))
     }
 
     fn new_context(&self, current: &str) -> String {
@@ -351,12 +362,24 @@ pub(crate) const FLAGS: &[(char, IFlags, &str)] = &[
 
 /// The attributes of a file, if its filesystem has any.
 pub(crate) fn flags_of(path: &Path) -> Option<IFlags> {
-    let kind = path.symlink_metadata().ok()?.file_type();
+    flags_of_node(Place::of(path, false, Purpose::Read).ok()?.node()?)
+}
+
+fn flags_of_node(node: &File) -> Option<IFlags> {
+    let kind = node.metadata().ok()?.file_type();
     // Opening a device or a pipe can have effects, or wait for ever.
     if !kind.is_file() && !kind.is_dir() {
         return None;
     }
-    ioctl_getflags(File::open(path).ok()?).ok()
+    ioctl_getflags(File::open(way::handle(node)).ok()?).ok()
+}
+
+fn place(path: &Path, follow: bool) -> Result<Place, Failure> {
+    Place::to_write(path, follow).map_err(|error| unseen(path, &error))
+}
+
+fn unseen(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("{} cannot be looked at: {}.", path.display(), reason(error)))
 }
 
 /// The letters of the attributes that are set.
@@ -386,18 +409,27 @@ fn new_flags(text: &str, current: IFlags) -> Result<IFlags, Failure> {
 
 /// The SELinux context of a file, on a host that has SELinux.
 pub fn context(path: &Path) -> Option<String> {
+    read_context(|buffer| lgetxattr(path, "security.selinux", buffer))
+}
+
+/// The SELinux context of an open file.
+pub(super) fn context_of(node: &File) -> Option<String> {
+    read_context(|buffer| getxattr(way::handle(node), "security.selinux", buffer))
+}
+
+fn read_context(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> Option<String> {
     if !Path::new("/sys/fs/selinux/enforce").exists() {
         return None;
     }
     let mut buffer = vec![0; 1024];
-    let length = lgetxattr(path, "security.selinux", &mut buffer[..]).ok()?;
+    let length = read(&mut buffer[..]).ok()?;
     let bytes = buffer.get(..length)?;
     Some(String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned())
 }
 
-/// Gives a file a context, on a host that has SELinux.
-pub(crate) fn set_context(path: &Path, context: &str) -> io::Result<()> {
-    Ok(lsetxattr(path, "security.selinux", format!("{context}\0").as_bytes(), XattrFlags::empty())?)
+/// Gives an open file a context, on a host that has SELinux.
+pub(super) fn set_context(node: &File, context: &str) -> io::Result<()> {
+    Ok(setxattr(way::handle(node), "security.selinux", format!("{context}\0").as_bytes(), XattrFlags::empty())?)
 }
 
 #[cfg(test)]

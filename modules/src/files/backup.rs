@@ -3,12 +3,13 @@
 use std::{
     fs::File,
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt, fchown},
+    os::unix::fs::{MetadataExt, fchown},
     path::{Path, PathBuf},
 };
 
 use jiff::Zoned;
 
+use super::way::{self, Place};
 use crate::{Failure, process::reason};
 
 /// Copies a file to a name beside it that tells process and time, with its owner and permissions, and returns that name.
@@ -28,9 +29,14 @@ pub fn make(path: &Path) -> Result<Option<PathBuf>, Failure> {
 }
 
 fn copied(path: &Path, copy: &Path) -> io::Result<()> {
-    let mut source = File::open(path)?;
+    let mut source: File = way::open(path)?;
     let found = source.metadata()?;
-    let mut target = File::options().write(true).create(true).truncate(true).mode(0o600).open(copy)?;
+    let place = Place::to_write(copy, false)?;
+    // An earlier backup of the same second; whatever it is, nothing is written through it.
+    if place.node().is_some() {
+        place.unlink()?;
+    }
+    let mut target = place.create_new(0o600)?;
     io::copy(&mut source, &mut target)?;
     // Only root may give files away; a backup of one's own is still a backup.
     let _ = fchown(&target, Some(found.uid()), Some(found.gid()));

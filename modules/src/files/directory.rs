@@ -8,6 +8,7 @@ use std::{
 use super::{
     attributes::{Attributes, Change, diff_of, with_changes},
     info::describe,
+    way,
 };
 use crate::{Diff, Failure, Plan, process::reason};
 
@@ -49,9 +50,9 @@ pub fn make(path: &Path, attributes: &Attributes) -> Result<Vec<Change>, Failure
         missing.push(part.to_owned());
     }
     for part in missing.into_iter().rev() {
-        match std::fs::create_dir(&part) {
+        match way::create_dir(&part, 0o777) {
             Ok(()) => {
-                let new = attributes.apply(&part, true)?;
+                let new = attributes.apply(&part, false)?;
                 changes.retain(|old: &Change| new.iter().all(|new| new.name != old.name));
                 changes.extend(new);
             }

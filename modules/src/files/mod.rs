@@ -21,4 +21,5 @@ pub mod stat;
 pub mod synchronize;
 pub mod temporary;
 mod times;
+pub(crate) mod way;
 pub mod write;

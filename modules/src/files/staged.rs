@@ -1,18 +1,21 @@
 //! Files that are written beside their place and moved there whole.
+//!
+//! The directory is opened once, by the rule of [`way`], and everything happens relative to it. Owner, permissions, access control list,
+//! attributes and context go to the open file, never to its name, so nobody who may rename in that directory can turn them to another file.
 
 use std::{
-    fs::{File, Metadata},
-    io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
+    fs::File,
+    io::{self, Read, Seek, Write},
     path::{Path, PathBuf},
 };
 
 use rustix::io::Errno;
 
 use super::{
-    attributes::{Attributes, context, set_context},
+    attributes::{Attributes, context_of, set_context},
     checksum::Hasher,
     scratch::random_name,
+    way::{self, Place},
 };
 use crate::{Failure, Host, process::reason};
 
@@ -22,7 +25,8 @@ pub const FRESH_FILE: u32 = 0o666;
 /// A file that is being written beside the one it will replace. Until [`Staged::commit`] nobody sees a change, and without it none remains.
 #[derive(Debug)]
 pub struct Staged {
-    path: PathBuf,
+    temporary: Place,
+    place: Place,
     target: PathBuf,
     file: File,
     moved: bool,
@@ -35,13 +39,13 @@ impl Staged {
     /// Begins a file that will be `target`.
     pub fn beside(target: &Path, attributes: &Attributes) -> Result<Staged, Failure> {
         let directory = directory_of(target);
-        match Staged::create(directory, target) {
+        match Staged::create(None, target) {
             Ok(staged) => Ok(staged),
             // The directory may be closed although the file is open to us.
             Err(error) if attributes.unsafe_writes && target.exists() => {
                 let elsewhere = std::env::temp_dir();
                 let mut staged =
-                    Staged::create(&elsewhere, target).map_err(|_| unwritable(target, directory, &error))?;
+                    Staged::create(Some(&elsewhere), target).map_err(|_| unwritable(target, directory, &error))?;
                 staged.in_place = true;
                 Ok(staged)
             }
@@ -49,15 +53,21 @@ impl Staged {
         }
     }
 
-    fn create(directory: &Path, target: &Path) -> io::Result<Staged> {
-        let path = directory.join(format!(".windlass-{}.tmp", random_name()?));
-        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Staged { path, target: target.to_owned(), file, moved: false, in_place: false, flushed_later: false })
+    fn create(elsewhere: Option<&Path>, target: &Path) -> io::Result<Staged> {
+        let place = Place::to_write(target, false)?;
+        let name = format!(".windlass-{}.tmp", random_name()?);
+        let temporary = match elsewhere {
+            Some(directory) => Place::to_write(&directory.join(name), false)?,
+            None => place.sibling(name.as_ref())?,
+        };
+        let file = temporary.create_new(0o600)?;
+        let target = target.to_owned();
+        Ok(Staged { temporary, place, target, file, moved: false, in_place: false, flushed_later: false })
     }
 
     /// Where the file is for now.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.temporary.real()
     }
 
     /// The open file, for writing.
@@ -105,9 +115,9 @@ impl Staged {
 
     /// What went wrong while writing; of a full disk, how full.
     fn write_failure(&self, error: &io::Error) -> Failure {
-        let directory = directory_of(&self.path);
+        let directory = directory_of(self.temporary.real());
         let target = self.target.display();
-        let free = rustix::fs::statvfs(directory).map(|found| found.f_bavail.saturating_mul(found.f_frsize));
+        let free = rustix::fs::fstatvfs(&self.file).map(|found| found.f_bavail.saturating_mul(found.f_frsize));
         match (error.kind(), free) {
             (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, Ok(free)) => Failure::new(format!(
                 "{target} could not be written: {}. The filesystem of {} has {free} bytes free. The old file is untouched.",
@@ -118,83 +128,105 @@ impl Staged {
         }
     }
 
-    /// Puts the file in its place, with owner and permissions, so that it survives a loss of power.
+    /// Puts the file in its place, with all its attributes, so that it survives a loss of power.
     pub fn commit(mut self, attributes: &Attributes) -> Result<(), Failure> {
         let target = self.target.clone();
-        let old: Option<Metadata> = target.metadata().ok().filter(|old| !old.is_dir());
-        let old_context = if old.is_some() { context(&target) } else { None };
         let refuse =
             |what: &str, error: &io::Error| Failure::new(format!("{what} {}: {}.", target.display(), reason(error)));
-        if old.is_some() {
-            copy_lists(&target, &self.path);
+        let now = self.place.sibling(self.place.name()).map_err(|error| refuse("The directory was lost of", &error))?;
+        let old = self.replaced(&now);
+        if let Some(old) = &old {
+            copy_lists(old, &self.file);
         }
+        let metadata = old.as_ref().and_then(|old| old.metadata().ok());
         attributes
-            .prepare(&self.file, old.as_ref(), FRESH_FILE)
+            .prepare(&self.file, metadata.as_ref(), FRESH_FILE)
             .map_err(|error| refuse("Owner and permissions could not be set for", &error))?;
-        if let Some(context) = &old_context {
+        if let Some(context) = old.as_ref().and_then(context_of) {
             // Without it the policy's default remains, which `restorecon` would give too.
-            let _ = set_context(&self.path, context);
+            let _ = set_context(&self.file, &context);
         }
-        let flush = !self.flushed_later || old.is_some() || target.is_symlink();
+        let flush = !self.flushed_later || now.node().is_some();
         if flush {
             self.file.sync_all().map_err(|error| self.write_failure(&error))?;
         }
         if self.in_place {
-            return self.overwrite();
+            return self.overwrite(attributes);
         }
-        match rustix::fs::rename(&self.path, &target) {
+        if !self.temporary.is_still(&self.file) {
+            return Err(Failure::new(format!(
+                "{} was not written: somebody exchanged the new file in {} while it was being written. See who may write to that directory.",
+                target.display(),
+                directory_of(&target).display()
+            )));
+        }
+        match self.temporary.rename_to(&self.place).map_err(|error| (Errno::from_io_error(&error), error)) {
             Ok(()) => {
                 self.moved = true;
                 // The content is safe already; some filesystems cannot sync a directory.
                 if flush {
-                    let _ = File::open(directory_of(&target)).and_then(|directory| directory.sync_all());
+                    let _ = self.place.sync_directory();
                 }
-                Ok(())
+                // Last, because nobody renames a file that is immutable.
+                attributes.apply_to(&self.file, &target).map(drop)
             }
-            Err(Errno::BUSY | Errno::XDEV | Errno::ACCESS | Errno::PERM) if attributes.unsafe_writes => {
-                self.overwrite()
+            Err((Some(Errno::BUSY | Errno::XDEV | Errno::ACCESS | Errno::PERM), _)) if attributes.unsafe_writes => {
+                self.overwrite(attributes)
             }
-            Err(Errno::BUSY) => Err(Failure::new(format!(
+            Err((Some(Errno::BUSY), _)) => Err(Failure::new(format!(
                 "{} cannot be replaced because it is a mount point of its own, as in a container. Set unsafe_writes to overwrite it in place.",
                 target.display()
             ))),
-            Err(error) => Err(refuse("The new file could not be moved to", &error.into())),
+            Err((_, error)) => Err(refuse("The new file could not be moved to", &error)),
         }
     }
 
-    fn overwrite(mut self) -> Result<(), Failure> {
+    /// The file whose attributes the new one inherits: the one with its name, or what a link of that name leads to.
+    fn replaced(&self, now: &Place) -> Option<File> {
+        let is_link = now.metadata().ok()?.is_symlink();
+        let node = match is_link {
+            true => Place::to_write(&self.target, true).ok()?.existing().ok()?.try_clone(),
+            false => now.existing().ok()?.try_clone(),
+        };
+        node.ok().filter(|node| node.metadata().is_ok_and(|found| !found.is_dir()))
+    }
+
+    fn overwrite(mut self, attributes: &Attributes) -> Result<(), Failure> {
         let copied = (|| {
-            let mut source = File::open(&self.path)?;
-            let mut target = File::options().write(true).truncate(true).open(&self.target)?;
-            io::copy(&mut source, &mut target)?;
-            target.sync_all()
+            let mut target = self.place.sibling(self.place.name())?.open(true)?;
+            self.file.rewind()?;
+            target.set_len(0)?;
+            io::copy(&mut self.file, &mut target)?;
+            target.sync_all()?;
+            Ok(target)
         })();
-        copied.map_err(|error| self.write_failure(&error))?;
-        self.file.flush().map_err(|error| self.write_failure(&error))
+        let target = copied.map_err(|error| self.write_failure(&error))?;
+        attributes.apply_to(&target, &self.target).map(drop)
     }
 }
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        if !self.moved {
-            let _ = std::fs::remove_file(&self.path);
+        if !self.moved && self.temporary.is_still(&self.file) {
+            let _ = self.temporary.unlink();
         }
     }
 }
 
 /// Gives the new file the access control list of the old one, and what users have noted about it. Not every filesystem knows them.
-fn copy_lists(from: &Path, to: &Path) {
+fn copy_lists(from: &File, to: &File) {
+    let from = way::handle(from);
     let mut names = vec![0; 4096];
-    let Ok(length) = rustix::fs::listxattr(from, &mut names[..]) else { return };
+    let Ok(length) = rustix::fs::listxattr(&from, &mut names[..]) else { return };
     let names = names.get(..length).unwrap_or_default();
     for name in names.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok()) {
         if !name.starts_with("user.") && name != "system.posix_acl_access" {
             continue;
         }
         let mut value = vec![0; 64 << 10];
-        if let Ok(length) = rustix::fs::getxattr(from, name, &mut value[..]) {
+        if let Ok(length) = rustix::fs::getxattr(&from, name, &mut value[..]) {
             let value = value.get(..length).unwrap_or_default();
-            let _ = rustix::fs::setxattr(to, name, value, rustix::fs::XattrFlags::empty());
+            let _ = rustix::fs::fsetxattr(to, name, value, rustix::fs::XattrFlags::empty());
         }
     }
 }

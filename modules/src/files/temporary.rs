@@ -1,13 +1,15 @@
 //! `tempfile`: a file or directory with a name of its own.
 
 use std::{
-    fs::{DirBuilder, File},
     io::ErrorKind,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
-use super::{info::describe, scratch::random_name};
+use super::{
+    info::describe,
+    scratch::random_name,
+    way::{self, Place},
+};
 use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::reason};
 
 /// The `tempfile` module.
@@ -67,9 +69,9 @@ fn make(place: &Path, prefix: &str, suffix: &str, directory: bool) -> Result<Pat
         let random: String = random_name().map_err(failed)?.chars().take(8).collect();
         let path = place.join(format!("{prefix}{random}{suffix}"));
         let made = if directory {
-            DirBuilder::new().mode(0o700).create(&path)
+            way::create_dir(&path, 0o700)
         } else {
-            File::options().write(true).create_new(true).mode(0o600).open(&path).map(drop)
+            Place::to_write(&path, false).and_then(|place| place.create_new(0o600)).map(drop)
         };
         match made {
             Ok(()) => return Ok(path),

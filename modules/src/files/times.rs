@@ -5,7 +5,10 @@ use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
 use jiff::{civil::DateTime, tz::TimeZone};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, utimensat};
 
-use super::attributes::Change;
+use super::{
+    attributes::Change,
+    way::{self, Place},
+};
 use crate::{Args, Failure};
 
 /// What a time of a file shall be.
@@ -69,9 +72,18 @@ impl Times {
             Time::At(seconds) => Timespec { tv_sec: seconds, tv_nsec: 0 },
         };
         let times = Timestamps { last_access: spec(self.access), last_modification: spec(self.modification) };
-        let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-        utimensat(CWD, path, &times, flags).map_err(|error| {
-            Failure::new(format!("Error while updating modification or access time of {}: {error}.", path.display()))
+        let set = || {
+            let place = Place::to_write(path, follow)?;
+            let node = place.existing()?;
+            if node.metadata()?.is_symlink() {
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                return Ok(utimensat(place.directory(), place.name(), &times, flags)?);
+            }
+            Ok(utimensat(CWD, way::handle(node), &times, AtFlags::empty())?)
+        };
+        set().map_err(|error: std::io::Error| {
+            let reason = crate::process::reason(&error);
+            Failure::new(format!("Error while updating modification or access time of {}: {reason}.", path.display()))
                 .with("path", path.display().to_string())
         })
     }

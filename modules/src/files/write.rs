@@ -1,7 +1,6 @@
 //! One file with a wanted content and wanted attributes: the engine of `copy`, `template`, `lineinfile` and their like.
 
 use std::{
-    fs::File,
     io::{Cursor, Read},
     path::{Path, PathBuf},
 };
@@ -13,6 +12,7 @@ use super::{
     difference,
     info::describe,
     staged::Staged,
+    way::{self, Place},
 };
 use crate::{Failure, Host, Kind, Opt, Outcome, Plan, process};
 
@@ -92,11 +92,18 @@ impl Wanted {
             return Err(Failure::new(format!("validate must contain %s: {validate}")));
         }
         let asked = self.path.clone();
-        if self.follow
-            && self.path.is_symlink()
-            && let Ok(real) = self.path.canonicalize()
-        {
-            self.path = real;
+        if self.follow && self.path.is_symlink() {
+            let place = Place::to_write(&self.path, true).map_err(|error| {
+                let (path, reason) = (self.path.display(), process::reason(&error));
+                Failure::new(format!("Destination {path} not writable: {reason}."))
+            });
+            match place {
+                Ok(place) if place.node().is_some() => self.path = place.real().to_owned(),
+                // A link to nothing is replaced.
+                Ok(_) => {}
+                Err(_) if !self.path.exists() => {}
+                Err(failure) => return Err(failure),
+            }
         }
         let path = self.path.clone();
         let link = path.is_symlink() && !self.follow;
@@ -178,8 +185,6 @@ impl Wanted {
             outcome.set("backup_file", copy.display().to_string());
         }
         staged.commit(&self.attributes)?;
-        // What cannot be given to an open file: attributes and the security context.
-        self.attributes.apply(&self.path, true)?;
         outcome.data.extend(describe(&self.path));
         outcome.set("md5sum", md5.as_str());
         Ok(())
@@ -206,7 +211,7 @@ impl Wanted {
         Ok(match &self.source {
             Source::Bytes(bytes) => Box::new(Cursor::new(bytes.as_slice())),
             Source::Controller(index) => host.read_content(*index)?,
-            Source::File(path) => Box::new(File::open(path).map_err(|error| {
+            Source::File(path) => Box::new(way::open(path).map_err(|error| {
                 Failure::new(format!("Source {} not readable: {}.", path.display(), process::reason(&error)))
             })?),
         })

@@ -37,7 +37,7 @@ static SPEC: Spec = Spec {
         "In check mode the file itself is not fetched: without a `checksum` it counts as changed unless the server says that it is not.",
     ],
     options: crate::with_attributes![
-        Opt::required("url", Kind::Str, "Where the file is."),
+        Opt::required("url", Kind::Str, "Where the file is.").address(),
         Opt::required(
             "dest",
             Kind::Path,

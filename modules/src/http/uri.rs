@@ -43,7 +43,7 @@ pub static SPEC: Spec = Spec {
         "It is skipped in check mode, since nobody can tell what a request does.",
     ],
     options: crate::with_attributes![
-        Opt::required("url", Kind::Str, "Where to send the request."),
+        Opt::required("url", Kind::Str, "Where to send the request.").address(),
         Opt::new("dest", Kind::Path, "Where to write the body of the answer: a file, or a directory in which the server names it."),
         URL_USERNAME_OF_URI,
         URL_PASSWORD,

@@ -28,7 +28,7 @@ static SPEC: Spec = Spec {
          which images it carries, and an image of the same name with another content is replaced.",
     ],
     options: &[
-        Opt::new("name", Kind::List(&Kind::Str), "Images, by their references.").default("[]"),
+        Opt::new("name", Kind::List(&Kind::Str), "Images, by their references.").word().default("[]"),
         Opt::new(
             "src",
             Kind::Path,

@@ -5,6 +5,7 @@
 mod certificate;
 mod configuration;
 mod deadline;
+mod quorum;
 
 use crate::{Host, Plan, process};
 

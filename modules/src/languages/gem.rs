@@ -11,13 +11,13 @@ static SPEC: Spec = Spec {
     summary: "Manage packages of Ruby with gem",
     description: &["Installs and removes gems, for the user or for everybody."],
     options: &[
-        Opt::required("name", Kind::Str, "The gem."),
+        Opt::required("name", Kind::Str, "The gem.").address().word(),
         Opt::new("state", Kind::Str, "`latest` installs the newest version.")
             .default("\"present\"")
             .choices(&["present", "absent", "latest"]),
-        Opt::new("gem_source", Kind::Path, "A file to install it from."),
+        Opt::new("gem_source", Kind::Path, "A file to install it from.").address().word(),
         Opt::new("include_dependencies", Kind::Bool, "Install what it depends on, too.").default("true"),
-        Opt::new("repository", Kind::Str, "Another repository.").aliases(&["source"]),
+        Opt::new("repository", Kind::Str, "Another repository.").address().aliases(&["source"]),
         Opt::new("user_install", Kind::Bool, "Install for this user only.").default("true"),
         Opt::new("executable", Kind::Path, "Another gem program."),
         Opt::new("install_dir", Kind::Path, "Install into this folder; `user_install` must be off."),

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Spec, files::directory, process::Command};
+use crate::{
+    Args, Failure, Host, Kind, Module, Opt, Plan, Spec, files::directory, process::Command, secrets::without_passwords,
+};
 
 /// The `npm` module.
 pub struct Npm;
@@ -13,7 +15,7 @@ static SPEC: Spec = Spec {
     summary: "Manage packages of Node.js with npm",
     description: &["Installs a package, or what a folder's package.json asks for, globally or in a folder."],
     options: &[
-        Opt::new("name", Kind::Str, "The package; without it, those of package.json."),
+        Opt::new("name", Kind::Str, "The package; without it, those of package.json.").address().word(),
         Opt::new("path", Kind::Path, "The folder; needed unless `global` is on."),
         Opt::new("version", Kind::Str, "The version."),
         Opt::new("global", Kind::Bool, "Install for everybody.").default("false"),
@@ -22,7 +24,7 @@ static SPEC: Spec = Spec {
         Opt::new("unsafe_perm", Kind::Bool, "Run scripts of packages as this user.").default("false"),
         Opt::new("ci", Kind::Bool, "Install exactly what the lock file says; always a change.").default("false"),
         Opt::new("production", Kind::Bool, "Without dependencies of development.").default("false"),
-        Opt::new("registry", Kind::Str, "Another registry."),
+        Opt::new("registry", Kind::Str, "Another registry.").address(),
         Opt::new("state", Kind::Str, "`latest` also updates.")
             .default("\"present\"")
             .choices(&["present", "absent", "latest"]),
@@ -74,6 +76,8 @@ struct Task {
     package: Option<String>,
     path: Option<String>,
     production: bool,
+    /// A registry with a password in its address.
+    registry: Option<String>,
     /// The options that every call has, before and after the package.
     before: Vec<String>,
     after: Vec<String>,
@@ -95,7 +99,12 @@ impl Task {
             let given = names.iter().filter(|name| args.bool(name));
             given.map(|name| format!("--{}", name.replace('_', "-"))).collect()
         };
-        let registry = args.str("registry").map(|registry| vec!["--registry".to_owned(), registry.to_owned()]);
+        // One with a password is no word of the command, which every user of the host sees.
+        let (secret, registry): (Option<&str>, Option<&str>) = match args.str("registry") {
+            Some(registry) if without_passwords(registry) != registry => (Some(registry), None),
+            registry => (None, registry),
+        };
+        let registry = registry.map(|registry| vec!["--registry".to_owned(), registry.to_owned()]);
         let mut after = registry.unwrap_or_default();
         after.extend(switches(&["no_optional", "no_bin_links", "force"]));
         let path = args.str("path").map(str::to_owned);
@@ -108,6 +117,7 @@ impl Task {
             package,
             path,
             production: args.bool("production"),
+            registry: secret.map(str::to_owned),
             before: switches(&["global", "ignore_scripts", "unsafe_perm"]),
             after,
         })
@@ -127,7 +137,10 @@ impl Task {
         words.extend_from_slice(rest);
         words.extend(self.package.iter().filter(|_| with_package).cloned());
         words.extend_from_slice(&self.after);
-        let command = Command::new(program).args(words);
+        let mut command = Command::new(program).args(words);
+        if let Some(registry) = &self.registry {
+            command = command.variable("npm_config_registry", registry);
+        }
         match self.path.as_ref().filter(|path| std::path::Path::new(path).is_dir()) {
             Some(path) => command.directory(path),
             None => command,

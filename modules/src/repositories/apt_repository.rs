@@ -33,7 +33,9 @@ static SPEC: Spec = Spec {
             "repo",
             Kind::Str,
             "The line, such as `deb http://deb.debian.org/debian bookworm-backports main`.",
-        ),
+        )
+        .address()
+        .line(),
         Opt::new("state", Kind::Str, "Whether the line is there.")
             .default("\"present\"")
             .choices(&["absent", "present"]),
@@ -44,7 +46,7 @@ static SPEC: Spec = Spec {
         Opt::new("update_cache_retries", Kind::Int, "How often to try.").default("5"),
         Opt::new("update_cache_retry_max_delay", Kind::Int, "The longest pause between two tries, in seconds.")
             .default("12"),
-        Opt::new("filename", Kind::Str, "The file's name without `.list`."),
+        Opt::new("filename", Kind::Str, "The file's name without `.list`.").line(),
         Opt::new("install_python_apt", Kind::Bool, "Nothing is needed on the host; accepted for old playbooks.")
             .default("true"),
         Opt::new("validate_certs", Kind::Bool, "Verify Launchpad's certificate.").default("true"),

@@ -37,7 +37,7 @@ static SPEC: Spec = Spec {
         Opt::new("types", Kind::List(&Kind::Str), "Packages, their sources, or both.")
             .default("[\"deb\"]")
             .choices(&["deb", "deb-src"]),
-        Opt::new("uris", Kind::List(&Kind::Str), "Addresses."),
+        Opt::new("uris", Kind::List(&Kind::Str), "Addresses.").address(),
         Opt::new("suites", Kind::List(&Kind::Str), "Suites such as `bookworm`, or a path that ends with a slash."),
         Opt::new("components", Kind::List(&Kind::Str), "Components such as `main`."),
         Opt::new(

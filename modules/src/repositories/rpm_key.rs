@@ -18,7 +18,8 @@ static SPEC: Spec = Spec {
     summary: "Manage the keys that RPM trusts",
     description: &["Adds a key to the database of RPM, or removes it, after having looked by `gpg` which one it is."],
     options: &[
-        Opt::required("key", Kind::Str, "A file of the host, an address, or with `absent` also the key's id."),
+        Opt::required("key", Kind::Str, "A file of the host, an address, or with `absent` also the key's id.")
+            .address(),
         Opt::new("state", Kind::Str, "Whether RPM has the key.").default("\"present\"").choices(&["absent", "present"]),
         Opt::new("validate_certs", Kind::Bool, "Verify the server's certificate.").default("true"),
         Opt::new(

@@ -29,7 +29,7 @@ static SPEC: Spec = Spec {
             "bcachefs", "btrfs", "ext2", "ext3", "ext4", "ext4dev", "f2fs", "gfs2", "lvm", "ocfs2", "reiserfs", "swap",
             "ufs", "vfat", "xfs",
         ]),
-        Opt::required("dev", Kind::Path, "The device, or a file.").aliases(&["device"]),
+        Opt::required("dev", Kind::Path, "The device, or a file.").word().aliases(&["device"]),
         Opt::new("force", Kind::Bool, "Make it even if there is one.").default("false"),
         Opt::new("resizefs", Kind::Bool, "Let it grow to the size of the device.").default("false"),
         Opt::new("opts", Kind::Str, "Options of the program that makes it."),

@@ -15,8 +15,8 @@ static SPEC: Spec = Spec {
         "Makes a volume group of the devices in `pvs`, which become physical volumes, adds and removes devices later, and removes the group.",
     ],
     options: &[
-        Opt::required("vg", Kind::Str, "The volume group."),
-        Opt::new("pvs", Kind::List(&Kind::Str), "The devices it consists of."),
+        Opt::required("vg", Kind::Str, "The volume group.").word(),
+        Opt::new("pvs", Kind::List(&Kind::Str), "The devices it consists of.").word(),
         Opt::new("pesize", Kind::Str, "The size of an extent, in megabytes unless it has a unit.").default("\"4\""),
         Opt::new("pv_options", Kind::Str, "Further options of pvcreate.").default("\"\""),
         Opt::new("pvresize", Kind::Bool, "Let physical volumes grow to the size of their devices.").default("false"),

@@ -17,8 +17,8 @@ static SPEC: Spec = Spec {
          `force`.",
     ],
     options: &[
-        Opt::required("vg", Kind::Str, "The volume group."),
-        Opt::new("lv", Kind::Str, "The logical volume; of a snapshot, what it is taken of."),
+        Opt::required("vg", Kind::Str, "The volume group.").word(),
+        Opt::new("lv", Kind::Str, "The logical volume; of a snapshot, what it is taken of.").word(),
         Opt::new(
             "size",
             Kind::Str,
@@ -29,7 +29,7 @@ static SPEC: Spec = Spec {
         Opt::new("active", Kind::Bool, "Whether it is active.").default("true"),
         Opt::new("force", Kind::Bool, "Allow to shrink and to remove.").default("false"),
         Opt::new("shrink", Kind::Bool, "Shrink a volume that is larger than `size`.").default("true"),
-        Opt::new("snapshot", Kind::Str, "The snapshot."),
+        Opt::new("snapshot", Kind::Str, "The snapshot.").word(),
         Opt::new("pvs", Kind::List(&Kind::Str), "The devices it shall lie on."),
         Opt::new("thinpool", Kind::Str, "The thin pool, or the pool of the thin volume `lv`."),
         Opt::new("resizefs", Kind::Bool, "Resize its file system, too.").default("false"),

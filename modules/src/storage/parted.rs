@@ -20,7 +20,7 @@ static SPEC: Spec = Spec {
         "Makes, resizes and removes one partition with parted, and makes the table of partitions if it is another.",
     ],
     options: &[
-        Opt::required("device", Kind::Str, "The disk, or a file."),
+        Opt::required("device", Kind::Str, "The disk, or a file.").word(),
         Opt::new("align", Kind::Str, "How partitions are aligned.").default("\"optimal\"").choices(&[
             "cylinder",
             "minimal",

@@ -8,8 +8,8 @@ use crate::{Args, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spe
 pub struct Alternatives;
 
 const SUBCOMMANDS: &[Opt] = &[
-    Opt::required("name", Kind::Str, "The name."),
-    Opt::required("path", Kind::Path, "Where it leads."),
+    Opt::required("name", Kind::Str, "The name.").word(),
+    Opt::required("path", Kind::Path, "Where it leads.").word(),
     Opt::required("link", Kind::Path, "The link."),
 ];
 
@@ -19,8 +19,8 @@ static SPEC: Spec = Spec {
     summary: "Manage alternative programs for common names",
     description: &["Drives `update-alternatives`: adds and removes alternatives, selects one, or lets the priorities decide."],
     options: &[
-        Opt::required("name", Kind::Str, "The common name, such as `editor`."),
-        Opt::new("path", Kind::Path, "The program."),
+        Opt::required("name", Kind::Str, "The common name, such as `editor`.").word(),
+        Opt::new("path", Kind::Path, "The program.").word(),
         Opt::new("family", Kind::Str, "The family of programs to select, where the system has families."),
         Opt::new("link", Kind::Path, "The link with the common name; needed for a new one."),
         Opt::new("priority", Kind::Int, "The priority; 50 for a new one."),

@@ -20,7 +20,7 @@ static SPEC: Spec = Spec {
         "Installs, upgrades and removes packages. What is installed is what the list of the world asks for.",
     ],
     options: &[
-        Opt::new("name", Kind::List(&Kind::Str), "Packages, with or without a version: `foo=1.0`, `foo<2`."),
+        Opt::new("name", Kind::List(&Kind::Str), "Packages, with or without a version: `foo=1.0`, `foo<2`.").word(),
         Opt::new("state", Kind::Str, "`latest` also upgrades.").default("\"present\"").choices(&[
             "present",
             "installed",

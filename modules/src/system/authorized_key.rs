@@ -1,14 +1,11 @@
 //! `authorized_key`: who may log in with an SSH key.
 
-use std::{
-    fs,
-    os::unix::fs::{PermissionsExt, chown},
-    path::Path,
-};
+use std::path::Path;
 
 use super::config_file;
 use crate::{
-    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec, accounts, files::info::describe,
+    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec, accounts,
+    files::{attributes::Attributes, info::describe, way},
     process::reason,
 };
 
@@ -24,14 +21,14 @@ static SPEC: Spec = Spec {
         "A key that is there already gets the options and the comment of the task; those that the task does not name go.",
     ],
     options: &[
-        Opt::required("user", Kind::Str, "The user."),
+        Opt::required("user", Kind::Str, "The user.").line(),
         Opt::required("key", Kind::Str, "Public keys, one per line."),
         Opt::new("state", Kind::Str, "Whether they may log in.").default("\"present\"").choices(&["absent", "present"]),
         Opt::new("path", Kind::Path, "The file, if it is not .ssh/authorized_keys in the home directory."),
         Opt::new("manage_dir", Kind::Bool, "Make the folder and set its owner and mode.").default("true"),
-        Opt::new("key_options", Kind::Str, "Options before the key, such as `no-pty,from=\"10.0.0.1\"`."),
+        Opt::new("key_options", Kind::Str, "Options before the key, such as `no-pty,from=\"10.0.0.1\"`.").line(),
         Opt::new("exclusive", Kind::Bool, "Remove every other line, comments too.").default("false"),
-        Opt::new("comment", Kind::Str, "A comment instead of the key's own."),
+        Opt::new("comment", Kind::Str, "A comment instead of the key's own.").line(),
         Opt::new("follow", Kind::Bool, "Follow a link that is in the place of the file.").default("false"),
         Opt::new("validate_certs", Kind::Bool, "Accepted for old playbooks.").default("true"),
     ],
@@ -271,14 +268,12 @@ fn write(path: &str, text: &str, manage: bool, user: &accounts::User) -> Result<
     let folder = file.parent().unwrap_or(Path::new("/"));
     if manage {
         if !folder.exists() {
-            fs::create_dir(folder).map_err(|error| refuse(folder, error))?;
+            way::create_dir(folder, 0o700).map_err(|error| refuse(folder, error))?;
         }
-        chown(folder, Some(user.uid), Some(user.gid)).map_err(|error| refuse(folder, error))?;
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(|error| refuse(folder, error))?;
+        way::chown(folder, Some(user.uid), Some(user.gid), true).map_err(|error| refuse(folder, error))?;
+        way::chmod(folder, 0o700).map_err(|error| refuse(folder, error))?;
     }
-    config_file::replace(path, text, false)?;
-    chown(file, Some(user.uid), Some(user.gid)).map_err(|error| refuse(file, error))?;
-    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).map_err(|error| refuse(file, error))
+    config_file::replace_with(path, text, false, Attributes::owned_by(user.uid, user.gid, 0o600)).map(drop)
 }
 
 #[cfg(test)]

@@ -11,12 +11,13 @@ static SPEC: Spec = Spec {
     summary: "Manage capabilities of programs",
     description: &["Adds one capability to a file, or takes it away, with `getcap` and `setcap`."],
     options: &[
-        Opt::required("path", Kind::Str, "The program.").aliases(&["key"]),
+        Opt::required("path", Kind::Str, "The program.").word().aliases(&["key"]),
         Opt::required(
             "capability",
             Kind::Str,
             "The capability with operator and flags, such as `cap_net_bind_service+ep`.",
         )
+        .word()
         .aliases(&["cap"]),
         Opt::new("state", Kind::Str, "Whether the file has it.").default("\"present\"").choices(&["absent", "present"]),
     ],

@@ -2,13 +2,18 @@ use std::{io::Write, path::Path};
 
 use crate::{
     Failure,
-    files::{attributes::Attributes, backup, staged::Staged},
+    files::{
+        attributes::Attributes,
+        backup,
+        staged::Staged,
+        way::{self, Place},
+    },
     process::reason,
 };
 
 /// A configuration file's text; empty if there is none yet.
 pub(super) fn read(path: &str) -> Result<String, Failure> {
-    match std::fs::read(path) {
+    match way::read(Path::new(path)) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(Failure::new(format!("{path} cannot be read: {}.", reason(&error)))),
@@ -18,10 +23,25 @@ pub(super) fn read(path: &str) -> Result<String, Failure> {
 /// Replaces a configuration file as a whole, so that nobody ever reads half of it. A file that is a mount point of its own, as some are
 /// in containers, is overwritten in place. Returns the name of the copy of the old one, if it was to be kept.
 pub(super) fn replace(path: &str, text: &str, keep_old: bool) -> Result<Option<String>, Failure> {
-    let mut attributes = Attributes::default();
+    replace_with(path, text, keep_old, Attributes::default())
+}
+
+/// The same with attributes of its own.
+pub(super) fn replace_with(
+    path: &str,
+    text: &str,
+    keep_old: bool,
+    mut attributes: Attributes,
+) -> Result<Option<String>, Failure> {
     attributes.unsafe_writes = true;
-    // A link stays; what it points to is replaced.
-    let real = std::fs::canonicalize(path).unwrap_or_else(|_| Path::new(path).to_owned());
+    // A link stays; what it points to is replaced. One that leads nowhere is replaced itself.
+    let real = match Place::to_write(Path::new(path), true) {
+        Ok(place) if place.node().is_some() => place.real().to_owned(),
+        Err(error) if Path::new(path).exists() => {
+            return Err(Failure::new(format!("{path} could not be written: {}.", reason(&error))));
+        }
+        _ => Path::new(path).to_owned(),
+    };
     let copy = if keep_old { backup::make(&real)? } else { None };
     let mut staged = Staged::beside(&real, &attributes)?;
     staged
@@ -35,7 +55,7 @@ pub(super) fn replace(path: &str, text: &str, keep_old: bool) -> Result<Option<S
 /// The same for a folder that may be missing, such as `/etc/modules-load.d`.
 pub(super) fn replace_making_folder(path: &str, text: &str) -> Result<(), Failure> {
     if let Some(folder) = Path::new(path).parent() {
-        std::fs::create_dir_all(folder)
+        way::create_dir_all(folder)
             .map_err(|error| Failure::new(format!("{} could not be made: {}.", folder.display(), reason(&error))))?;
     }
     replace(path, text, false).map(|_| ())

@@ -1,11 +1,11 @@
 //! `cron`: jobs that run at certain times.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{os::unix::fs::PermissionsExt, path::Path};
 
 use super::config_file;
 use crate::{
     Args, Diff, Failure, Host, Kind, Module, Opt, Outcome, Plan, Return, Spec,
-    files::backup,
+    files::{attributes::Attributes, backup, mode::Mode, way},
     process::{Command, reason},
 };
 
@@ -23,23 +23,23 @@ static SPEC: Spec = Spec {
          a file in /etc/cron.d.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "What the job is called, or, with `env`, the variable."),
+        Opt::required("name", Kind::Str, "What the job is called, or, with `env`, the variable.").line(),
         Opt::new("job", Kind::Str, "The command, or the variable's value.").aliases(&["value"]),
         Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["present", "absent"]),
-        Opt::new("user", Kind::Str, "Whose table, or, in a `cron_file`, as whom the job runs."),
-        Opt::new("cron_file", Kind::Path, "A file in /etc/cron.d instead of a user's table."),
+        Opt::new("user", Kind::Str, "Whose table, or, in a `cron_file`, as whom the job runs.").line(),
+        Opt::new("cron_file", Kind::Path, "A file in /etc/cron.d instead of a user's table.").line(),
         Opt::new("backup", Kind::Bool, "Keep a copy of the old table.").default("false"),
-        Opt::new("minute", Kind::Str, "0 to 59, `*`, `*/2`.").default("\"*\""),
-        Opt::new("hour", Kind::Str, "0 to 23.").default("\"*\""),
-        Opt::new("day", Kind::Str, "1 to 31.").aliases(&["dom"]).default("\"*\""),
-        Opt::new("month", Kind::Str, "1 to 12.").default("\"*\""),
-        Opt::new("weekday", Kind::Str, "0 (Sunday) to 6.").aliases(&["dow"]).default("\"*\""),
+        Opt::new("minute", Kind::Str, "0 to 59, `*`, `*/2`.").line().default("\"*\""),
+        Opt::new("hour", Kind::Str, "0 to 23.").line().default("\"*\""),
+        Opt::new("day", Kind::Str, "1 to 31.").line().aliases(&["dom"]).default("\"*\""),
+        Opt::new("month", Kind::Str, "1 to 12.").line().default("\"*\""),
+        Opt::new("weekday", Kind::Str, "0 (Sunday) to 6.").line().aliases(&["dow"]).default("\"*\""),
         Opt::new("special_time", Kind::Str, "A name for a time.")
             .choices(&["reboot", "yearly", "annually", "monthly", "weekly", "daily", "hourly"]),
         Opt::new("disabled", Kind::Bool, "Keep the job as a comment.").default("false"),
         Opt::new("env", Kind::Bool, "A variable of the table instead of a job.").default("false"),
-        Opt::new("insertafter", Kind::Str, "With `env`: after this variable."),
-        Opt::new("insertbefore", Kind::Str, "With `env`: before this variable."),
+        Opt::new("insertafter", Kind::Str, "With `env`: after this variable.").line(),
+        Opt::new("insertbefore", Kind::Str, "With `env`: before this variable.").line(),
     ],
     mutually_exclusive: &[&["insertafter", "insertbefore"]],
     examples: "- name: Renew certificates on Mondays\n  ansible.builtin.cron:\n    name: renew certificates\n    weekday: 1\n    hour: 3\n    minute: 0\n    job: /usr/local/bin/renew\n",
@@ -128,6 +128,12 @@ fn refuse_incomplete(args: &Args) -> Result<(), Failure> {
 
 fn job_line(args: &Args) -> Result<String, Failure> {
     let job = args.required("job")?.trim_matches(['\r', '\n']);
+    if job.contains(['\r', '\n']) {
+        return Err(Failure::new("value of job must be one line: every further line would be a job of its own."));
+    }
+    if args.str("user").is_some_and(|user| user.contains(char::is_whitespace)) {
+        return Err(Failure::new("value of user must be one word: what follows it in the line is the command."));
+    }
     let comment = if args.bool("disabled") { "#" } else { "" };
     let user = match (args.str("cron_file"), args.str("user")) {
         (Some(_), Some(user)) => format!("{user} "),
@@ -165,14 +171,14 @@ impl Table {
 
     fn write(&self, text: &str, host: &Host) -> Result<(), Failure> {
         match self {
-            Table::File(path) if text.trim().is_empty() => fs::remove_file(path)
+            Table::File(path) if text.trim().is_empty() => way::remove_file(Path::new(path))
                 .map_err(|error| Failure::new(format!("{path} could not be removed: {}.", reason(&error)))),
             Table::File(path) => {
-                config_file::replace(path, text, false)?;
                 // cron does not run files that others can write.
-                let mode = fs::metadata(path).map(|metadata| metadata.permissions().mode()).unwrap_or(0o644);
-                fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o644 | 0o600))
-                    .map_err(|error| Failure::new(format!("{path} could not be closed to others: {}.", reason(&error))))
+                let mode = way::metadata(Path::new(path)).map(|metadata| metadata.permissions().mode());
+                let mode = Mode::Bits(mode.unwrap_or(0o644) & 0o644 | 0o600);
+                let attributes = Attributes::default().with_mode(Some(mode));
+                config_file::replace_with(path, text, false, attributes).map(drop)
             }
             Table::User(user) => {
                 let output = crontab(user).arg("-").input(text.as_bytes().to_vec()).run(host)?;
@@ -253,6 +259,8 @@ impl Module for Cron {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::json;
 
     use super::*;

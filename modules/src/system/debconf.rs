@@ -21,9 +21,11 @@ static SPEC: Spec = Spec {
         "Without a question it only tells the answers that are there.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The package.").aliases(&["pkg"]),
-        Opt::new("question", Kind::Str, "The question, such as `tzdata/Areas`.").aliases(&["selection", "setting"]),
-        Opt::new("vtype", Kind::Str, "The question's type.").choices(&[
+        Opt::required("name", Kind::Str, "The package.").line().aliases(&["pkg"]),
+        Opt::new("question", Kind::Str, "The question, such as `tzdata/Areas`.")
+            .line()
+            .aliases(&["selection", "setting"]),
+        Opt::new("vtype", Kind::Str, "The question's type.").line().choices(&[
             "boolean",
             "error",
             "multiselect",
@@ -35,7 +37,7 @@ static SPEC: Spec = Spec {
             "text",
             "title",
         ]),
-        Opt::new("value", Kind::Raw, "The answer; a list for a question with several.").aliases(&["answer"]),
+        Opt::new("value", Kind::Raw, "The answer; a list for a question with several.").line().aliases(&["answer"]),
         Opt::new("unseen", Kind::Bool, "Let the package ask all the same.").default("false"),
     ],
     required_together: &[&["question", "vtype", "value"]],

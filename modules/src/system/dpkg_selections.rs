@@ -13,7 +13,7 @@ static SPEC: Spec = Spec {
         "A package that dpkg has never heard of is an error: install it first, or let `dpkg` read the list of available packages.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The package."),
+        Opt::required("name", Kind::Str, "The package.").line(),
         Opt::required("selection", Kind::Str, "What dpkg is to do with it.").choices(&[
             "install",
             "hold",

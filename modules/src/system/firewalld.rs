@@ -29,13 +29,13 @@ static SPEC: Spec = Spec {
     options: &[
         Opt::required("state", Kind::Str, "Whether the setting, or with `present` and `absent` the zone, is there.")
             .choices(&["absent", "disabled", "enabled", "present"]),
-        Opt::new("zone", Kind::Str, "The zone; firewalld's default zone if not given."),
+        Opt::new("zone", Kind::Str, "The zone; firewalld's default zone if not given.").line(),
         Opt::new("permanent", Kind::Bool, "Change the configuration.").default("false"),
         Opt::new("immediate", Kind::Bool, "Change the running firewall.").default("false"),
         Opt::new("offline", Kind::Bool, "Leave `immediate` out where firewalld does not run.").default("false"),
         Opt::new("timeout", Kind::Int, "Seconds after which a change of the running firewall is undone; 0 is never.")
             .default("0"),
-        Opt::new("service", Kind::Str, "A service."),
+        Opt::new("service", Kind::Str, "A service.").line(),
         Opt::new("protocol", Kind::Str, "A protocol."),
         Opt::new("port", Kind::Str, "A port or a range of ports, with `/` and the protocol."),
         Opt::new("port_forward", Kind::List(&Kind::Dict), "A port that is forwarded.").options(FORWARD),

@@ -14,7 +14,7 @@ static SPEC: Spec = Spec {
     summary: "Manage groups",
     description: &["Adds, changes and removes groups with groupadd, groupmod and groupdel."],
     options: &[
-        Opt::required("name", Kind::Str, "The group."),
+        Opt::required("name", Kind::Str, "The group.").word(),
         Opt::new("gid", Kind::Int, "Its number."),
         Opt::new("state", Kind::Str, "Whether it exists.").default("\"present\"").choices(&["absent", "present"]),
         Opt::new("system", Kind::Bool, "A new group gets a number for system groups.").default("false"),

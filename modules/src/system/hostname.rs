@@ -17,7 +17,7 @@ static SPEC: Spec = Spec {
         "Sets the name that the kernel has now, and the one in the file that is read when the host starts. /etc/hosts is left alone.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The name."),
+        Opt::required("name", Kind::Str, "The name.").word(),
         Opt::new("use", Kind::Str, "Where the name is kept; found out, if it is not given.").choices(&[
             "alpine", "debian", "freebsd", "generic", "macos", "macosx", "darwin", "openbsd", "openrc", "redhat",
             "sles", "solaris", "systemd",

@@ -12,7 +12,7 @@ static SPEC: Spec = Spec {
     summary: "Make and remove locales",
     description: &["Takes locales into /etc/locale.gen, or comments them out, and has `locale-gen` make them."],
     options: &[
-        Opt::required("name", Kind::List(&Kind::Str), "Locales, such as `de_CH.UTF-8`."),
+        Opt::required("name", Kind::List(&Kind::Str), "Locales, such as `de_CH.UTF-8`.").word(),
         Opt::new("state", Kind::Str, "Whether the host has them.")
             .default("\"present\"")
             .choices(&["absent", "present"]),

@@ -19,9 +19,9 @@ static SPEC: Spec = Spec {
          and the places where some modules show themselves.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The module."),
+        Opt::required("name", Kind::Str, "The module.").word(),
         Opt::new("state", Kind::Str, "Whether it is loaded.").default("\"present\"").choices(&["absent", "present"]),
-        Opt::new("params", Kind::Str, "Its parameters, such as `numdummies=2`.").default("\"\""),
+        Opt::new("params", Kind::Str, "Its parameters, such as `numdummies=2`.").line().default("\"\""),
         Opt::new(
             "persistent",
             Kind::Str,

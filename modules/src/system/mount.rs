@@ -20,7 +20,7 @@ static SPEC: Spec = Spec {
         "fstab is replaced as a whole, so that a host that loses power never starts with half of it.",
     ],
     options: &[
-        Opt::required("path", Kind::Path, "The mount point; `none` for swap space.").aliases(&["name"]),
+        Opt::required("path", Kind::Path, "The mount point; `none` for swap space.").line().aliases(&["name"]),
         Opt::required("state", Kind::Str, "What is wanted.").choices(&[
             "absent",
             "absent_from_fstab",
@@ -30,9 +30,9 @@ static SPEC: Spec = Spec {
             "remounted",
             "ephemeral",
         ]),
-        Opt::new("src", Kind::Str, "The device, or what else is mounted."),
-        Opt::new("fstype", Kind::Str, "The type of the file system."),
-        Opt::new("opts", Kind::Str, "Options, separated by commas."),
+        Opt::new("src", Kind::Str, "The device, or what else is mounted.").line(),
+        Opt::new("fstype", Kind::Str, "The type of the file system.").line(),
+        Opt::new("opts", Kind::Str, "Options, separated by commas.").line(),
         Opt::new("opts_no_log", Kind::Bool, "The options carry a secret.").default("false"),
         Opt::new("dump", Kind::Str, "The fifth field of fstab.").default("\"0\""),
         Opt::new("passno", Kind::Str, "The sixth field of fstab: when the file system is checked.").default("\"0\""),

@@ -18,7 +18,9 @@ static SPEC: Spec = Spec {
     summary: "Manage packages with pacman",
     description: &["Installs, upgrades and removes packages, groups, and packages from files and URLs."],
     options: &[
-        Opt::new("name", Kind::List(&Kind::Str), "Packages, groups, files or URLs.").aliases(&["pkg", "package"]),
+        Opt::new("name", Kind::List(&Kind::Str), "Packages, groups, files or URLs.")
+            .word()
+            .aliases(&["pkg", "package"]),
         Opt::new("state", Kind::Str, "`latest` also upgrades.").default("\"present\"").choices(&[
             "present",
             "installed",

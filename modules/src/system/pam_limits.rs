@@ -12,9 +12,9 @@ static SPEC: Spec = Spec {
     summary: "Manage limits of users and groups",
     description: &["Sets one limit in /etc/security/limits.conf, which holds from the next login on."],
     options: &[
-        Opt::required("domain", Kind::Str, "A user, `@group`, or `*`."),
+        Opt::required("domain", Kind::Str, "A user, `@group`, or `*`.").line(),
         Opt::required("limit_type", Kind::Str, "Which of the two limits.").choices(&["soft", "hard", "-"]),
-        Opt::required("limit_item", Kind::Str, "What is limited.").choices(&[
+        Opt::required("limit_item", Kind::Str, "What is limited.").line().choices(&[
             "core",
             "data",
             "fsize",
@@ -35,12 +35,12 @@ static SPEC: Spec = Spec {
             "rtprio",
             "chroot",
         ]),
-        Opt::required("value", Kind::Str, "A number, `unlimited`, `infinity` or `-1`."),
+        Opt::required("value", Kind::Str, "A number, `unlimited`, `infinity` or `-1`.").line(),
         Opt::new("use_max", Kind::Bool, "Keep a larger limit that is there.").default("false"),
         Opt::new("use_min", Kind::Bool, "Keep a smaller limit that is there.").default("false"),
         Opt::new("backup", Kind::Bool, "Keep the old file under a name with the time in it.").default("false"),
         Opt::new("dest", Kind::Str, "The file.").default("\"/etc/security/limits.conf\""),
-        Opt::new("comment", Kind::Str, "A comment of the line.").default("\"\""),
+        Opt::new("comment", Kind::Str, "A comment of the line.").line().default("\"\""),
     ],
     examples: "- name: Many open files\n  community.general.pam_limits:\n    domain: app\n    limit_type: soft\n    limit_item: nofile\n    value: 64000\n",
     returns: &[

@@ -13,7 +13,7 @@ static SPEC: Spec = Spec {
     summary: "Switch booleans of SELinux",
     description: &["Sets a boolean now, and with `persistent` for every start, with `setsebool`."],
     options: &[
-        Opt::required("name", Kind::Str, "The boolean."),
+        Opt::required("name", Kind::Str, "The boolean.").word(),
         Opt::required("state", Kind::Bool, "Its value."),
         Opt::new("persistent", Kind::Bool, "Keep it over a restart.").default("false"),
         Opt::new("ignore_selinux_state", Kind::Bool, "Go on where SELinux is disabled, as when an image is made.")

@@ -20,7 +20,7 @@ static SPEC: Spec = Spec {
         "Finds out which init system the host has (systemd, OpenRC, System V) and manages the service with it.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The service."),
+        Opt::required("name", Kind::Str, "The service.").word(),
         STATE,
         ENABLED,
         Opt::new("arguments", Kind::Str, "Further arguments for the service's script; systemd takes none.")

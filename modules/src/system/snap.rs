@@ -20,7 +20,7 @@ static SPEC: Spec = Spec {
         "Installs, removes, switches on and off snaps and sets their options. `system` stands for snapd itself, which has options only.",
     ],
     options: &[
-        Opt::required("name", Kind::List(&Kind::Str), "The snaps."),
+        Opt::required("name", Kind::List(&Kind::Str), "The snaps.").word(),
         Opt::new("state", Kind::Str, "What they shall be.")
             .default("\"present\"")
             .choices(&["absent", "present", "enabled", "disabled"]),

@@ -21,15 +21,15 @@ static SPEC: Spec = Spec {
     summary: "Manage rules of sudo",
     description: &["Writes one rule into a file of its own in /etc/sudoers.d, after `visudo` has checked it."],
     options: &[
-        Opt::required("name", Kind::Str, "The name of the file."),
+        Opt::required("name", Kind::Str, "The name of the file.").line(),
         Opt::new("state", Kind::Str, "Whether the rule is there.")
             .default("\"present\"")
             .choices(&["present", "absent"]),
-        Opt::new("user", Kind::Str, "Who may."),
-        Opt::new("group", Kind::Str, "The group whose members may."),
-        Opt::new("commands", Kind::List(&Kind::Str), "What they may run; `ALL` for everything."),
-        Opt::new("host", Kind::Str, "The hosts the rule is for.").default("\"ALL\""),
-        Opt::new("runas", Kind::Str, "As whom they may."),
+        Opt::new("user", Kind::Str, "Who may.").line(),
+        Opt::new("group", Kind::Str, "The group whose members may.").line(),
+        Opt::new("commands", Kind::List(&Kind::Str), "What they may run; `ALL` for everything.").line(),
+        Opt::new("host", Kind::Str, "The hosts the rule is for.").line().default("\"ALL\""),
+        Opt::new("runas", Kind::Str, "As whom they may.").line(),
         Opt::new("nopassword", Kind::Bool, "Without a password.").default("true"),
         Opt::new("noexec", Kind::Bool, "The command may not start others.").default("false"),
         Opt::new("setenv", Kind::Bool, "They may keep their environment.").default("false"),

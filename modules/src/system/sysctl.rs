@@ -15,8 +15,8 @@ static SPEC: Spec = Spec {
          Settings are written to /proc/sys directly, without a process.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The setting, such as `net.ipv4.ip_forward`.").aliases(&["key"]),
-        Opt::new("value", Kind::Str, "Its value; yes and no become 1 and 0.").aliases(&["val"]),
+        Opt::required("name", Kind::Str, "The setting, such as `net.ipv4.ip_forward`.").line().aliases(&["key"]),
+        Opt::new("value", Kind::Str, "Its value; yes and no become 1 and 0.").line().aliases(&["val"]),
         Opt::new("state", Kind::Str, "Whether the file has the setting.")
             .default("\"present\"")
             .choices(&["present", "absent"]),

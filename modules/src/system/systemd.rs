@@ -31,7 +31,7 @@ static SPEC: Spec = Spec {
         "Starts, stops, enables and masks units. What is so already is left alone; systemd's own answers are part of the result.",
     ],
     options: &[
-        Opt::new("name", Kind::Str, "The unit; `.service` may be left out.").aliases(&["service", "unit"]),
+        Opt::new("name", Kind::Str, "The unit; `.service` may be left out.").word().aliases(&["service", "unit"]),
         STATE,
         ENABLED,
         Opt::new("masked", Kind::Bool, "Whether the unit is masked, so that nothing can start it."),

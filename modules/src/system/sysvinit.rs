@@ -18,7 +18,7 @@ static SPEC: Spec = Spec {
         "Speaks to the service's script, and enables it with update-rc.d or chkconfig, whatever else manages services on the host.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The service.").aliases(&["service"]),
+        Opt::required("name", Kind::Str, "The service.").word().aliases(&["service"]),
         Opt::new("state", Kind::Str, "What the service does.").choices(&[
             "started",
             "stopped",

@@ -21,7 +21,7 @@ static SPEC: Spec = Spec {
     summary: "Manage the host's time zone",
     description: &["Lets /etc/localtime lead to the zone, and writes its name where the distribution keeps it."],
     options: &[
-        Opt::new("name", Kind::Str, "The zone, such as `Europe/Berlin`."),
+        Opt::new("name", Kind::Str, "The zone, such as `Europe/Berlin`.").word(),
         Opt::new("hwclock", Kind::Str, "Whether the hardware's clock has the local or the universal time.")
             .aliases(&["rtc"])
             .choices(&["local", "UTC"]),

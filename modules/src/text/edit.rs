@@ -1,7 +1,6 @@
 //! A file whose text is changed in part.
 
 use std::{
-    fs,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -13,6 +12,7 @@ use crate::{
         backup,
         info::describe,
         staged::{FRESH_FILE, Staged},
+        way::{self, Place},
         write::validate,
     },
     process::reason,
@@ -211,12 +211,15 @@ impl Edit {
         if let Some(bytes) = bytes {
             // What a link points to is replaced, not the link.
             let real = if self.exists && self.follow {
-                self.path.canonicalize().unwrap_or_else(|_| self.path.clone())
+                let place = Place::to_write(&self.path, true).map_err(|error| {
+                    Failure::new(format!("{} could not be written: {}.", self.path.display(), reason(&error)))
+                })?;
+                place.real().to_owned()
             } else {
                 self.path.clone()
             };
             if let Some(parent) = real.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists()) {
-                fs::create_dir_all(parent).map_err(|error| {
+                way::create_dir_all(parent).map_err(|error| {
                     Failure::new(format!("Error creating {}: {}.", parent.display(), reason(&error)))
                 })?;
             }
@@ -231,8 +234,9 @@ impl Edit {
                 copy = backup::make(&real)?;
             }
             staged.commit(&self.attributes)?;
+        } else {
+            self.attributes.apply(&self.path, true)?;
         }
-        self.attributes.apply(&self.path, true)?;
         Ok(copy)
     }
 }

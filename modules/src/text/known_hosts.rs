@@ -18,6 +18,7 @@ static SPEC: Spec = Spec {
     ],
     options: &[
         Opt::required("name", Kind::Str, "The host, as it is connected to; `[host]:port` for another port than 22.")
+            .line()
             .aliases(&["host"]),
         Opt::new("key", Kind::Str, "A whole line of the file: the host's names, the type of the key and the key."),
         Opt::new("path", Kind::Path, "The file.").default("\"~/.ssh/known_hosts\""),

@@ -38,7 +38,7 @@ const LARGEST: u64 = 256 << 20;
 pub(crate) fn read_whole(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    crate::files::way::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST {
         let reason = format!("it has more than {LARGEST} bytes, which is too much to be read as a whole");
         return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, reason));

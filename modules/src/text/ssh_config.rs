@@ -10,6 +10,7 @@ use crate::{
         attributes::Attributes,
         directory,
         mode::Mode,
+        way,
         write::{Source, Wanted},
     },
     process::reason,
@@ -307,6 +308,6 @@ fn write(path: &Path, text: String, owner: Option<(String, String)>, host: &Host
     let Some((user, group)) = owner else { return Ok(()) };
     let user = accounts::user_by_name(&user).map(|user| user.uid);
     let group = accounts::group_by_name(&group).ok_or_else(|| Failure::new(format!("There is no group {group}.")))?.gid;
-    std::os::unix::fs::chown(path, user, Some(group))
+    way::chown(path, user, Some(group), true)
         .map_err(|error| Failure::new(format!("{} cannot be given away: {}.", path.display(), reason(&error))))
 }

@@ -18,7 +18,7 @@ static SPEC: Spec = Spec {
         "Sets and removes a setting with `git config`, for the host, for a user, for a repository or in a file.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The setting, such as `user.email`."),
+        Opt::required("name", Kind::Str, "The setting, such as `user.email`.").word(),
         Opt::new("value", Kind::Str, "Its value."),
         Opt::new("state", Kind::Str, "Whether it is set.").default("\"present\"").choices(&["present", "absent"]),
         Opt::new("scope", Kind::Str, "Where: `system` if not given.").choices(&["file", "local", "global", "system"]),

@@ -19,14 +19,17 @@ static SPEC: Spec = Spec {
         "Checks out, switches, updates or exports with the host's `svn`. The password goes to its standard input.",
     ],
     options: &[
-        Opt::required("repo", Kind::Str, "The address of the repository.").aliases(&["name", "repository"]),
-        Opt::new("dest", Kind::Path, "The folder; not needed to only ask for the remote revision."),
-        Opt::new("revision", Kind::Str, "The revision.").aliases(&["rev", "version"]).default("\"HEAD\""),
+        Opt::required("repo", Kind::Str, "The address of the repository.")
+            .address()
+            .word()
+            .aliases(&["name", "repository"]),
+        Opt::new("dest", Kind::Path, "The folder; not needed to only ask for the remote revision.").word(),
+        Opt::new("revision", Kind::Str, "The revision.").word().aliases(&["rev", "version"]).default("\"HEAD\""),
         Opt::new("force", Kind::Bool, "Throw local changes away; of an export, overwrite what is there.")
             .default("false"),
         Opt::new("in_place", Kind::Bool, "Make a folder that is there a working copy.").default("false"),
-        Opt::new("username", Kind::Str, "The name to log in with."),
-        Opt::new("password", Kind::Str, "The password to log in with.").secret(),
+        Opt::new("username", Kind::Str, "The name to log in with.").line(),
+        Opt::new("password", Kind::Str, "The password to log in with.").line().secret(),
         Opt::new("executable", Kind::Path, "The `svn` to use."),
         Opt::new("checkout", Kind::Bool, "Check out if there is nothing.").default("true"),
         Opt::new("update", Kind::Bool, "Update what is there.").default("true"),

@@ -108,11 +108,16 @@ impl Bench {
 
     /// Runs a module with diff on. `@` in a text argument is the directory.
     pub(crate) fn run(&self, module: &str, args: Value, check: bool) -> Value {
+        self.run_as_it_is(module, &self.resolve(args), check)
+    }
+
+    /// The same with arguments in which `@` is only that.
+    pub(crate) fn run_as_it_is(&self, module: &str, args: &Value, check: bool) -> Value {
         let host = Host::new(Arc::clone(&self.controller) as Arc<dyn Sink>, check, true)
             .with_contents(self.descriptions.clone())
             .with_environment(self.environment.clone());
         let found = registry::find(module).unwrap_or_else(|| panic!("no module {module}"));
-        run(found, &self.resolve(args), &host)
+        run(found, args, &host)
     }
 
     fn resolve(&self, value: Value) -> Value {

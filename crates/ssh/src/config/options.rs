@@ -5,8 +5,10 @@ use std::time::Duration;
 /// What to do about host keys (`StrictHostKeyChecking`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HostKeyChecking {
-    /// Only known keys. `ask` is the same here: a run has nobody to ask.
+    /// Only known keys.
     Yes,
+    /// Only known keys; the user is asked about unknown ones, if there is a [`crate::HostKeyUser`].
+    Ask,
     /// Unknown keys are accepted and written down, changed ones are refused.
     AcceptNew,
     /// Every key is accepted. Passwords are still not sent to a host whose key has changed.
@@ -152,10 +154,11 @@ fn number<N: std::str::FromStr>(keyword: &str, text: &str) -> Result<N, String> 
 
 fn host_key_checking(text: &str) -> Result<HostKeyChecking, String> {
     match text.to_lowercase().as_str() {
-        "yes" | "true" | "ask" => Ok(HostKeyChecking::Yes),
+        "yes" | "true" => Ok(HostKeyChecking::Yes),
+        "ask" => Ok(HostKeyChecking::Ask),
         "accept-new" => Ok(HostKeyChecking::AcceptNew),
         "no" | "false" | "off" => Ok(HostKeyChecking::No),
-        _ => Err(format!("StrictHostKeyChecking is `yes`, `accept-new` or `no`, not `{text}`")),
+        _ => Err(format!("StrictHostKeyChecking is `yes`, `ask`, `accept-new` or `no`, not `{text}`")),
     }
 }
 

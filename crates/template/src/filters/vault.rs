@@ -8,6 +8,7 @@ use minijinja::{State, Value};
 use windlass_vault::{DEFAULT_LABEL, Secret, Secrets, decrypt, encrypt, encrypt_with_salt, is_encrypted};
 
 use super::call::{Arguments, Outcome};
+use crate::context::Context;
 
 /// The secret that the arguments give, with its label.
 fn secret(args: &Arguments) -> Result<Secret, minijinja::Error> {
@@ -45,12 +46,14 @@ pub(super) fn vault(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     }
 }
 
-pub(super) fn unvault(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
+pub(super) fn unvault(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.string()?;
     if !is_encrypted(value.as_bytes()) {
         return Ok(args.value().clone());
     }
-    let mut secrets = Secrets::new();
+    // Whoever watches what the run decrypts sees this too.
+    let of_run = Context::from_state(state).map(|context| context.engine().options().secrets.emptied());
+    let mut secrets: Secrets = of_run.unwrap_or_default();
     secrets.push(secret(args)?);
     let plain = decrypt(value.as_bytes(), &secrets).map_err(|error| args.failed(error.to_string()))?;
     Ok(Value::from(String::from_utf8_lossy(&plain).into_owned()))

@@ -134,7 +134,7 @@ pub(super) fn same_content(dest: &Path, source: &Path, host: &Host) -> Result<bo
         Some(Format::Tar(packing)) if packing != Packing::Plain => packing,
         _ => return Ok(false),
     };
-    let Ok(mut reader) = open(dest, packing) else { return Ok(false) };
+    let Ok((mut reader, _)) = open(dest, packing) else { return Ok(false) };
     let Ok(held) = checksum::of_reader(Hasher::sha1(), &mut *reader, host) else { return Ok(false) };
     Ok(held == checksum::of_file(Hasher::sha1(), source, host)?)
 }
@@ -181,7 +181,7 @@ fn packing_of(format: &str) -> Packing {
 
 fn of_tar(dest: &Path, packing: Packing, host: &Host) -> io::Result<Held> {
     let mut held = Held::new();
-    let mut archive = tar::Archive::new(open(dest, packing)?);
+    let mut archive = tar::Archive::new(open(dest, packing)?.0);
     for entry in archive.entries()? {
         let mut entry = entry?;
         let name = entry.path()?.to_string_lossy().trim_end_matches('/').to_owned();

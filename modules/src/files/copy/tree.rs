@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Task;
 use crate::{
     Failure, Host, Plan,
-    files::{directory, file::make_symbolic, info::octal, mode::Mode, write::Source},
+    files::{directory, file::make_symbolic, info::octal, mode::Mode, way, write::Source},
     process::reason,
 };
 
@@ -73,7 +73,8 @@ fn walk(
     let refuse = |path: &Path, error: std::io::Error| {
         Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error)))
     };
-    let found = directory.metadata().map_err(|error| refuse(directory, error))?;
+    let open = way::open(directory).map_err(|error| refuse(directory, error))?;
+    let found = open.metadata().map_err(|error| refuse(directory, error))?;
     let entry = |path: &Path, kind, mode: u32| Entry {
         path: path.to_owned(),
         kind,
@@ -85,7 +86,7 @@ fn walk(
     if relative != Path::new("") {
         entries.push(entry(relative, EntryKind::Directory, found.mode()));
     }
-    let listed = std::fs::read_dir(directory).map_err(|error| refuse(directory, error))?;
+    let listed = std::fs::read_dir(way::handle(&open)).map_err(|error| refuse(directory, error))?;
     let mut children: Vec<_> = listed.filter_map(Result::ok).map(|child| child.file_name()).collect();
     children.sort();
     above.push(directory.canonicalize().map_err(|error| refuse(directory, error))?);
@@ -99,7 +100,7 @@ fn walk(
                 .push(Entry { target: Some(target.display().to_string()), ..entry(&relative, EntryKind::Link, 0o777) });
             continue;
         }
-        let found = path.metadata().map_err(|error| refuse(&path, error))?;
+        let found = way::metadata(&path).map_err(|error| refuse(&path, error))?;
         if found.is_dir() {
             walk(&path, &relative, follow, host, entries, above)?;
         } else if found.is_file() {
@@ -172,7 +173,7 @@ fn flush(top: &Path) -> Result<(), Failure> {
 fn removal(path: PathBuf) -> Plan {
     Plan::change(move |_host, _outcome| {
         let folder = path.is_dir() && !path.is_symlink();
-        let removed = if folder { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        let removed = if folder { way::remove_dir_all(&path) } else { way::remove_file(&path) };
         removed.map_err(|error| Failure::new(format!("{} cannot be removed: {}.", path.display(), reason(&error))))
     })
 }

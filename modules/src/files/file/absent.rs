@@ -3,7 +3,11 @@ use std::{io::ErrorKind, path::Path};
 use serde_json::json;
 
 use super::{Task, show, state_diff, state_of};
-use crate::{Failure, Host, Plan, files::info::describe, process::reason};
+use crate::{
+    Failure, Host, Plan,
+    files::{info::describe, way},
+    process::reason,
+};
 
 /// Removes what is there, a directory with all it holds.
 pub(super) fn plan(task: Task, host: &Host) -> Result<Plan, Failure> {
@@ -21,7 +25,7 @@ pub(super) fn plan(task: Task, host: &Host) -> Result<Plan, Failure> {
     }
     let described = describe(&path);
     let plan = Plan::change(move |_host, _outcome| {
-        let removed = if now == "directory" { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        let removed = if now == "directory" { way::remove_dir_all(&path) } else { way::remove_file(&path) };
         match removed {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 let what = if now == "directory" { "rmtree failed" } else { "unlinking failed" };

@@ -1,7 +1,4 @@
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use super::{Task, directory, link::told, show, state_diff, state_of};
 use crate::{
@@ -10,6 +7,7 @@ use crate::{
         attributes::{diff_of, with_changes},
         info::describe,
         staged::FRESH_FILE,
+        way::{self, Place},
     },
     process::reason,
 };
@@ -41,11 +39,12 @@ pub(super) fn plan_touch(task: Task) -> Result<Plan, Failure> {
         let refuse = |reason: String| {
             Failure::new(format!("Error, could not touch target: {}: {reason}.", show(path))).with("path", show(path))
         };
-        File::options().create_new(true).write(true).open(path).map_err(|error| refuse(reason(&error)))?;
-        let done = task.attributes.apply(path, true).and_then(|_| task.times.apply(path, true));
+        let made = Place::to_write(path, false).and_then(|place| place.create_new(FRESH_FILE));
+        let file = made.map_err(|error| refuse(reason(&error)))?;
+        let done = task.attributes.apply_to(&file, path).and_then(|_| task.times.apply(path, true));
         if let Err(failure) = done {
             // It was not there before, and it is not what was asked for.
-            let _ = std::fs::remove_file(path);
+            let _ = way::remove_file(path);
             return Err(failure);
         }
         outcome.data.extend(describe(path));
@@ -104,7 +103,7 @@ pub(super) fn plan_attributes(task: &Task, path: &Path, follow: bool, diff: Diff
 fn plan_tree(task: Task, top: PathBuf, host: &Host) -> Result<Plan, Failure> {
     let mut changed = Vec::new();
     let mut first = None;
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = Seen::default();
     walk(&top, &task, host, &mut seen, &mut |path, follow| {
         let changes = task.attributes.changes(path, follow)?;
         let found = if follow { path.metadata() } else { path.symlink_metadata() };
@@ -115,7 +114,8 @@ fn plan_tree(task: Task, top: PathBuf, host: &Host) -> Result<Plan, Failure> {
         Ok(())
     })?;
     let (shown, data) = (show(&top), describe(&top));
-    let Some(diff) = first else { return Ok(Plan::unchanged().with("path", shown).with_all(data)) };
+    let warned = |plan: Plan| seen.refused.iter().fold(plan, |plan, text| plan.with_warning(text.as_str()));
+    let Some(diff) = first else { return Ok(warned(Plan::unchanged().with("path", shown).with_all(data))) };
     let plan = Plan::change(move |host, outcome| {
         for (path, follow) in &changed {
             host.check_cancelled()?;
@@ -128,37 +128,45 @@ fn plan_tree(task: Task, top: PathBuf, host: &Host) -> Result<Plan, Failure> {
         outcome.data.extend(describe(&top));
         Ok(())
     });
-    Ok(plan.with("path", shown).with_all(data).with_diff(diff))
+    Ok(warned(plan.with("path", shown).with_all(data).with_diff(diff)))
+}
+
+/// Directories that were visited, and links that were left alone.
+#[derive(Default)]
+struct Seen {
+    nodes: std::collections::HashSet<(u64, u64)>,
+    refused: Vec<String>,
 }
 
 type Visit<'a> = dyn FnMut(&Path, bool) -> Result<(), Failure> + 'a;
 
-fn walk(
-    path: &Path,
-    task: &Task,
-    host: &Host,
-    seen: &mut std::collections::HashSet<(u64, u64)>,
-    visit: &mut Visit<'_>,
-) -> Result<(), Failure> {
+fn walk(path: &Path, task: &Task, host: &Host, seen: &mut Seen, visit: &mut Visit<'_>) -> Result<(), Failure> {
     use std::os::unix::fs::MetadataExt;
     host.check_cancelled()?;
     if path.is_symlink() {
         if !task.follow {
             return visit(path, false);
         }
-        let Ok(real) = path.canonicalize() else { return Ok(()) };
-        return walk(&real, task, host, seen, visit);
+        return match Place::to_write(path, true) {
+            Ok(place) if place.node().is_some() => walk(place.real(), task, host, seen, visit),
+            // Users could otherwise have any file of the host given to them by a link in their own directory.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                seen.refused.push(format!("{} was left alone: {}.", path.display(), reason(&error)));
+                Ok(())
+            }
+            _ => Ok(()),
+        };
     }
     let refuse =
         |error: std::io::Error| Failure::new(format!("{} could not be read: {}.", path.display(), reason(&error)));
     let found = path.symlink_metadata().map_err(refuse)?;
     // Links may lead back to where we come from.
-    if !seen.insert((found.dev(), found.ino())) {
+    if !seen.nodes.insert((found.dev(), found.ino())) {
         return Ok(());
     }
     if found.is_dir() {
         let mut children: Vec<PathBuf> =
-            std::fs::read_dir(path).map_err(refuse)?.filter_map(Result::ok).map(|entry| entry.path()).collect();
+            list(path).map_err(refuse)?.filter_map(Result::ok).map(|entry| path.join(entry.file_name())).collect();
         children.sort();
         for child in children {
             walk(&child, task, host, seen, visit)?;
@@ -168,10 +176,14 @@ fn walk(
     visit(path, true)
 }
 
+fn list(path: &Path) -> std::io::Result<std::fs::ReadDir> {
+    std::fs::read_dir(way::handle(&Place::to_write(path, false)?.open(false)?))
+}
+
 /// What a link points to, if links are followed.
 fn followed(task: &Task) -> PathBuf {
-    match task.path.canonicalize() {
-        Ok(real) if task.follow && task.path.is_symlink() => real,
+    match Place::to_write(&task.path, true) {
+        Ok(place) if task.follow && task.path.is_symlink() && place.node().is_some() => place.real().to_owned(),
         _ => task.path.clone(),
     }
 }

@@ -4,10 +4,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{AtFlags, linkat, symlinkat};
+
 use super::{Task, existing::plan_attributes, show, state_diff, state_of};
 use crate::{
     Diff, Failure, Host, Map, Plan,
-    files::{info::describe, scratch::random_name, staged::directory_of},
+    files::{
+        info::describe,
+        scratch::random_name,
+        staged::directory_of,
+        way::{self, Place},
+    },
     process::reason,
 };
 
@@ -61,7 +68,7 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
     };
     let mut diff = state_diff(&task.path, now, "link");
     if same {
-        return match attribute_target(&task) {
+        return match attribute_target(&task)? {
             Some((path, follow)) => {
                 Ok(with_keys(plan_attributes(&task, &path, follow, diff)?.with_all(told(&task.path))))
             }
@@ -73,10 +80,10 @@ pub(super) fn plan_symbolic(mut task: Task, host: &Host) -> Result<Plan, Failure
     let replaced = replaced(&task.path, host);
     let plan = Plan::change(move |host, outcome| {
         if now == "directory" {
-            std::fs::remove_dir(&task.path).map_err(|error| replacing(&task.path, &error))?;
+            way::remove_dir(&task.path).map_err(|error| replacing(&task.path, &error))?;
         }
         make_symbolic(&target, &task.path)?;
-        match attribute_target(&task) {
+        match attribute_target(&task)? {
             Some((path, follow)) => {
                 task.attributes.apply(&path, follow)?;
                 task.times.apply(&path, follow)?;
@@ -121,8 +128,11 @@ pub(super) fn plan_hard(task: Task, host: &Host) -> Result<Plan, Failure> {
     tell_targets(&mut diff, std::fs::read_link(&task.path).ok().as_deref(), Some(&src));
     let (source, replaced) = (src.clone(), replaced(&task.path, host));
     let plan = Plan::change(move |_host, outcome| {
-        let real = Path::new(&source).canonicalize().unwrap_or_else(|_| PathBuf::from(&source));
-        replace(&task.path, |temporary| std::fs::hard_link(&real, temporary))?;
+        replace(&task.path, |temporary| {
+            let real = Place::to_write(Path::new(&source), true)?;
+            let (from, to) = (real.directory(), temporary.directory());
+            Ok(linkat(from, real.name(), to, temporary.name(), AtFlags::empty())?)
+        })?;
         task.attributes.apply(&task.path, true)?;
         task.times.apply(&task.path, true)?;
         outcome.data.extend(describe(&task.path));
@@ -153,16 +163,17 @@ pub(super) fn told(path: &Path) -> Map {
 
 /// Makes a symbolic link, in the place of whatever other file is there.
 pub(in crate::files) fn make_symbolic(target: &str, path: &Path) -> Result<(), Failure> {
-    replace(path, |temporary| std::os::unix::fs::symlink(target, temporary))
+    replace(path, |temporary| Ok(symlinkat(target, temporary.directory(), temporary.name())?))
 }
 
 /// Makes something beside a path and moves it there, so that the path is never missing.
-fn replace(path: &Path, make: impl Fn(&Path) -> io::Result<()>) -> Result<(), Failure> {
+fn replace(path: &Path, make: impl Fn(&Place) -> io::Result<()>) -> Result<(), Failure> {
     let made = (|| {
-        let temporary = directory_of(path).join(format!(".windlass-{}.tmp", random_name()?));
+        let place = Place::to_write(path, false)?;
+        let temporary = place.sibling(format!(".windlass-{}.tmp", random_name()?).as_ref())?;
         make(&temporary)?;
-        std::fs::rename(&temporary, path).inspect_err(|_| {
-            let _ = std::fs::remove_file(&temporary);
+        temporary.rename_to(&place).inspect_err(|_| {
+            let _ = temporary.unlink();
         })
     })();
     made.map_err(|error| replacing(path, &error))
@@ -173,9 +184,16 @@ fn replacing(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// What gets the attributes: the link, or what it points to if that is there.
-fn attribute_target(task: &Task) -> Option<(PathBuf, bool)> {
+fn attribute_target(task: &Task) -> Result<Option<(PathBuf, bool)>, Failure> {
     if !task.follow {
-        return Some((task.path.clone(), false));
+        return Ok(Some((task.path.clone(), false)));
     }
-    task.path.canonicalize().ok().map(|real| (real, true))
+    match Place::to_write(&task.path, true) {
+        Ok(place) => Ok(place.node().is_some().then(|| (place.real().to_owned(), true))),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let path = show(&task.path);
+            Err(Failure::new(format!("{path} cannot be looked at: {}.", reason(&error))).with("path", path))
+        }
+        Err(_) => Ok(None),
+    }
 }

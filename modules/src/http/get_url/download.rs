@@ -16,12 +16,14 @@ use crate::{
         checksum::{self, Hasher},
         info::describe,
         staged::Staged,
+        way::Place,
     },
     http::{
         address::{Address, masked},
         client::Client,
         exchange::{Request, Response},
     },
+    process::reason,
 };
 
 /// A download that is decided on.
@@ -127,7 +129,14 @@ impl Download {
         if path.is_dir() {
             return Err(Failure::new(format!("Destination {} is a directory", path.display())));
         }
-        let real = if path.is_symlink() { path.canonicalize().unwrap_or_else(|_| path.clone()) } else { path.clone() };
+        // A link that leads nowhere is replaced itself.
+        let real = match Place::to_write(&path, true) {
+            Ok(place) if path.is_symlink() && place.node().is_some() => place.real().to_owned(),
+            Err(error) if path.exists() => {
+                return Err(Failure::new(format!("Destination {} not writable: {}.", path.display(), reason(&error))));
+            }
+            _ => path.clone(),
+        };
         let mut staged = Staged::beside(&real, &self.attributes)?;
         let mut hashers = vec![Hasher::sha1(), Hasher::Md5(Default::default())];
         if let Some(expected) = &self.expected {

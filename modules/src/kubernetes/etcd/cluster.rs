@@ -1,9 +1,12 @@
-//! What etcdctl prints, and the rules that keep a majority; nothing here reads or changes anything.
+//! Readers of what etcdctl prints; nothing here asks or changes anything.
+
+use std::fmt;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Failure, Map};
+use super::super::quorum::{Condition, Standing};
+use crate::{Args, Failure, Map};
 
 /// A member of the cluster.
 #[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
@@ -49,6 +52,73 @@ impl Member {
     /// What it is called in a sentence: one that has not started yet has no name.
     pub(super) fn called(&self) -> String {
         if self.name.is_empty() { self.peer_urls.join(", ") } else { self.name.clone() }
+    }
+}
+
+/// Members a task speaks of: by name, hexadecimal id or peer address.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    pub(super) names: Vec<String>,
+    peer_urls: Vec<String>,
+}
+
+impl Wanted {
+    pub(super) fn of(args: &Args) -> Result<Wanted, Failure> {
+        let mut names: Vec<String> = args.list("names").into_iter().map(str::to_owned).collect();
+        names.extend(args.str("name").filter(|name| !name.is_empty()).map(str::to_owned));
+        let peer_urls: Vec<String> = args.list("peer_urls").into_iter().map(str::to_owned).collect();
+        if names.is_empty() && peer_urls.is_empty() {
+            return Err(Failure::new("Say which etcd member is meant, with `name`, `names` or `peer_urls`."));
+        }
+        Ok(Wanted { names, peer_urls })
+    }
+
+    fn is(&self, member: &Member) -> bool {
+        let id = member.id();
+        self.names.iter().any(|name| *name == id || *name == member.name)
+            || member.peer_urls.iter().any(|url| self.peer_urls.contains(url))
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&if self.names.is_empty() { self.peer_urls.join(", ") } else { self.names.join(", ") })
+    }
+}
+
+/// Members of the cluster and the health of their addresses, at one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Observed {
+    pub(super) members: Vec<Member>,
+    pub(super) health: Vec<Health>,
+}
+
+impl Observed {
+    /// Conditions for the rules of [`super::super::quorum`].
+    pub(super) fn standings(&self) -> Vec<Standing> {
+        let condition = |member: &Member| match member {
+            member if member.learner => Condition::Learner,
+            member if member.name.is_empty() => Condition::Unstarted,
+            member if member.healthy(&self.health) => Condition::Healthy,
+            _ => Condition::Unhealthy,
+        };
+        let one = |member: &Member| Standing { name: member.called(), condition: condition(member) };
+        self.members.iter().map(one).collect()
+    }
+
+    pub(super) fn find(&self, wanted: &Wanted) -> impl Iterator<Item = (usize, &Member)> {
+        self.members.iter().enumerate().filter(|(_, member)| wanted.is(member))
+    }
+
+    /// Indices of members by their ids.
+    pub(super) fn positions(&self, members: &[Member]) -> Vec<usize> {
+        let known = self.members.iter().enumerate();
+        known.filter(|(_, known)| members.iter().any(|member| member.id == known.id)).map(|(at, _)| at).collect()
+    }
+
+    /// Names of all members, for a sentence.
+    pub(super) fn called(&self) -> String {
+        self.members.iter().map(Member::called).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -122,48 +192,6 @@ pub(super) fn statuses(answers: &[Value]) -> (Value, Option<String>) {
     (seen.into(), leader)
 }
 
-/// How many members must agree.
-pub(super) fn majority(voters: usize) -> usize {
-    voters / 2 + 1
-}
-
-/// Why a member must not be added now, if so.
-pub(super) fn refuse_addition(members: &[Member], health: &[Health]) -> Option<String> {
-    let voters = members.iter().filter(|member| !member.learner).count();
-    let healthy = members.iter().filter(|member| !member.learner && member.healthy(health)).count();
-    let needed = majority(voters + 1);
-    (healthy < voters && healthy < needed).then(|| {
-        let ill: Vec<String> = members.iter().filter(|member| !member.healthy(health)).map(Member::called).collect();
-        format!(
-            "Another etcd member would raise the majority to {needed}, but only {healthy} of {voters} members are healthy. First repair or \
-             remove {}.",
-            ill.join(", ")
-        )
-    })
-}
-
-/// Why a member must not be removed now, if so.
-pub(super) fn refuse_removal(members: &[Member], target: &Member, health: &[Health]) -> Option<String> {
-    if target.learner {
-        return None;
-    }
-    let others: Vec<&Member> = members.iter().filter(|member| member.id != target.id && !member.learner).collect();
-    let healthy = others.iter().filter(|member| member.healthy(health)).count();
-    if others.is_empty() {
-        return Some(format!("{} is the only etcd member; removing it would end the cluster.", target.called()));
-    }
-    let needed = majority(others.len());
-    (healthy < needed).then(|| {
-        let ill: Vec<String> = others.iter().filter(|member| !member.healthy(health)).map(|member| member.called()).collect();
-        format!(
-            "Removing etcd member {} would leave {healthy} healthy of {} members, and {needed} are needed for a majority. First bring back {}.",
-            target.called(),
-            others.len(),
-            ill.join(", ")
-        )
-    })
-}
-
 pub(super) fn snapshot_status(text: &str) -> Result<Map, Failure> {
     let Ok(Value::Object(status)) = serde_json::from_str(text.trim()) else {
         return Err(unreadable("snapshot status", text));
@@ -206,37 +234,20 @@ mod tests {
         assert!(super::members("Error: context deadline exceeded").is_err());
     }
 
-    fn cluster(states: &[(&str, bool)]) -> (Vec<Member>, Vec<Health>) {
-        let members = states.iter().enumerate().map(|(number, (name, _))| Member {
-            id: number as u64 + 1,
-            name: (*name).to_owned(),
-            peer_urls: vec![format!("https://{name}:2380")],
-            client_urls: vec![format!("https://{name}:2379")],
-            learner: false,
-        });
-        let health = states.iter().map(|(name, healthy)| Health {
-            endpoint: format!("https://{name}:2379"),
-            health: *healthy,
-            error: String::new(),
-            took: String::new(),
-        });
-        (members.collect(), health.collect())
-    }
-
     #[test]
-    fn the_majority_is_never_given_away() {
-        let (members, health) = cluster(&[("a", true), ("b", true), ("c", false)]);
-        assert_eq!(refuse_removal(&members, &members[2], &health), None);
-        let reason = refuse_removal(&members, &members[0], &health).unwrap();
-        assert!(reason.contains("would leave 1 healthy of 2 members, and 2 are needed"), "{reason}");
-        assert!(refuse_addition(&members, &health).unwrap().contains("remove c"));
-
-        let (members, health) = cluster(&[("a", true), ("b", true), ("c", true)]);
-        assert_eq!(refuse_removal(&members, &members[0], &health), None);
-        assert_eq!(refuse_addition(&members, &health), None);
-
-        let (members, health) = cluster(&[("a", true)]);
-        assert!(refuse_removal(&members, &members[0], &health).unwrap().contains("only etcd member"));
-        assert_eq!(refuse_addition(&members, &health), None);
+    fn member_conditions_follow_what_etcdctl_printed() {
+        let observed = Observed { members: members(MEMBERS).unwrap(), health: health(HEALTH).unwrap() };
+        let conditions: Vec<Condition> = observed.standings().iter().map(|member| member.condition).collect();
+        assert_eq!(conditions, [Condition::Unstarted, Condition::Healthy]);
+        assert_eq!(observed.called(), "http://127.0.0.1:23801, a");
+        let by = |names: &[&str], urls: &[&str]| Wanted {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            peer_urls: urls.iter().map(|url| (*url).to_owned()).collect(),
+        };
+        let found = |wanted: Wanted| observed.find(&wanted).map(|(at, _)| at).collect::<Vec<_>>();
+        assert_eq!(found(by(&["a"], &[])), [1]);
+        assert_eq!(found(by(&["2e1259d415f2a040", "b"], &[])), [1]);
+        assert_eq!(found(by(&["b"], &["http://127.0.0.1:23801"])), [0]);
+        assert_eq!(found(by(&[], &["http://127.0.0.1:1"])), [] as [usize; 0]);
     }
 }

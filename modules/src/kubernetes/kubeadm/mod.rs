@@ -10,11 +10,14 @@ use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 mod decide;
 mod join;
 mod node;
+mod planes;
 mod reset;
 mod start;
 mod tokens;
 mod tool;
 mod upgrade;
+
+use planes::Purpose;
 
 /// The `kubeadm` module.
 pub struct Kubeadm;
@@ -28,6 +31,8 @@ static SPEC: Spec = Spec {
          where an earlier `init` or `join` was interrupted is completed, and a node that is something else is refused.",
         "`token` and `certificate_key` hand out what further nodes need to join; `reset` takes a node out; `upgrade` moves a node to \
          another version.",
+        "A control plane is reset or upgraded only while a majority of the other control planes serves and, if etcd runs in their pods, a \
+         majority of its members stays. `can_stop` and `can_restart` change nothing and fail if that is not so.",
         "Tokens and keys travel in files that only root can read, never as arguments of a process.",
     ],
     options: &[
@@ -38,6 +43,8 @@ static SPEC: Spec = Spec {
             "certificate_key",
             "reset",
             "upgrade",
+            "can_stop",
+            "can_restart",
         ]),
         Opt::new("config", Kind::Path, "A kubeadm configuration file on the host."),
         Opt::new("config_content", Kind::Str, "The configuration itself, instead of a file.").secret(),
@@ -103,6 +110,28 @@ static SPEC: Spec = Spec {
         Opt::new("timeout", Kind::Int, "Seconds that kubeadm may take.").default("900"),
         Opt::new("api_timeout", Kind::Int, "Seconds to wait for the API server of a node that is a member already.")
             .default("120"),
+        Opt::new(
+            "names",
+            Kind::List(&Kind::Str),
+            "With `can_stop`, `can_restart` and `reset`: the nodes that stop together; this one, if there are none. When they are all \
+             control planes, the whole cluster is meant.",
+        )
+        .default("[]"),
+        Opt::new(
+            "control_planes",
+            Kind::Dict,
+            "All control planes as the caller knows them: node names with the URLs of their API servers (empty: the node's own address). \
+             The names count only while no API server answers.",
+        ),
+        Opt::new("api_port", Kind::Int, "The port of API servers that `control_planes` does not name.").default("6443"),
+        Opt::new("kubeconfig", Kind::Path, "The administrator's kubeconfig, with which other control planes are asked.")
+            .default("\"/etc/kubernetes/admin.conf\""),
+        Opt::new(
+            "allow_unsafe",
+            Kind::Bool,
+            "Override a refusal. Without the last API server the cluster cannot be changed, and without etcd's majority its data is lost.",
+        )
+        .default("false"),
     ],
     mutually_exclusive: &[&["config", "config_content"]],
     required_if: &[("state", "upgrade", &["version"])],
@@ -123,6 +152,12 @@ static SPEC: Spec = Spec {
             doc: "Whether the node is an initialised control plane now.",
         },
         Return { name: "joined", kind: "bool", when: "join, reset", doc: "Whether the node is a member now." },
+        Return {
+            name: "whole_cluster",
+            kind: "bool",
+            when: "can_stop, can_restart",
+            doc: "Whether no control plane would stay.",
+        },
         Return { name: "token", kind: "str", when: "token", doc: "A bootstrap token." },
         Return {
             name: "ca_cert_hash",
@@ -153,8 +188,10 @@ impl Module for Kubeadm {
             "join" => join::plan(tool, args, host),
             "token" => tokens::plan_token(tool, args, host),
             "certificate_key" => tokens::plan_certificate_key(tool),
-            "reset" => reset::plan(tool, args),
+            "reset" => reset::plan(tool, args, host),
             "upgrade" => upgrade::plan(tool, args, host),
+            "can_stop" => planes::plan(&tool, args, Purpose::Stop, host),
+            "can_restart" => planes::plan(&tool, args, Purpose::Restart, host),
             other => Err(Failure::new(format!("state {other} is not known to kubeadm."))),
         }
     }

@@ -136,7 +136,7 @@ pub(super) fn ask_patiently(tool: &Tool, host: &Host) -> Result<Api, Failure> {
 }
 
 /// Releases before 1.24 label control planes as masters too, and those before 1.20 only so.
-fn is_control_plane(node: &Value) -> bool {
+pub(super) fn is_control_plane(node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     ["control-plane", "master"].iter().any(|role| labels.get(format!("node-role.kubernetes.io/{role}")).is_some())
 }

@@ -1,17 +1,25 @@
 use std::path::Path;
 
 use super::{
+    super::quorum::Verdict,
     node::{Files, MARKER},
+    planes::{self, Purpose},
     tool::Tool,
 };
 use crate::{Args, Failure, Host, Outcome, Plan};
 
-/// `state: reset`. A node that has nothing of a cluster is left alone.
-pub(super) fn plan(tool: Tool, args: &Args) -> Result<Plan, Failure> {
+/// `state: reset`. A node that has nothing of a cluster is left alone, and a control plane that others need is refused.
+pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let files = Files::read(Path::new("/"), &tool.cert_dir);
     if files.untouched() && !files.kubelet_config && !files.authority {
         return Ok(Plan::unchanged().with("action", "none").with("joined", false).with("initialized", false));
     }
+    // A node whose init or join never ended is no control plane that others rely on.
+    let verdict = if files.unfinished.is_none() && files.control_plane_pods() > 0 {
+        planes::verdict(&tool, args, Purpose::Stop, host)?
+    } else {
+        Verdict::Allowed
+    };
     let skip = args.list("skip_phases").join(",");
     let ignored = args.list("ignore_preflight_errors").join(",");
     let apply = move |host: &Host, outcome: &mut Outcome| {
@@ -31,5 +39,5 @@ pub(super) fn plan(tool: Tool, args: &Args) -> Result<Plan, Failure> {
         outcome.set("initialized", false);
         Ok(())
     };
-    Ok(Plan::change(apply).with("action", "reset"))
+    verdict.apply(args.bool("allow_unsafe"), || Ok(Plan::change(apply).with("action", "reset")))
 }

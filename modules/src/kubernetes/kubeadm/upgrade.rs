@@ -1,7 +1,9 @@
 use std::path::Path;
 
 use super::{
+    super::quorum::Verdict,
     node::{self, Api, Files},
+    planes::{self, Purpose},
     tool::Tool,
 };
 use crate::{Args, Failure, Host, Outcome, Plan};
@@ -38,6 +40,8 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
     } else if moved && control_plane && files.unfinished.is_none() {
         return Ok(Plan::unchanged().with("action", "none").with("version", version));
     }
+    // The static pods are replaced, and with them the node's etcd member where it runs in one.
+    let verdict = if control_plane { planes::verdict(&tool, args, Purpose::Restart, host)? } else { Verdict::Allowed };
     let skip = args.list("skip_phases").join(",");
     let ignored = args.list("ignore_preflight_errors").join(",");
     let wanted = version.clone();
@@ -66,7 +70,9 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
             _ => Ok(()),
         }
     };
-    Ok(Plan::change(apply).with("action", "upgrade").with("version", version).with("version_before", pods))
+    verdict.apply(args.bool("allow_unsafe"), || {
+        Ok(Plan::change(apply).with("action", "upgrade").with("version", version).with("version_before", pods))
+    })
 }
 
 /// The version of the node's API server, as its manifest names the image.

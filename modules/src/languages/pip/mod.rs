@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::{
     Args, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec,
     process::{self, Command, Output},
+    secrets::without_passwords,
 };
 use requirement::Requirement;
 
@@ -29,21 +30,23 @@ static SPEC: Spec = Spec {
             "name",
             Kind::List(&Kind::Str),
             "Packages, with or without a version such as `django>1.11,<2`, addresses or files.",
-        ),
-        Opt::new("version", Kind::Str, "The version of the one package."),
-        Opt::new("requirements", Kind::Str, "A file of requirements on the host."),
+        )
+        .address()
+        .word(),
+        Opt::new("version", Kind::Str, "The version of the one package.").line(),
+        Opt::new("requirements", Kind::Str, "A file of requirements on the host.").word(),
         Opt::new("state", Kind::Str, "What becomes of them.").default("\"present\"").choices(&[
             "present",
             "absent",
             "latest",
             "forcereinstall",
         ]),
-        Opt::new("virtualenv", Kind::Path, "The folder of a virtual environment."),
+        Opt::new("virtualenv", Kind::Path, "The folder of a virtual environment.").word(),
         Opt::new("virtualenv_site_packages", Kind::Bool, "A new one sees the host's packages.").default("false"),
         Opt::new("virtualenv_command", Kind::Path, "What makes a new one, such as `python3 -m venv`.")
             .default("\"virtualenv\""),
         Opt::new("virtualenv_python", Kind::Str, "The Python of a new one."),
-        Opt::new("extra_args", Kind::Str, "Further arguments for pip."),
+        Opt::new("extra_args", Kind::Str, "Further arguments for pip.").address(),
         Opt::new("editable", Kind::Bool, "Pass `-e`.").default("false"),
         Opt::new("chdir", Kind::Path, "Run in this directory."),
         Opt::new("executable", Kind::Path, "The pip to use."),
@@ -191,6 +194,40 @@ struct Task {
     directory: PathBuf,
     umask: Option<String>,
     system_too: bool,
+    /// Indexes with a password, as the variables that pip reads.
+    indexes: Vec<(&'static str, String)>,
+}
+
+/// Takes indexes with a password out of the words of a command, which every user of the host sees, and makes them variables for pip.
+fn without_indexes(words: Vec<String>) -> (Vec<String>, Vec<(&'static str, String)>) {
+    const OPTIONS: [(&str, &str, &str); 2] =
+        [("--index-url", "-i", "PIP_INDEX_URL"), ("--extra-index-url", "--extra-index-url", "PIP_EXTRA_INDEX_URL")];
+    let (mut kept, mut variables): (Vec<String>, Vec<(&'static str, String)>) = (Vec::new(), Vec::new());
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let (name, inside) =
+            word.split_once('=').map_or((word.as_str(), None), |(name, url)| (name, Some(url.to_owned())));
+        let Some((_, _, variable)) = OPTIONS.iter().find(|(long, short, _)| name == *long || name == *short) else {
+            kept.push(word);
+            continue;
+        };
+        let apart = inside.is_none();
+        let Some(url) = inside.or_else(|| words.next()) else {
+            kept.push(word);
+            continue;
+        };
+        if without_passwords(&url) == url {
+            kept.push(word);
+            kept.extend(apart.then_some(url));
+            continue;
+        }
+        match variables.iter_mut().find(|(known, _)| known == variable) {
+            Some((_, urls)) if *variable == "PIP_EXTRA_INDEX_URL" => urls.push_str(&format!(" {url}")),
+            Some((_, known)) => *known = url,
+            None => variables.push((*variable, url)),
+        }
+    }
+    (kept, variables)
 }
 
 impl Task {
@@ -219,6 +256,10 @@ impl Task {
             directory,
             umask: args.str("umask").map(str::to_owned),
             system_too: args.bool("break_system_packages"),
+            indexes: without_indexes(
+                shell_words::split(args.str("extra_args").unwrap_or_default()).unwrap_or_default(),
+            )
+            .1,
         })
     }
 
@@ -261,6 +302,9 @@ impl Task {
             let path = host.variable("PATH").unwrap_or_default();
             command = command.variable("PATH", format!("{}/bin:{path}", folder.display()));
         }
+        for (name, value) in &self.indexes {
+            command = command.variable(*name, value);
+        }
         if let Some(mask) = &self.umask {
             command = command.umask(mask);
         }
@@ -292,6 +336,7 @@ impl Task {
         let mut words: Vec<String> = verb.iter().map(|word| (*word).to_owned()).collect();
         let extra = shell_words::split(args.str("extra_args").unwrap_or_default())
             .map_err(|error| Failure::new(format!("extra_args cannot be split into words: {error}.")))?;
+        let extra = without_indexes(extra).0;
         let editable = args.bool("editable") && !extra.iter().any(|word| word == "-e");
         words.extend(extra);
         if editable {
@@ -380,6 +425,21 @@ mod tests {
     fn names(arguments: Value) -> Result<Vec<String>, String> {
         let args = Args::validate(&SPEC, &arguments, &Host::alone(true, false)).unwrap();
         packages(&args).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn indexes_with_a_password_become_variables() {
+        let words =
+            ["-i", "https://u:p@a/x", "--extra-index-url=https://u:p@b", "--extra-index-url", "https://u:q@c", "-q"];
+        let (kept, variables) = without_indexes(words.map(str::to_owned).to_vec());
+        assert_eq!(kept, ["-q"]);
+        let expected = [
+            ("PIP_INDEX_URL", "https://u:p@a/x".to_owned()),
+            ("PIP_EXTRA_INDEX_URL", "https://u:p@b https://u:q@c".to_owned()),
+        ];
+        assert_eq!(variables, expected);
+        let plain = ["--index-url", "https://a/x", "-i=https://b"].map(str::to_owned).to_vec();
+        assert_eq!(without_indexes(plain.clone()), (plain, Vec::new()));
     }
 
     #[test]

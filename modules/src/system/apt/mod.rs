@@ -31,6 +31,7 @@ static SPEC: Spec = Spec {
             Kind::List(&Kind::Str),
             "Packages; `name=version` (also `1.2*`) asks for a version, `name*` for all that match.",
         )
+        .word()
         .aliases(&["name", "pkg"])
         .default("[]"),
         Opt::new(
@@ -50,7 +51,7 @@ static SPEC: Spec = Spec {
         Opt::new("update_cache_retries", Kind::Int, "How often to try.").default("5"),
         Opt::new("update_cache_retry_max_delay", Kind::Int, "The longest pause between two tries, in seconds.")
             .default("12"),
-        Opt::new("deb", Kind::Str, "A package file on the host, or its address."),
+        Opt::new("deb", Kind::Str, "A package file on the host, or its address.").address().word(),
         Opt::new(
             "upgrade",
             Kind::Str,

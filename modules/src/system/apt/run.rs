@@ -1,8 +1,10 @@
-use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::time::Duration;
 
 use super::Database;
+use crate::system::config_file;
 use crate::{
     Args, Failure, Host,
+    files::{attributes::Attributes, mode::Mode},
     process::{Command, Output},
 };
 
@@ -214,7 +216,7 @@ pub(super) fn repair(settings: &Settings, host: &Host) -> Result<(), Failure> {
 
 /// Keeps services from being started while packages are installed, and restores what was there.
 pub(super) struct Policy {
-    before: Option<Vec<u8>>,
+    before: Option<String>,
     set: bool,
 }
 
@@ -223,10 +225,8 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 impl Policy {
     pub(super) fn set(answer: Option<i64>) -> Result<Policy, Failure> {
         let Some(answer) = answer else { return Ok(Policy { before: None, set: false }) };
-        let before = std::fs::read(POLICY).ok();
-        let wrote = std::fs::write(POLICY, format!("#!/bin/sh\nexit {answer}\n"))
-            .and_then(|()| std::fs::set_permissions(POLICY, std::fs::Permissions::from_mode(0o755)));
-        wrote.map_err(|error| Failure::new(format!("{POLICY} could not be written: {error}.")))?;
+        let before = std::fs::read_to_string(POLICY).ok();
+        put(&format!("#!/bin/sh\nexit {answer}\n"))?;
         Ok(Policy { before, set: true })
     }
 }
@@ -237,10 +237,16 @@ impl Drop for Policy {
             return;
         }
         let _ = match &self.before {
-            Some(before) => std::fs::write(Path::new(POLICY), before),
-            None => std::fs::remove_file(POLICY),
+            Some(before) => put(before).is_ok(),
+            None => std::fs::remove_file(POLICY).is_ok(),
         };
     }
+}
+
+/// Writes the policy whole: dpkg may run it at any moment.
+fn put(text: &str) -> Result<(), Failure> {
+    let attributes = Attributes::default().with_mode(Some(Mode::Bits(0o755)));
+    config_file::replace_with(POLICY, text, false, attributes).map(drop)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ static SPEC: Spec = Spec {
     summary: "Manage packages with dnf",
     description: &["Installs, upgrades and removes packages and groups, and lists them."],
     options: &[
-        Opt::new("name", Kind::List(&Kind::Str), "Packages: names, with versions (`nginx-1.20`, `nginx >= 1.20`), with wildcards, files, URLs, groups (`@web`).")
+        Opt::new("name", Kind::List(&Kind::Str), "Packages: names, with versions (`nginx-1.20`, `nginx >= 1.20`), with wildcards, files, URLs, groups (`@web`).").address().word()
             .aliases(&["pkg"])
             .default("[]"),
         Opt::new("state", Kind::Str, "`installed` and `removed` mean `present` and `absent`; without it `present`, or `absent` if `autoremove` is set.")

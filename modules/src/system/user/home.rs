@@ -1,10 +1,11 @@
-use std::{
-    fs,
-    os::unix::fs::{PermissionsExt, chown, lchown, symlink},
-    path::Path,
-};
+use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 
-use crate::{Failure, accounts::User, process::reason};
+use crate::{
+    Failure,
+    accounts::User,
+    files::way::{self, Place},
+    process::reason,
+};
 
 /// Makes a home directory and fills it as useradd would, for an account that has none.
 pub(super) fn make(user: &User, skeleton: &str, umask: Option<&str>) -> Result<(), Failure> {
@@ -13,31 +14,41 @@ pub(super) fn make(user: &User, skeleton: &str, umask: Option<&str>) -> Result<(
         Failure::new(format!("The home directory {} could not be made: {}.", user.home, reason(&error)))
     };
     if let Some(parent) = home.parent() {
-        fs::create_dir_all(parent).map_err(refuse)?;
+        way::create_dir_all(parent).map_err(refuse)?;
     }
     let mask = umask.and_then(|text| u32::from_str_radix(text, 8).ok());
-    copy(Path::new(skeleton), home, user).map_err(refuse)?;
-    fs::set_permissions(home, fs::Permissions::from_mode(0o777 & !mask.unwrap_or(0o22))).map_err(refuse)
+    // It is the user's only when all is in it: until then nobody else can enter and put links in the way.
+    way::create_dir(home, 0o700).map_err(refuse)?;
+    fill(Path::new(skeleton), home, user).map_err(refuse)?;
+    let given = Place::to_write(home, false).and_then(|place| {
+        let home = place.open(false)?;
+        home.set_permissions(fs::Permissions::from_mode(0o777 & !mask.unwrap_or(0o22)))?;
+        way::give(&home, Some(user.uid), Some(user.gid))
+    });
+    given.map_err(refuse)
 }
 
-fn copy(from: &Path, to: &Path, user: &User) -> std::io::Result<()> {
-    fs::create_dir(to)?;
-    chown(to, Some(user.uid), Some(user.gid))?;
+/// Copies the skeleton into a home that only its maker can enter.
+fn fill(from: &Path, to: &Path, user: &User) -> io::Result<()> {
     let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
     for entry in entries {
         let entry = entry?;
         let target = to.join(entry.file_name());
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            copy(&entry.path(), &target, user)?;
-            fs::set_permissions(&target, entry.metadata()?.permissions())?;
+            way::create_dir(&target, 0o700)?;
+            fill(&entry.path(), &target, user)?;
+            way::chmod(&target, entry.metadata()?.permissions().mode())?;
         } else if kind.is_symlink() {
-            symlink(fs::read_link(entry.path())?, &target)?;
-            lchown(&target, Some(user.uid), Some(user.gid))?;
+            way::symlink(&fs::read_link(entry.path())?, &target)?;
         } else if kind.is_file() {
-            fs::copy(entry.path(), &target)?;
-            chown(&target, Some(user.uid), Some(user.gid))?;
+            let mut file = Place::to_write(&target, false)?.create_new(0o600)?;
+            io::copy(&mut way::open(&entry.path())?, &mut file)?;
+            file.set_permissions(entry.metadata()?.permissions())?;
+        } else {
+            continue;
         }
+        way::chown(&target, Some(user.uid), Some(user.gid), false)?;
     }
     Ok(())
 }

@@ -1,12 +1,23 @@
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, chown, lchown},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use serde_json::json;
 
-use crate::{Args, Failure, Host, Map, Outcome, accounts::User, process::Command, process::reason};
+use crate::{
+    Args, Failure, Host, Map, Outcome,
+    accounts::User,
+    files::{
+        attributes::Attributes,
+        scratch::Scratch,
+        way,
+        write::{self, Source},
+    },
+    process::{Command, reason},
+    run::carry_out,
+};
 
 /// The SSH key that a user is to have.
 #[derive(Debug, Clone)]
@@ -73,11 +84,16 @@ impl Wanted {
             for file in [&path, &public] {
                 self.make_way(file)?;
             }
-            self.generate(&path, user, host)?;
-            for file in [&path, &public] {
-                lchown(file, Some(user.uid), Some(user.gid)).map_err(|error| {
-                    Failure::new(format!("{} could not be given to {}: {}.", file.display(), user.name, reason(&error)))
-                })?;
+            // Made where nobody else can go, and moved from there: ssh-keygen would write through the user's links.
+            let scratch = Scratch::new()?;
+            let draft = scratch.path().join("key");
+            self.generate(&draft, host)?;
+            make_folder(&path, user)?;
+            for (file, draft, bits) in [(&path, draft.clone(), 0o600), (&public, draft.with_extension("pub"), 0o644)] {
+                let mut wanted = write::Wanted::new(file, Source::File(draft));
+                wanted.attributes = Attributes::owned_by(user.uid, user.gid, bits);
+                wanted.follow = false;
+                carry_out(wanted.plan(host)?, host)?;
             }
         }
         outcome.data.extend(self.report(&user.home, host)?);
@@ -93,7 +109,7 @@ impl Wanted {
             let output = Command::new("ssh-keygen").plain_locale().args(["-l", "-f", &shown]).run(host)?;
             fingerprint = if output.success() { output.stdout_text() } else { output.stderr_text() };
         }
-        let public = fs::read_to_string(self.public(home)).ok();
+        let public = way::read_text(&self.public(home)).ok();
         let entries = [
             ("ssh_fingerprint", json!(fingerprint.trim())),
             ("ssh_key_file", json!(shown)),
@@ -109,19 +125,12 @@ impl Wanted {
             (Ok(_), false) => {
                 Err(Failure::new(format!("Key already exists, use \"force: yes\" to overwrite: {}", file.display())))
             }
-            (Ok(_), true) => fs::remove_file(file)
+            (Ok(_), true) => way::remove_file(file)
                 .map_err(|error| Failure::new(format!("{} could not be removed: {}.", file.display(), reason(&error)))),
         }
     }
 
-    fn generate(&self, path: &Path, user: &User, host: &Host) -> Result<(), Failure> {
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        if !folder.exists() {
-            let made = fs::create_dir(folder)
-                .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(0o700)))
-                .and_then(|()| chown(folder, Some(user.uid), Some(user.gid)));
-            made.map_err(|error| Failure::new(format!("{} could not be made: {}.", folder.display(), reason(&error))))?;
-        }
+    fn generate(&self, path: &Path, host: &Host) -> Result<(), Failure> {
         let comment = self.comment.clone().unwrap_or_else(|| {
             format!("ansible-generated on {}", rustix::system::uname().nodename().to_string_lossy())
         });
@@ -136,7 +145,7 @@ impl Wanted {
             return Ok(());
         }
         // Asked twice, ssh-keygen takes the passphrase from a helper that prints it; it never becomes an argument.
-        let helper = crate::files::scratch::Scratch::executable()?;
+        let helper = Scratch::executable()?;
         let script = helper.path().join("passphrase");
         let wrote = fs::write(&script, "#!/bin/sh\nprintf '%s\\n' \"$WINDLASS_PASSPHRASE\"\n")
             .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o700)));
@@ -150,6 +159,17 @@ impl Wanted {
             .check_run(host)?;
         Ok(())
     }
+}
+
+/// Makes the folder of a key, if it is missing.
+fn make_folder(path: &Path, user: &User) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    if folder.exists() {
+        return Ok(());
+    }
+    way::create_dir(folder, 0o700)
+        .and_then(|()| way::chown(folder, Some(user.uid), Some(user.gid), false))
+        .map_err(|error| Failure::new(format!("{} could not be made: {}.", folder.display(), reason(&error))))
 }
 
 #[cfg(test)]

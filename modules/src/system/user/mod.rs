@@ -23,25 +23,25 @@ static SPEC: Spec = Spec {
          input, so that it is never seen in a list of processes.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "The login name.").aliases(&["user"]),
+        Opt::required("name", Kind::Str, "The login name.").word().aliases(&["user"]),
         Opt::new("state", Kind::Str, "Whether the account exists.")
             .default("\"present\"")
             .choices(&["absent", "present"]),
         Opt::new("uid", Kind::Int, "The number."),
         Opt::new("non_unique", Kind::Bool, "Another account may have the same number.").default("false"),
-        Opt::new("comment", Kind::Str, "The comment, usually the full name."),
-        Opt::new("group", Kind::Str, "The primary group."),
-        Opt::new("groups", Kind::List(&Kind::Str), "Further groups; an empty list takes all away."),
+        Opt::new("comment", Kind::Str, "The comment, usually the full name.").line(),
+        Opt::new("group", Kind::Str, "The primary group.").line(),
+        Opt::new("groups", Kind::List(&Kind::Str), "Further groups; an empty list takes all away.").line(),
         Opt::new("append", Kind::Bool, "Add to the further groups and take none away.").default("false"),
-        Opt::new("shell", Kind::Path, "The login shell."),
-        Opt::new("home", Kind::Path, "The home directory."),
+        Opt::new("shell", Kind::Path, "The login shell.").line(),
+        Opt::new("home", Kind::Path, "The home directory.").line(),
         Opt::new("create_home", Kind::Bool, "Make the home directory if it is missing.")
             .aliases(&["createhome"])
             .default("true"),
         Opt::new("move_home", Kind::Bool, "With another `home`: move what is in the old one.").default("false"),
         Opt::new("skeleton", Kind::Str, "What a new home directory is filled with."),
         Opt::new("umask", Kind::Str, "The mask for a new home directory."),
-        Opt::new("password", Kind::Str, "The password's hash, `*` or `!` for none.").secret(),
+        Opt::new("password", Kind::Str, "The password's hash, `*` or `!` for none.").line().secret(),
         Opt::new("update_password", Kind::Str, "Whether the password of an account that exists is changed.")
             .default("\"always\"")
             .choices(&["always", "on_create"]),

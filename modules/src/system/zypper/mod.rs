@@ -25,7 +25,7 @@ static SPEC: Spec = Spec {
         "`name: '*'` with `latest` or `dist-upgrade` means the whole system.",
     ],
     options: &[
-        Opt::required("name", Kind::List(&Kind::Str), "Packages, files or URLs.").aliases(&["pkg"]),
+        Opt::required("name", Kind::List(&Kind::Str), "Packages, files or URLs.").address().aliases(&["pkg"]),
         Opt::new("state", Kind::Str, "`latest` also upgrades.").default("\"present\"").choices(&[
             "absent",
             "installed",

@@ -6,8 +6,9 @@ use crate::{
     files::{
         checksum::{self, Hasher},
         scratch::Scratch,
+        write::{Source, Wanted},
     },
-    process::reason,
+    run::carry_out,
 };
 
 /// The format that git knows by a file's name.
@@ -44,9 +45,10 @@ pub(super) fn write(
             return Ok(false);
         }
     }
-    let done = std::fs::rename(&new, path).or_else(|_| std::fs::copy(&new, path).map(|_| ()));
-    done.map_err(|error| {
-        Failure::new(format!("Failed to move {} to {}: {}.", new.display(), path.display(), reason(&error)))
+    let plan = Wanted::new(path, Source::File(new)).plan(host).map_err(|failure| Failure {
+        message: format!("Failed to write the archive {}. {}", path.display(), failure.message),
+        ..failure
     })?;
+    carry_out(plan, host)?;
     Ok(true)
 }

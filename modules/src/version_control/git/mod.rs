@@ -1,5 +1,6 @@
 //! `git`: a clone of a Git repository, at a certain version.
 
+mod address;
 mod archive;
 mod program;
 mod remote;
@@ -10,7 +11,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::{Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec, process::reason};
+use crate::{
+    Args, Diff, Failure, Host, Kind, Map, Module, Opt, Outcome, Plan, Return, Spec,
+    files::{
+        way,
+        write::{Source, Wanted},
+    },
+    process::reason,
+    run::carry_out,
+};
+use address::Address;
 use program::Program;
 use remote::Remote;
 use repository::Repository;
@@ -24,19 +34,24 @@ static SPEC: Spec = Spec {
     description: &[
         "Clones, fetches and checks out with the host's `git`. `version` is a branch, a tag or a commit; with `HEAD` it is the branch that \
          the server names.",
+        "A password in the address is given to git by its credential protocol: it is neither on a command line nor kept in the clone, and no \
+         result shows it.",
         "In check mode the server is asked what the version is there, and nothing is fetched.",
     ],
     options: &[
-        Opt::required("repo", Kind::Str, "The address of the repository, or a path on the host.").aliases(&["name"]),
-        Opt::new("dest", Kind::Path, "The folder of the clone; not needed with `clone: false`."),
-        Opt::new("version", Kind::Str, "A branch, a tag, a commit, or `HEAD`.").default("\"HEAD\""),
+        Opt::required("repo", Kind::Str, "The address of the repository, or a path on the host.")
+            .address()
+            .word()
+            .aliases(&["name"]),
+        Opt::new("dest", Kind::Path, "The folder of the clone; not needed with `clone: false`.").word(),
+        Opt::new("version", Kind::Str, "A branch, a tag, a commit, or `HEAD`.").word().default("\"HEAD\""),
         Opt::new("accept_hostkey", Kind::Bool, "Accept any key of the server's SSH; nothing is verified then.")
             .default("false"),
         Opt::new("accept_newhostkey", Kind::Bool, "Accept the key of a server that is not known yet.").default("false"),
         Opt::new("ssh_opts", Kind::Str, "Options for `ssh`."),
         Opt::new("key_file", Kind::Path, "The private key for SSH."),
-        Opt::new("remote", Kind::Str, "The name of the remote.").default("\"origin\""),
-        Opt::new("refspec", Kind::Str, "A further refspec to fetch."),
+        Opt::new("remote", Kind::Str, "The name of the remote.").word().default("\"origin\""),
+        Opt::new("refspec", Kind::Str, "A further refspec to fetch.").word(),
         Opt::new("force", Kind::Bool, "Throw local changes away.").default("false"),
         Opt::new("depth", Kind::Int, "Only this many commits of the history."),
         Opt::new("clone", Kind::Bool, "Clone if there is nothing.").default("true"),
@@ -51,7 +66,7 @@ static SPEC: Spec = Spec {
         Opt::new("gpg_allowlist", Kind::List(&Kind::Str), "The only keys that may have signed it.")
             .aliases(&["gpg_whitelist"])
             .default("[]"),
-        Opt::new("reference", Kind::Str, "A repository on the host to take objects from."),
+        Opt::new("reference", Kind::Str, "A repository on the host to take objects from.").word(),
         Opt::new("separate_git_dir", Kind::Path, "Where the repository itself lies, apart from the files."),
         Opt::new("archive", Kind::Path, "Write the version into this archive (zip, tar.gz, tgz, tar)."),
         Opt::new("archive_prefix", Kind::Str, "What stands before every path in the archive."),
@@ -81,6 +96,7 @@ static SPEC: Spec = Spec {
 /// What the task asks for.
 #[derive(Clone)]
 struct Wish {
+    /// The address, without a password.
     repo: String,
     version: String,
     remote: String,
@@ -106,9 +122,10 @@ impl Wish {
         if let Some((path, _)) = &archive {
             archive::format(path)?;
         }
+        address::check_remote(args.required("remote")?)?;
         Ok(Wish {
             // Only with a scheme does git treat a path as a server, with depth and all.
-            repo: if repo.starts_with('/') { format!("file://{repo}") } else { repo.to_owned() },
+            repo: if repo.starts_with('/') { format!("file://{repo}") } else { Address::of(repo)?.plain },
             version: args.required("version")?.to_owned(),
             remote: args.required("remote")?.to_owned(),
             refspec: text("refspec"),
@@ -164,7 +181,7 @@ impl Module for Git {
             let plan = match wish.archive.clone() {
                 None if moves.is_none() => Plan::unchanged(),
                 archive => Plan::change(move |host, outcome| {
-                    let moved = carry_move(moves, &dest)?;
+                    let moved = carry_move(moves, &dest, host)?;
                     let version = wish.version.clone();
                     let archived = match archive {
                         Some(archive) => archive::write(&repository, &archive, &version, host)?,
@@ -199,13 +216,14 @@ fn moves(dest: &Path, wish: &Wish) -> Result<Option<(PathBuf, PathBuf)>, Failure
     Ok(target.map(|target| (folder, target)))
 }
 
-fn carry_move(moves: Option<(PathBuf, PathBuf)>, dest: &Path) -> Result<bool, Failure> {
+fn carry_move(moves: Option<(PathBuf, PathBuf)>, dest: &Path, host: &Host) -> Result<bool, Failure> {
     let Some((from, to)) = moves else { return Ok(false) };
     let link = dest.join(".git");
-    let done = std::fs::rename(&from, &to).and_then(|()| std::fs::write(&link, format!("gitdir: {}", to.display())));
-    done.map_err(|error| {
+    way::rename(&from, &to).map_err(|error| {
         Failure::new(format!("Unable to move git dir {} to {}: {}.", from.display(), to.display(), reason(&error)))
     })?;
+    let text = format!("gitdir: {}", to.display());
+    carry_out(Wanted::new(link, Source::Bytes(text.into_bytes())).plan(host)?, host)?;
     Ok(true)
 }
 
@@ -225,7 +243,11 @@ fn update(repository: Repository, wish: Wish, moves: Option<(PathBuf, PathBuf)>,
             .with("before", before));
     }
     let address = repository.remote_url(&wish.remote, host)?;
-    let readdressed = address.as_ref().is_some_and(|known| *known != wish.repo && !same_path(known, &wish.repo));
+    let readdressed = address.as_ref().is_some_and(|known| {
+        // An older clone may keep a password in its address; without it the address is the same.
+        let known = Address::of(known).map_or_else(|_| known.clone(), |known| known.plain);
+        known != wish.repo && !same_path(&known, &wish.repo)
+    });
     if host.check() {
         let remote = Remote {
             program: &repository.program,
@@ -244,7 +266,7 @@ fn update(repository: Repository, wish: Wish, moves: Option<(PathBuf, PathBuf)>,
     }
     let start = before.clone();
     let plan = Plan::change(move |host, outcome| {
-        let moved = carry_move(moves, &repository.dest)?;
+        let moved = carry_move(moves, &repository.dest, host)?;
         if modified {
             repository.run(&["reset", "--hard", "HEAD"], host)?;
             outcome.set("msg", format!("Local modifications exist in the destination: {dest}"));

@@ -2,7 +2,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::failed;
+use super::{
+    address::{Address, Login},
+    failed,
+};
 use crate::{
     Args, Failure, Host,
     process::{self, Command, Output},
@@ -14,7 +17,11 @@ pub(super) struct Program {
     path: String,
     ssh: String,
     umask: Option<String>,
+    login: Option<Login>,
 }
+
+/// Answers git's question for a login with what is in the environment.
+const HELPER: &str = r#"!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$WINDLASS_GIT_USER" "$WINDLASS_GIT_PASSWORD"; }; f"#;
 
 impl Program {
     pub(super) fn of(args: &Args, host: &Host) -> Result<Program, Failure> {
@@ -34,12 +41,21 @@ impl Program {
             }
             Some(_) => return Err(Failure::new("umask must be defined as a quoted octal integer")),
         };
-        Ok(Program { path: path.display().to_string(), ssh: ssh(args, host), umask })
+        let login = Address::of(args.required("repo")?)?.login;
+        Ok(Program { path: path.display().to_string(), ssh: ssh(args, host), umask, login })
     }
 
     /// The command with these words, in this directory.
     pub(super) fn command(&self, words: &[&str], directory: Option<&Path>) -> Command {
-        let command = Command::new(&self.path).plain_locale().args(words.iter().copied());
+        let mut command = Command::new(&self.path).plain_locale();
+        if let Some(login) = &self.login {
+            // Only this server is answered, and helpers that the host has are not asked for it.
+            let key = format!("credential.{}.helper", login.server);
+            command = command.args(["-c", &format!("{key}="), "-c", &format!("{key}={HELPER}")]);
+            command = command.variable("WINDLASS_GIT_USER", &login.user);
+            command = command.variable("WINDLASS_GIT_PASSWORD", &login.password);
+        }
+        let command = command.args(words.iter().copied());
         let command = command.variable("GIT_SSH_COMMAND", &self.ssh).variable("GIT_TERMINAL_PROMPT", "0");
         let command = match directory {
             Some(directory) => command.directory(directory),

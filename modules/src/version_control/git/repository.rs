@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{Wish, program::Program, remote::Remote};
 use crate::{
     Diff, Failure, Host, Outcome,
+    files::way,
     process::{Output, reason},
 };
 
@@ -112,7 +113,7 @@ impl Repository {
     /// Clones it.
     pub(super) fn clone_from(&self, wish: &Wish, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         let parent = self.dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("/"));
-        std::fs::create_dir_all(parent)
+        way::create_dir_all(parent)
             .map_err(|error| Failure::new(format!("{} could not be made: {}.", parent.display(), reason(&error))))?;
         let remote = Remote { program: &self.program, address: &wish.repo, directory: None };
         let named = wish.version != "HEAD"

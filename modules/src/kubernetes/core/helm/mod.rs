@@ -118,7 +118,15 @@ impl Helm {
 
     /// Runs it, whatever comes of it.
     fn ask(&self, words: &[String], host: &Host) -> Result<Output, Failure> {
+        self.ask_with(words, None, host)
+    }
+
+    /// The same, with this as its input.
+    fn ask_with(&self, words: &[String], input: Option<&str>, host: &Host) -> Result<Output, Failure> {
         let mut command = Command::new(&self.program).args(words);
+        if let Some(input) = input {
+            command = command.input(format!("{input}\n"));
+        }
         for (name, value) in &self.environment {
             command = command.variable(*name, value);
         }

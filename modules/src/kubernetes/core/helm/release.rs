@@ -25,7 +25,7 @@ pub static SPEC: Spec = Spec {
          helm-diff (3.4.1 or later) Helm itself says whether anything would change.",
     ],
     options: with_program![
-        Opt::required("release_name", Kind::Str, "The release's name.").aliases(&["name"]),
+        Opt::required("release_name", Kind::Str, "The release's name.").word().aliases(&["name"]),
         Opt::required("release_namespace", Kind::Str, "The namespace it is installed in.").aliases(&["namespace"]),
         Opt::new("release_state", Kind::Str, "Whether it shall be there.")
             .aliases(&["state"])
@@ -35,8 +35,10 @@ pub static SPEC: Spec = Spec {
             "chart_ref",
             Kind::Path,
             "The chart: of a repository (`stable/nginx`), a folder or archive of the host, or a URL.",
-        ),
-        Opt::new("chart_repo_url", Kind::Str, "The URL of the repository that has the chart."),
+        )
+        .address()
+        .word(),
+        Opt::new("chart_repo_url", Kind::Str, "The URL of the repository that has the chart.").address().word(),
         Opt::new("chart_version", Kind::Str, "The chart's version; the newest, if it is not given."),
         Opt::new("dependency_update", Kind::Bool, "Fetch the charts that the chart depends on.")
             .aliases(&["dep_up"])

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Helm, failed, of_yaml, said, with_program};
-use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
+use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, http::address::Address};
 
 /// The `helm_repository` module.
 pub struct HelmRepository;
@@ -15,8 +15,8 @@ pub static SPEC: Spec = Spec {
     summary: "Manage the repositories that Helm takes charts from",
     description: &["Calls `helm repo` on the host, as the user of the task: each user has repositories of their own."],
     options: with_program![
-        Opt::required("repo_name", Kind::Str, "The repository's name.").aliases(&["name"]),
-        Opt::new("repo_url", Kind::Str, "Its URL.").aliases(&["url"]),
+        Opt::required("repo_name", Kind::Str, "The repository's name.").word().aliases(&["name"]),
+        Opt::new("repo_url", Kind::Str, "Its URL.").address().word().aliases(&["url"]),
         Opt::new("repo_username", Kind::Str, "The user to log in as.").aliases(&["username"]),
         Opt::new("repo_password", Kind::Str, "The password to log in with.").aliases(&["password"]).secret(),
         Opt::new("repo_state", Kind::Str, "Whether it shall be there.")
@@ -51,7 +51,15 @@ impl Module for HelmRepository {
         let helm = Helm::of(args, host)?;
         let name = args.required("repo_name")?.to_owned();
         let known = known(&helm, &name, host)?;
-        let url = args.str("repo_url").unwrap_or_default().to_owned();
+        let url = args.str("repo_url").unwrap_or_default();
+        // A login in the address would be a word of the command; it travels as the options' would.
+        let address = Address::parse(url);
+        let login =
+            address.as_ref().and_then(|address| address.credentials.clone()).filter(|login| !login.1.is_empty());
+        let url = address.filter(|_| login.is_some()).map_or_else(|| url.to_owned(), |address| address.url());
+        let given = args.str("repo_username").zip(args.str("repo_password"));
+        let login = given.map(|(user, password)| (user.to_owned(), password.to_owned())).or(login);
+        let mut password = None;
         let mut words: Vec<String> = vec!["repo".into()];
         if args.required("repo_state")? == "absent" {
             if known.is_none() {
@@ -66,8 +74,10 @@ impl Module for HelmRepository {
                 return Ok(unchanged(args, &name, host));
             }
             words.extend(["add".into(), name, url]);
-            if let (Some(user), Some(password)) = (args.str("repo_username"), args.str("repo_password")) {
-                words.extend([format!("--username={user}"), format!("--password={password}")]);
+            if let Some((user, given)) = login {
+                // By its input: every user of the host sees the words of a command.
+                words.extend([format!("--username={user}"), "--password-stdin".to_owned()]);
+                password = Some(given);
             }
             let flags = [
                 ("pass_credentials", "--pass-credentials"),
@@ -76,12 +86,12 @@ impl Module for HelmRepository {
             ];
             words.extend(flags.iter().filter(|(option, _)| args.bool(option)).map(|(_, flag)| (*flag).to_owned()));
         }
-        let mut shown = format!("{} {}", helm.program, words.join(" "));
-        if let Some(password) = args.str("repo_password").filter(|password| !password.is_empty()) {
-            shown = shown.replace(password, "******");
-        }
+        let shown = format!("{} {}", helm.program, words.join(" ")).replace("--password-stdin", "--password=******");
         Ok(Plan::change(move |host, outcome| {
-            let output = helm.run(&words, &shown, host)?;
+            let output = helm.ask_with(&words, password.as_deref(), host)?;
+            if !output.success() {
+                return Err(failed(&output, &shown));
+            }
             outcome.data.extend(said(&output.stdout_text(), &output.stderr_text()));
             outcome.set("command", shown);
             Ok(())

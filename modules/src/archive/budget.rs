@@ -1,0 +1,109 @@
+//! Bounds on what an archive unpacks to.
+
+use std::{
+    cell::Cell,
+    io::{self, Read},
+    rc::Rc,
+};
+
+use rustix::fs::StatVfsMountFlags;
+
+use crate::Failure;
+
+/// Members an archive may have.
+const MAX_MEMBERS: u64 = 5_000_000;
+/// Times its own size that an archive may unpack to. A tar archive of nothing but zeros, which gzip makes 1,000 times smaller, is below it.
+const MAX_RATIO: u64 = 2_000;
+/// Bytes that any archive may unpack to, however small it is.
+const ALWAYS: u64 = 4 << 30;
+
+/// Bytes that come out of one archive while it is read.
+#[derive(Debug, Clone)]
+pub(super) struct Budget {
+    limit: u64,
+    read: Rc<Cell<u64>>,
+    members: Rc<Cell<u64>>,
+}
+
+impl Budget {
+    /// The budget of an archive of this size.
+    pub(super) fn of(packed: u64) -> Budget {
+        Budget::with_limit(packed.saturating_mul(MAX_RATIO).max(ALWAYS))
+    }
+
+    fn with_limit(limit: u64) -> Budget {
+        Budget { limit, read: Rc::default(), members: Rc::default() }
+    }
+
+    /// Counts a member.
+    pub(super) fn member(&self) -> Result<(), Failure> {
+        self.members.set(self.members.get() + 1);
+        if self.members.get() <= MAX_MEMBERS {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "The archive has more than {MAX_MEMBERS} members. Unpack a part of it with include, or use the program of the archive by the command module."
+        )))
+    }
+
+    /// A reader whose bytes are counted.
+    pub(super) fn metered<R: Read>(&self, inner: R) -> Metered<R> {
+        Metered { inner, budget: self.clone() }
+    }
+}
+
+/// A reader that fails when its archive has yielded too much.
+pub(super) struct Metered<R> {
+    inner: R,
+    budget: Budget,
+}
+
+impl<R: Read> Read for Metered<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        let read = &self.budget.read;
+        read.set(read.get().saturating_add(count as u64));
+        if read.get() <= self.budget.limit {
+            return Ok(count);
+        }
+        Err(io::Error::other(format!(
+            "it unpacks to more than {} bytes, {MAX_RATIO} times its own size, as archives do that are made to fill a disk; if it is to be trusted, unpack it with its own program by the command module",
+            self.budget.limit
+        )))
+    }
+}
+
+/// Fails before anything is written if the destination has no room for the members.
+pub(super) fn check_room(needed: u64, dest: &std::path::Path) -> Result<(), Failure> {
+    let Ok(found) = rustix::fs::statvfs(dest) else { return Ok(()) };
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    // That a filesystem cannot be written at all is said by the first file.
+    if needed <= free || found.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "The archive needs {needed} bytes in {}, which has {free} bytes free. Nothing was unpacked.",
+        dest.display()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archive_that_yields_too_much_fails_in_words() {
+        let budget = Budget::with_limit(100);
+        let mut bytes = Vec::new();
+        budget.metered(&[0; 60][..]).read_to_end(&mut bytes).unwrap();
+        let error = budget.metered(io::repeat(0)).read_to_end(&mut bytes).unwrap_err();
+        assert!(error.to_string().contains("more than 100 bytes") && bytes.len() < 10_000, "{error}");
+    }
+
+    #[test]
+    fn destination_without_room_is_named() {
+        let message = check_room(u64::MAX, std::path::Path::new("/")).unwrap_err().message;
+        assert!(message.contains("bytes free. Nothing was unpacked."), "{message}");
+        check_room(0, std::path::Path::new("/")).unwrap();
+    }
+}

@@ -1,0 +1,131 @@
+//! The calls of `std::fs`, by the rule of [`way`](super).
+
+use std::{
+    fs::{File, Metadata, Permissions},
+    io::{self, Read},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, mkdirat, openat, symlinkat, unlinkat},
+    io::Errno,
+};
+
+use super::{Place, Purpose, give, handle};
+
+/// Metadata of a file, by links that may be followed for reading.
+pub(crate) fn metadata(path: &Path) -> io::Result<Metadata> {
+    Place::of(path, true, Purpose::Read)?.metadata()
+}
+
+/// Opens a file or directory for reading.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    Place::of(path, true, Purpose::Read)?.open(false)
+}
+
+/// Reads a file.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a file of text.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read(path)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8"))
+}
+
+/// Creates a directory.
+pub(crate) fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
+    let place = Place::to_write(path, false)?;
+    Ok(mkdirat(place.directory(), place.name(), Mode::from_raw_mode(mode))?)
+}
+
+/// Creates a directory and those above it.
+pub(crate) fn create_dir_all(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> =
+        path.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.is_dir()).collect();
+    for part in missing.into_iter().rev() {
+        match create_dir(part, 0o777) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && part.is_dir() => {}
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file or a link.
+pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+    Place::to_write(path, false)?.unlink()
+}
+
+/// Removes an empty directory.
+pub(crate) fn remove_dir(path: &Path) -> io::Result<()> {
+    let place = Place::to_write(path, false)?;
+    Ok(unlinkat(place.directory(), place.name(), AtFlags::REMOVEDIR)?)
+}
+
+/// Removes a directory with all it holds; links in it are removed, never followed.
+pub(crate) fn remove_dir_all(path: &Path) -> io::Result<()> {
+    let place = Place::to_write(path, false)?;
+    empty(&place)?;
+    Ok(unlinkat(place.directory(), place.name(), AtFlags::REMOVEDIR)?)
+}
+
+/// Removes all that a directory holds. `above` is the way down to where it works, so depth costs descriptors and no stack.
+fn empty(place: &Place) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let list = |directory: &File| -> io::Result<std::fs::ReadDir> { std::fs::read_dir(handle(directory)) };
+    let top = File::from(openat(place.directory(), place.name(), flags, Mode::empty())?);
+    let entries = list(&top)?;
+    let mut above = vec![(top, entries, None)];
+    while let Some((directory, entries, _)) = above.last_mut() {
+        let Some(entry) = entries.next() else {
+            let Some((_, _, name)) = above.pop() else { break };
+            if let (Some((parent, ..)), Some(name)) = (above.last(), name) {
+                let name: std::ffi::OsString = name;
+                unlinkat(parent, &name, AtFlags::REMOVEDIR)?;
+            }
+            continue;
+        };
+        let name = entry?.file_name();
+        match unlinkat(&*directory, &name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            // Linux says that it is a directory, POSIX that this is not permitted.
+            Err(error @ (Errno::ISDIR | Errno::PERM)) => match openat(&*directory, &name, flags, Mode::empty()) {
+                Ok(child) => {
+                    let child = File::from(child);
+                    let entries = list(&child)?;
+                    above.push((child, entries, Some(name)));
+                }
+                Err(Errno::NOTDIR | Errno::LOOP) => return Err(error.into()),
+                Err(other) => return Err(other.into()),
+            },
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Moves a file within its filesystem.
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    Place::to_write(from, false)?.rename_to(&Place::to_write(to, false)?)
+}
+
+/// Makes a symbolic link with this text.
+pub(crate) fn symlink(target: &Path, path: &Path) -> io::Result<()> {
+    let place = Place::to_write(path, false)?;
+    Ok(symlinkat(target, place.directory(), place.name())?)
+}
+
+/// Gives a file another owner; `follow` means what a link leads to.
+pub(crate) fn chown(path: &Path, uid: Option<u32>, gid: Option<u32>, follow: bool) -> io::Result<()> {
+    give(Place::to_write(path, follow)?.existing()?, uid, gid)
+}
+
+/// Gives a file, or what a link leads to, permissions.
+pub(crate) fn chmod(path: &Path, bits: u32) -> io::Result<()> {
+    let place = Place::to_write(path, true)?;
+    std::fs::set_permissions(handle(place.existing()?), Permissions::from_mode(bits))
+}

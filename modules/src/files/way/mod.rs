@@ -1,0 +1,184 @@
+//! Paths below directories that other users may change.
+//!
+//! A path is text: between a look at it and its use, whoever owns a directory on the way can put a link in the place of a directory or a
+//! file. Modules that run as root would then write wherever that user points. So everything that creates, replaces, removes or gives away
+//! a file resolves its path here, once, to open descriptors, and works on those.
+//!
+//! **The rule.** Links of root and of the effective user are followed. A link that belongs to anybody else may lead only to what belongs
+//! to its own owner: either the file at its end is theirs, or the way to it enters a directory of theirs and climbs no higher
+//! (`..`) afterwards. Links of two such users never continue each other. So `/srv/app/current`, a link of `app` to a release of `app`, works
+//! as ever, and `/home/bob/.ssh`, a link of bob to `/root/.ssh`, is refused in words. For reading ([`Purpose::Read`]) it is enough
+//! that everybody may read what is at the end.
+//!
+//! The resolution asks the kernel for the whole path without any link first (`openat2`), which is one call and the usual case. Where there is a
+//! link, or an old kernel, it walks one name at a time with `O_NOFOLLOW` and reads the text of each link from the link's own descriptor,
+//! so that no step can be exchanged between its check and its use.
+
+mod fs;
+mod walk;
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{File, Metadata},
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat};
+
+pub(crate) use fs::{
+    chmod, chown, create_dir, create_dir_all, metadata, open, read, read_text, remove_dir, remove_dir_all, remove_file,
+    rename, symlink,
+};
+
+/// The intended use of what a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Only read: what everybody may read may be reached by any link.
+    Read,
+    /// Create, replace, remove, change.
+    Write,
+}
+
+/// A name in an open directory, with what had that name when the path was resolved.
+#[derive(Debug)]
+pub(crate) struct Place {
+    directory: OwnedFd,
+    name: OsString,
+    /// Opened with `O_PATH`: fit for looking and for changing attributes, not for reading.
+    node: Option<File>,
+    real: PathBuf,
+}
+
+impl Place {
+    /// Resolves a path; its last name is followed if it is a link and `follow` is set. The last name need not exist.
+    pub(crate) fn of(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Place> {
+        match walk::without_links(path, follow) {
+            Some(place) => Ok(place),
+            None => walk::walk(path, follow, purpose),
+        }
+    }
+
+    /// Resolves a path that is about to be written.
+    pub(crate) fn to_write(path: &Path, follow: bool) -> io::Result<Place> {
+        Place::of(path, follow, Purpose::Write)
+    }
+
+    /// A further name in the same directory.
+    pub(crate) fn sibling(&self, name: &OsStr) -> io::Result<Place> {
+        let directory = self.directory.try_clone()?;
+        let node = node_at(&directory, name)?;
+        Ok(Place { directory, name: name.to_owned(), node, real: self.real.with_file_name(name) })
+    }
+
+    /// The path without links on the way.
+    pub(crate) fn real(&self) -> &Path {
+        &self.real
+    }
+
+    /// The directory.
+    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// The last name.
+    pub(crate) fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// The file at the end, if it exists.
+    pub(crate) fn node(&self) -> Option<&File> {
+        self.node.as_ref()
+    }
+
+    /// Metadata of the file at the end; an error if it does not exist.
+    pub(crate) fn metadata(&self) -> io::Result<Metadata> {
+        self.existing()?.metadata()
+    }
+
+    pub(crate) fn existing(&self) -> io::Result<&File> {
+        self.node.as_ref().ok_or_else(|| rustix::io::Errno::NOENT.into())
+    }
+
+    /// Opens the very file that was found, for reading (and writing). A pipe or a device is refused, because opening it may block.
+    pub(crate) fn open(&self, write: bool) -> io::Result<File> {
+        let node = self.existing()?;
+        let kind = node.metadata()?.file_type();
+        if kind.is_symlink() {
+            return Err(rustix::io::Errno::LOOP.into());
+        }
+        if !kind.is_file() && !kind.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a file nor a directory"));
+        }
+        File::options().read(true).write(write).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(handle(node))
+    }
+
+    /// Creates the file; fails if the name is taken, be it by a link.
+    pub(crate) fn create_new(&self, mode: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(&self.directory, &self.name, flags, Mode::from_raw_mode(mode))?.into())
+    }
+
+    /// Whether the name still stands for this open file.
+    pub(crate) fn is_still(&self, file: &File) -> bool {
+        let named = rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW);
+        let (Ok(named), Ok(open)) = (named, fstat(file)) else { return false };
+        (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)
+    }
+
+    /// Removes the name, which is no directory.
+    pub(crate) fn unlink(&self) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty())?)
+    }
+
+    /// Gives what has this name the name of another place.
+    pub(crate) fn rename_to(&self, other: &Place) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.directory, &self.name, &other.directory, &other.name)?)
+    }
+
+    /// Flushes the directory; some filesystems cannot.
+    pub(crate) fn sync_directory(&self) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        File::from(openat(&self.directory, ".", flags, Mode::empty())?).sync_all()
+    }
+}
+
+/// A path that stands for an open descriptor itself, whatever has its name by now.
+pub(crate) fn handle(file: &impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
+}
+
+/// What has this name in a directory: a link is not followed.
+pub(crate) fn node_at(directory: &impl AsFd, name: &OsStr) -> io::Result<Option<File>> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(directory, name, flags, Mode::empty()) {
+        Ok(node) => Ok(Some(node.into())),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives an open file, directory or link another owner.
+pub(crate) fn give(node: &impl AsFd, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+    let (uid, gid) = (uid.map(rustix::fs::Uid::from_raw), gid.map(rustix::fs::Gid::from_raw));
+    Ok(rustix::fs::chownat(node, c"", uid, gid, AtFlags::EMPTY_PATH)?)
+}
+
+/// Whether root or the effective user owns it.
+pub(crate) fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+/// Whether nobody but root and the effective user (and the groups of these) can change a file or what its directory holds.
+pub(crate) fn is_ours(found: &Metadata) -> bool {
+    let own_group = found.gid() == 0 || found.gid() == rustix::process::getegid().as_raw();
+    let writable = if own_group { 0o002 } else { 0o022 };
+    is_trusted(found.uid()) && (found.mode() & writable == 0 || found.is_dir() && found.mode() & 0o1000 != 0)
+}
+
+#[cfg(test)]
+mod tests;

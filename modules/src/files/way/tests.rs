@@ -1,0 +1,135 @@
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// Another user's files, which only root can make.
+fn given(path: &Path, uid: u32) {
+    std::os::unix::fs::lchown(path, Some(uid), Some(uid)).unwrap();
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+const BOB: u32 = 61_001;
+const CAROL: u32 = 61_002;
+
+/// `/…/bob` of bob with a link to `/…/root`, which is root's.
+fn homes() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().canonicalize().unwrap();
+    let (bob, root) = (top.join("bob"), top.join("root"));
+    std::fs::create_dir(&bob).unwrap();
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(root.join("secret"), "secret").unwrap();
+    std::os::unix::fs::chown(root.join("secret"), Some(0), Some(0)).unwrap();
+    given(&bob, BOB);
+    (folder, bob, root)
+}
+
+fn linked(target: &Path, link: &Path, uid: u32) {
+    symlink(target, link).unwrap();
+    given(link, uid);
+}
+
+fn writes(path: &Path) -> io::Result<PathBuf> {
+    Place::to_write(path, true).map(|place| place.real().to_owned())
+}
+
+#[test]
+fn links_of_another_user_to_root_files_are_refused_in_words() {
+    if !is_root() {
+        return;
+    }
+    let (_folder, bob, root) = homes();
+    linked(&root, &bob.join("absolute"), BOB);
+    linked(Path::new("../root"), &bob.join("relative"), BOB);
+    linked(&root.join("secret"), &bob.join("file"), BOB);
+    for path in ["absolute/secret", "absolute/new", "relative/secret", "relative/new", "file"] {
+        let error = writes(&bob.join(path)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{path}");
+        assert!(error.to_string().contains("belongs to 61001 and leads to"), "{error}");
+    }
+    // A link of root's does not make it good again.
+    symlink(root.join("secret"), root.join("link")).unwrap();
+    assert!(writes(&bob.join("absolute/link")).is_err());
+}
+
+#[test]
+fn links_of_another_user_to_own_files_and_links_of_root_are_followed() {
+    if !is_root() {
+        return;
+    }
+    let (_folder, bob, root) = homes();
+    let releases = bob.join("releases");
+    std::fs::create_dir(&releases).unwrap();
+    given(&releases, BOB);
+    std::fs::write(releases.join("a"), "a").unwrap();
+    linked(&releases, &bob.join("current"), BOB);
+    linked(Path::new("releases/a"), &bob.join("a"), BOB);
+    symlink(&root, bob.join("by-root")).unwrap();
+    assert_eq!(writes(&bob.join("current/new")).unwrap(), releases.join("new"));
+    assert_eq!(writes(&bob.join("current/a")).unwrap(), releases.join("a"));
+    assert_eq!(writes(&bob.join("a")).unwrap(), releases.join("a"));
+    assert_eq!(writes(&bob.join("by-root/new")).unwrap(), root.join("new"));
+    // The link itself may be replaced.
+    assert!(Place::to_write(&bob.join("current"), false).unwrap().metadata().unwrap().is_symlink());
+}
+
+#[test]
+fn ways_out_of_a_users_own_directory_are_refused() {
+    if !is_root() {
+        return;
+    }
+    let (_folder, bob, root) = homes();
+    let inner = bob.join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    given(&inner, BOB);
+    linked(Path::new("inner/../../root"), &bob.join("up"), BOB);
+    assert!(writes(&bob.join("up/new")).is_err());
+    let carol = root.with_file_name("carol");
+    std::fs::create_dir(&carol).unwrap();
+    given(&carol, CAROL);
+    std::fs::write(carol.join("file"), "").unwrap();
+    given(&carol.join("file"), CAROL);
+    linked(&carol.join("file"), &bob.join("carols"), BOB);
+    assert!(writes(&bob.join("carols")).is_err());
+    linked(&bob.join("inner"), &carol.join("bobs"), CAROL);
+    linked(&carol.join("bobs"), &bob.join("round"), BOB);
+    assert!(writes(&bob.join("round/new")).is_err());
+}
+
+#[test]
+fn files_that_everybody_may_read_are_read_by_any_link() {
+    if !is_root() {
+        return;
+    }
+    let (_folder, bob, root) = homes();
+    linked(&root.join("secret"), &bob.join("link"), BOB);
+    let set = |path: &Path, bits| {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(bits)).unwrap();
+    };
+    set(root.parent().unwrap(), 0o755);
+    assert_eq!(read(&bob.join("link")).unwrap(), b"secret");
+    set(&root.join("secret"), 0o600);
+    assert!(read(&bob.join("link")).is_err());
+    set(&root.join("secret"), 0o644);
+    set(&root, 0o700);
+    assert!(read(&bob.join("link")).is_err());
+    assert!(writes(&bob.join("link")).is_err());
+}
+
+#[test]
+fn usual_paths_lead_where_the_kernel_leads() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().canonicalize().unwrap();
+    std::fs::create_dir_all(top.join("a/b")).unwrap();
+    symlink("b", top.join("a/link")).unwrap();
+    symlink("loop", top.join("loop")).unwrap();
+    assert_eq!(writes(&top.join("a/link/../new")).unwrap(), top.join("a/new"));
+    assert_eq!(writes(&top.join("a/link/")).unwrap(), top.join("a/b"));
+    assert_eq!(writes(Path::new("/")).unwrap(), Path::new("/"));
+    assert!(writes(&top.join("loop")).is_err() && writes(&top.join("none/x")).is_err());
+    remove_dir_all(&top.join("a")).unwrap();
+    assert!(!top.join("a").exists());
+}

@@ -1,0 +1,206 @@
+//! Resolution of a path, one name at a time.
+
+use std::{
+    collections::VecDeque,
+    ffi::{CString, OsStr, OsString},
+    fs::{File, Metadata},
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
+    },
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2, readlinkat},
+    io::Errno,
+};
+
+use super::{Place, Purpose, is_trusted, node_at};
+use crate::files::info::owner_name;
+
+/// As many links as the kernel follows.
+const MAX_LINKS: usize = 40;
+
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The place, if the kernel finds it without a link on the way.
+pub(super) fn without_links(path: &Path, follow: bool) -> Option<Place> {
+    let name = path.file_name()?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let directory = openat2(CWD, parent, DIRECTORY, Mode::empty(), resolve).ok()?;
+    let node = node_at(&directory, name).ok()?;
+    let is_link = node.as_ref().is_some_and(|node| node.metadata().map_or(true, |found| found.is_symlink()));
+    (!is_link || !follow).then(|| Place { directory, name: name.to_owned(), node, real: path.to_owned() })
+}
+
+/// A name that is still to be resolved.
+enum Step {
+    Up,
+    Name(OsString),
+}
+
+/// The link of another user that the way depends on.
+struct Taint {
+    link: PathBuf,
+    uid: u32,
+    /// A directory was entered that not everybody may enter.
+    hidden: bool,
+}
+
+struct Walk {
+    directory: OwnedFd,
+    found: Metadata,
+    real: PathBuf,
+    pending: VecDeque<Step>,
+    taint: Option<Taint>,
+    /// The last link of another user, even if it led to its owner's own directory.
+    last: Option<(PathBuf, u32)>,
+}
+
+/// The place at the end of a path, by the rule of this module.
+pub(super) fn walk(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Place> {
+    let path = std::path::absolute(path)?;
+    let (directory, found) = root()?;
+    let mut walk =
+        Walk { directory, found, real: PathBuf::from("/"), pending: VecDeque::new(), taint: None, last: None };
+    walk.push(&path);
+    let mut links = 0;
+    loop {
+        let name = match walk.pending.pop_front() {
+            None => return walk.end(OsString::from("."), None, purpose),
+            Some(Step::Up) => {
+                walk.climb()?;
+                continue;
+            }
+            Some(Step::Name(name)) => name,
+        };
+        let last = walk.pending.is_empty();
+        // A directory is asked for as one first: only so are filesystems mounted that wait to be entered.
+        let entered = openat(&walk.directory, &name, DIRECTORY, Mode::empty());
+        let node: File = match entered {
+            Ok(node) => node.into(),
+            Err(Errno::NOTDIR | Errno::LOOP) => match node_at(&walk.directory, &name)? {
+                Some(node) => node,
+                None => return Err(Errno::NOENT.into()),
+            },
+            Err(Errno::NOENT) if last => return walk.end(name, None, purpose),
+            Err(error) => return Err(error.into()),
+        };
+        let found = node.metadata()?;
+        if found.is_symlink() && (!last || follow) {
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Errno::LOOP.into());
+            }
+            walk.follow(&node, &found, &name)?;
+        } else if last {
+            return walk.end(name, Some(node), purpose);
+        } else if found.is_dir() {
+            walk.real.push(&name);
+            walk.enter(node.into(), found);
+        } else {
+            return Err(Errno::NOTDIR.into());
+        }
+    }
+}
+
+fn root() -> io::Result<(OwnedFd, Metadata)> {
+    let root = File::from(openat(CWD, "/", DIRECTORY, Mode::empty())?);
+    let found = root.metadata()?;
+    Ok((root.into(), found))
+}
+
+impl Walk {
+    /// Puts the names of a path before those that are still to be resolved.
+    fn push(&mut self, path: &Path) {
+        for part in path.components().rev() {
+            match part {
+                Component::Normal(name) => self.pending.push_front(Step::Name(name.to_owned())),
+                Component::ParentDir => self.pending.push_front(Step::Up),
+                _ => {}
+            }
+        }
+    }
+
+    fn enter(&mut self, directory: OwnedFd, found: Metadata) {
+        if self.taint.as_ref().is_some_and(|taint| taint.uid == found.uid()) {
+            self.taint = None;
+        } else if let Some(taint) = &mut self.taint {
+            taint.hidden |= found.mode() & 0o001 == 0;
+        }
+        (self.directory, self.found) = (directory, found);
+    }
+
+    fn climb(&mut self) -> io::Result<()> {
+        let parent = File::from(openat(&self.directory, "..", DIRECTORY, Mode::empty())?);
+        let found = parent.metadata()?;
+        self.real.pop();
+        if self.taint.is_none()
+            && let Some((link, uid)) = self.last.clone()
+        {
+            self.taint = Some(Taint { link, uid, hidden: false });
+        }
+        self.enter(parent.into(), found);
+        Ok(())
+    }
+
+    fn follow(&mut self, node: &File, found: &Metadata, name: &OsStr) -> io::Result<()> {
+        let text: CString = readlinkat(node, c"", Vec::new())?;
+        let target = Path::new(OsStr::from_bytes(text.as_bytes())).to_owned();
+        if target.as_os_str().is_empty() {
+            return Err(Errno::NOENT.into());
+        }
+        let (link, uid) = (self.real.join(name), found.uid());
+        if !is_trusted(uid) {
+            if let Some(taint) = self.taint.as_ref().filter(|taint| taint.uid != uid) {
+                return Err(refused(taint, &link, Some(uid)));
+            }
+            // A name in a directory of its owner's own stays theirs.
+            let stays = !target.is_absolute() && self.found.uid() == uid;
+            if !stays && self.taint.is_none() {
+                self.taint = Some(Taint { link: link.clone(), uid, hidden: false });
+            }
+            self.last = Some((link, uid));
+        }
+        if target.is_absolute() {
+            let (directory, found) = root()?;
+            self.real = PathBuf::from("/");
+            self.enter(directory, found);
+        }
+        self.push(&target);
+        Ok(())
+    }
+
+    fn end(self, name: OsString, node: Option<File>, purpose: Purpose) -> io::Result<Place> {
+        let here = name == ".";
+        let real = if here { self.real } else { self.real.join(&name) };
+        let found = node.as_ref().map(File::metadata).transpose()?.or_else(|| here.then_some(self.found));
+        if let Some(taint) = &self.taint {
+            let owner = found.as_ref().map(MetadataExt::uid);
+            let public = found.is_some_and(|found| found.mode() & 0o004 != 0) && !taint.hidden;
+            if owner != Some(taint.uid) && !(purpose == Purpose::Read && public) {
+                return Err(refused(taint, &real, owner));
+            }
+        }
+        let node = match node {
+            None if here => Some(File::from(self.directory.try_clone()?)),
+            node => node,
+        };
+        Ok(Place { directory: self.directory, name, node, real })
+    }
+}
+
+fn refused(taint: &Taint, end: &Path, owner: Option<u32>) -> io::Error {
+    let (link, from) = (taint.link.display(), owner_name(taint.uid));
+    let whose = owner.map_or_else(String::new, |uid| format!(" of {}", owner_name(uid)));
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "the link {link} belongs to {from} and leads to {}{whose}, so it is not followed. Name the real path, or remove the link",
+            end.display()
+        ),
+    )
+}

@@ -1,0 +1,113 @@
+//! Runs etcdctl.
+
+use serde_json::Value;
+
+use super::cluster::{self, Health, Member, Observed};
+use crate::{Args, Failure, Host, process::Command};
+
+/// How etcdctl is called.
+#[derive(Clone)]
+pub(super) struct Client {
+    pub(super) program: String,
+    pub(super) endpoints: Vec<String>,
+    credentials: Vec<String>,
+    timeout: i64,
+}
+
+impl Client {
+    pub(super) fn of(args: &Args) -> Client {
+        let credentials = ["cacert", "cert", "key"]
+            .into_iter()
+            .filter_map(|name| Some(format!("--{name}={}", args.str(name)?)))
+            .collect();
+        Client {
+            program: args.str("etcdctl").unwrap_or("etcdctl").to_owned(),
+            endpoints: args.list("endpoints").into_iter().map(str::to_owned).collect(),
+            credentials,
+            timeout: args.int("timeout").unwrap_or(10).max(1),
+        }
+    }
+
+    pub(super) fn command(&self, endpoints: &[String]) -> Command {
+        Command::new(&self.program)
+            .plain_locale()
+            .variable("ETCDCTL_API", "3")
+            .arg(format!("--endpoints={}", endpoints.join(",")))
+            .args(&self.credentials)
+            .arg(format!("--command-timeout={}s", self.timeout))
+            .args(["-w", "json"])
+    }
+
+    /// Runs a command that must succeed.
+    pub(super) fn run(&self, host: &Host, words: &[&str]) -> Result<String, Failure> {
+        let output = self.command(&self.endpoints).args(words.iter().copied()).run(host)?;
+        if output.success() {
+            return Ok(output.stdout_text());
+        }
+        let error = output.stderr_text();
+        let reason = error
+            .lines()
+            .rev()
+            .find(|line| line.starts_with("Error"))
+            .or_else(|| error.lines().next_back())
+            .unwrap_or_default();
+        let message = format!("etcdctl {} failed at {}: {reason}", words.join(" "), self.endpoints.join(", "));
+        Err(Failure::new(message).with("rc", output.rc).with("stdout", output.stdout_text()).with("stderr", error))
+    }
+
+    pub(super) fn members(&self, host: &Host) -> Result<Vec<Member>, Failure> {
+        cluster::members(&self.run(host, &["member", "list"])?)
+    }
+
+    /// Health of the given endpoints. An unhealthy one is an answer, not a failure.
+    pub(super) fn health(&self, host: &Host, endpoints: &[String]) -> Result<Vec<Health>, Failure> {
+        if endpoints.is_empty() {
+            return Ok(Vec::new());
+        }
+        let output = self.command(endpoints).args(["endpoint", "health"]).run(host)?;
+        cluster::health(&output.stdout_text()).map_err(|failure| {
+            let error = output.stderr_text();
+            let reason = error.lines().next_back().unwrap_or_default();
+            Failure::new(format!("{} etcdctl printed: {reason}", failure.message)).with("stderr", error.as_str())
+        })
+    }
+
+    /// Members and the health of every one.
+    pub(super) fn observe(&self, host: &Host) -> Result<Observed, Failure> {
+        let members = self.members(host)?;
+        self.observe_members(host, members)
+    }
+
+    /// Health of members that are known already.
+    pub(super) fn observe_members(&self, host: &Host, members: Vec<Member>) -> Result<Observed, Failure> {
+        let urls: Vec<String> = members.iter().flat_map(|member| member.client_urls.clone()).collect();
+        let health = self.health(host, &urls)?;
+        Ok(Observed { members, health })
+    }
+
+    /// Answers of `endpoint status`, which a member gives even without a majority and as a learner.
+    pub(super) fn statuses(&self, host: &Host, endpoints: &[String]) -> Result<Vec<Value>, Failure> {
+        if endpoints.is_empty() {
+            return Ok(Vec::new());
+        }
+        let output = self.command(endpoints).args(["endpoint", "status"]).run(host)?;
+        Ok(serde_json::from_str(output.stdout_text().trim()).unwrap_or_default())
+    }
+
+    /// A member runs at one of these addresses.
+    pub(super) fn serves(&self, host: &Host, endpoints: &[String]) -> Result<bool, Failure> {
+        Ok(!self.statuses(host, endpoints)?.is_empty())
+    }
+
+    /// The client with only one address.
+    pub(super) fn at(&self, endpoint: &str) -> Client {
+        Client { endpoints: vec![endpoint.to_owned()], ..self.clone() }
+    }
+
+    /// The client without the addresses of members that leave, where others are left.
+    pub(super) fn without(&self, leaving: &[Member]) -> Client {
+        let leaves = |url: &&String| !leaving.iter().any(|member| member.client_urls.contains(url));
+        let others: Vec<String> = self.endpoints.iter().filter(leaves).cloned().collect();
+        Client { endpoints: if others.is_empty() { self.endpoints.clone() } else { others }, ..self.clone() }
+    }
+}

@@ -1,0 +1,241 @@
+//! Control planes of the cluster, and whether one of them may be stopped or restarted now.
+
+use std::{path::Path, time::Duration};
+
+use serde_json::Value;
+
+use super::{
+    super::quorum::{Change, Condition, Kind, Standing, Verdict, judge},
+    node::{ADMIN, is_control_plane},
+    tool::Tool,
+};
+use crate::{Args, Failure, Host, Plan};
+
+/// Attempts to reach an API server: for a moment a load balancer may lead to one that was just stopped.
+const ATTEMPTS: u32 = 3;
+
+/// A change of control planes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// They go for good, with their etcd members if these are stacked.
+    Stop,
+    /// Their static pods are replaced.
+    Restart,
+}
+
+/// Control planes and stacked etcd members with their conditions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Planes {
+    planes: Vec<Standing>,
+    /// Empty if etcd does not run in pods of the control planes.
+    etcd: Vec<Standing>,
+}
+
+/// `state: can_stop` and `state: can_restart`. Change nothing; fail if what stays would not serve.
+pub(super) fn plan(tool: &Tool, args: &Args, purpose: Purpose, host: &Host) -> Result<Plan, Failure> {
+    let verdict = verdict(tool, args, purpose, host)?;
+    let whole = verdict == Verdict::WholeCluster;
+    verdict.apply(args.bool("allow_unsafe"), || Ok(Plan::unchanged().with("whole_cluster", whole)))
+}
+
+/// Judges whether the nodes of `names` (or else this one) may be stopped or restarted.
+pub(super) fn verdict(tool: &Tool, args: &Args, purpose: Purpose, host: &Host) -> Result<Verdict, Failure> {
+    let admin = args.str("kubeconfig").unwrap_or(ADMIN);
+    // Without the administrator's file the node is no control plane, or not any more.
+    if !Path::new(admin).exists() {
+        return Ok(Verdict::Allowed);
+    }
+    let names = args.list("names");
+    let names = if names.is_empty() { vec![tool.node.as_str()] } else { names };
+    let known = known(args);
+    let api = Api { tool, admin, known: &known, port: args.int("api_port").unwrap_or(6443), host };
+    let planes = api.planes()?;
+    if planes.planes.is_empty() {
+        return Ok(Verdict::Refused(format!(
+            "Refusing to {} control plane {}: no API server answers, so nobody knows whether others serve. Name all control planes with \
+             `control_planes`, or bring an API server back.",
+            if purpose == Purpose::Stop { "stop" } else { "restart" },
+            names.join(", ")
+        )));
+    }
+    Ok(decide(&planes, &names, purpose))
+}
+
+/// Control planes as the caller knows them: names and addresses of their API servers.
+fn known(args: &Args) -> Vec<(String, String)> {
+    let Some(map) = args.value("control_planes").and_then(Value::as_object) else { return Vec::new() };
+    map.iter().filter_map(|(name, url)| Some((name.clone(), url.as_str()?.to_owned()))).collect()
+}
+
+fn decide(planes: &Planes, names: &[&str], purpose: Purpose) -> Verdict {
+    let positions = |members: &[Standing]| -> Vec<usize> {
+        let known = members.iter().enumerate();
+        known.filter(|(_, member)| names.contains(&member.name.as_str())).map(|(at, _)| at).collect()
+    };
+    let (planes_leaving, etcd_leaving) = (positions(&planes.planes), positions(&planes.etcd));
+    let verdict = match purpose {
+        Purpose::Stop => judge(Kind::ControlPlane, &planes.planes, Change::Stop(&planes_leaving)),
+        Purpose::Restart => restart(Kind::ControlPlane, &planes.planes, &planes_leaving),
+    };
+    if verdict != Verdict::Allowed || etcd_leaving.is_empty() {
+        return verdict;
+    }
+    match purpose {
+        Purpose::Stop => judge(Kind::Etcd, &planes.etcd, Change::Remove(&etcd_leaving)),
+        Purpose::Restart => restart(Kind::Etcd, &planes.etcd, &etcd_leaving),
+    }
+}
+
+fn restart(kind: Kind, members: &[Standing], which: &[usize]) -> Verdict {
+    let verdicts = which.iter().map(|member| judge(kind, members, Change::Restart(*member)));
+    verdicts.into_iter().find(|verdict| *verdict != Verdict::Allowed).unwrap_or(Verdict::Allowed)
+}
+
+/// API servers of the cluster.
+struct Api<'a> {
+    tool: &'a Tool,
+    admin: &'a str,
+    known: &'a [(String, String)],
+    port: i64,
+    host: &'a Host,
+}
+
+impl Api<'_> {
+    /// Control planes as the cluster lists them or, while no API server answers, as the caller knows them.
+    fn planes(&self) -> Result<Planes, Failure> {
+        let Some(nodes) = self.nodes()? else {
+            let silent =
+                |(name, _): &(String, String)| Standing { name: name.clone(), condition: Condition::Unhealthy };
+            return Ok(Planes { planes: self.known.iter().map(silent).collect(), etcd: Vec::new() });
+        };
+        let mut planes = Planes::default();
+        for node in &nodes {
+            let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let url =
+                self.known.iter().find(|(known, url)| *known == name && !url.is_empty()).map(|(_, url)| url.clone());
+            let serves = match url.or_else(|| Some(address(node, self.port)?)) {
+                Some(url) => self.serves(&url)?,
+                None => false,
+            };
+            let condition = if serves { Condition::Healthy } else { Condition::Unhealthy };
+            planes.planes.push(Standing { name, condition });
+        }
+        let words = ["-n", "kube-system", "get", "pods", "-l", "component=etcd,tier=control-plane", "-o", "json"];
+        planes.etcd = self.ask(None, &words)?.map(|pods| stacked(&pods)).unwrap_or_default();
+        Ok(planes)
+    }
+
+    /// Nodes that are control planes, from the first API server that answers.
+    fn nodes(&self) -> Result<Option<Vec<Value>>, Failure> {
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                self.host.check_cancelled()?;
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            let known = self.known.iter().map(|(_, url)| url.as_str()).filter(|url| !url.is_empty());
+            let servers = std::iter::once(None).chain(known.map(Some));
+            for server in servers {
+                let mut found = Vec::new();
+                let mut answered = true;
+                // Releases before 1.20 know only the second label.
+                for label in ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"] {
+                    match self.ask(server, &["get", "nodes", "-l", label, "-o", "json"])? {
+                        Some(list) => found.extend(list["items"].as_array().cloned().unwrap_or_default()),
+                        None => answered = false,
+                    }
+                    if !found.is_empty() || !answered {
+                        break;
+                    }
+                }
+                found.retain(is_control_plane);
+                if answered && !found.is_empty() {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn ask(&self, server: Option<&str>, words: &[&str]) -> Result<Option<Value>, Failure> {
+        let server = server.map(|url| format!("--server={url}"));
+        let words: Vec<&str> = server.as_deref().into_iter().chain(words.iter().copied()).collect();
+        let output = self.tool.ask(self.admin, &words, self.host)?;
+        Ok(output.success().then(|| serde_json::from_slice(&output.stdout).ok()).flatten())
+    }
+
+    fn serves(&self, url: &str) -> Result<bool, Failure> {
+        let server = format!("--server={url}");
+        let output = self.tool.ask(self.admin, &[&server, "get", "--raw=/readyz"], self.host)?;
+        Ok(output.success() && output.stdout_text().trim() == "ok")
+    }
+}
+
+/// Address of a node's API server.
+fn address(node: &Value, port: i64) -> Option<String> {
+    let addresses = node["status"]["addresses"].as_array()?;
+    let internal = addresses.iter().find(|address| address["type"] == "InternalIP")?["address"].as_str()?;
+    Some(if internal.contains(':') {
+        format!("https://[{internal}]:{port}")
+    } else {
+        format!("https://{internal}:{port}")
+    })
+}
+
+/// Members of an etcd that runs in pods of the control planes, called by their nodes.
+fn stacked(pods: &Value) -> Vec<Standing> {
+    let ready = |pod: &Value| {
+        let conditions = pod["status"]["conditions"].as_array();
+        conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
+    };
+    let one = |pod: &Value| Standing {
+        name: pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned(),
+        condition: if ready(pod) { Condition::Healthy } else { Condition::Unhealthy },
+    };
+    pods["items"].as_array().into_iter().flatten().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn standings(states: &[(&str, bool)]) -> Vec<Standing> {
+        let one = |(name, healthy): &(&str, bool)| Standing {
+            name: (*name).to_owned(),
+            condition: if *healthy { Condition::Healthy } else { Condition::Unhealthy },
+        };
+        states.iter().map(one).collect()
+    }
+
+    #[test]
+    fn control_plane_with_stacked_etcd_needs_both_majorities() {
+        let all = [("a", true), ("b", true), ("c", true)];
+        let healthy = Planes { planes: standings(&all), etcd: standings(&all) };
+        assert_eq!(decide(&healthy, &["a"], Purpose::Stop), Verdict::Allowed);
+        assert_eq!(decide(&healthy, &["a"], Purpose::Restart), Verdict::Allowed);
+        assert_eq!(decide(&healthy, &["a", "b", "c"], Purpose::Stop), Verdict::WholeCluster);
+        assert_eq!(decide(&healthy, &["worker"], Purpose::Stop), Verdict::Allowed);
+
+        let etcd = Planes { etcd: standings(&[("a", true), ("b", true), ("c", false)]), ..healthy };
+        for purpose in [Purpose::Stop, Purpose::Restart] {
+            match decide(&etcd, &["a"], purpose) {
+                Verdict::Refused(reason) => assert!(reason.contains("2 of 3 members are healthy"), "{reason}"),
+                verdict => panic!("{verdict:?}"),
+            }
+            assert_eq!(decide(&etcd, &["c"], purpose), Verdict::Allowed);
+        }
+    }
+
+    #[test]
+    fn stacked_members_and_addresses_are_read_from_objects() {
+        let pods = json!({ "items": [
+            { "spec": { "nodeName": "a" }, "status": { "conditions": [{ "type": "Ready", "status": "True" }] } },
+            { "spec": { "nodeName": "b" }, "status": { "conditions": [{ "type": "Ready", "status": "False" }] } },
+        ] });
+        assert_eq!(stacked(&pods), standings(&[("a", true), ("b", false)]));
+        let node = |ip: &str| json!({ "status": { "addresses": [{ "type": "Hostname", "address": "a" }, { "type": "InternalIP", "address": ip }] } });
+        assert_eq!(address(&node("10.0.0.1"), 6443).as_deref(), Some("https://10.0.0.1:6443"));
+        assert_eq!(address(&node("fd00::1"), 6443).as_deref(), Some("https://[fd00::1]:6443"));
+    }
+}

@@ -1,0 +1,243 @@
+//! Secrets among the arguments of a module, which its result must not show.
+
+use serde_json::Value;
+
+use crate::{Map, Opt, Spec};
+
+/// What Ansible shows in place of a secret.
+pub(crate) const SECRET: &str = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER";
+/// What stands for a secret inside of a longer text.
+const STARS: &str = "********";
+/// Shorter secrets are masked only where they are a whole text: inside of others they would be found by chance.
+const SHORTEST: usize = 4;
+
+/// The texts of a task's arguments that are secret: the values of options declared so, and passwords in addresses.
+#[derive(Debug, Default)]
+pub(crate) struct Secrets {
+    texts: Vec<String>,
+}
+
+impl Secrets {
+    pub(crate) fn of(spec: &Spec, given: &Value) -> Secrets {
+        let mut texts = Vec::new();
+        if let Some(given) = given.as_object() {
+            collect(spec.options, given, &mut texts);
+        }
+        texts.retain(|text| !text.is_empty());
+        // The longest first: one may be a part of another.
+        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        texts.dedup();
+        Secrets { texts }
+    }
+
+    /// Masks them in all texts of a result; its structure stays.
+    pub(crate) fn mask(&self, value: &mut Value) {
+        if self.texts.is_empty() {
+            return;
+        }
+        match value {
+            Value::String(text) => self.mask_text(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask(item)),
+            Value::Object(map) => map.values_mut().for_each(|item| self.mask(item)),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn mask_text(&self, text: &mut String) {
+        for secret in &self.texts {
+            if text == secret {
+                *text = SECRET.to_owned();
+            } else if secret.len() >= SHORTEST && text.contains(secret.as_str()) {
+                *text = text.replace(secret.as_str(), STARS);
+            }
+        }
+    }
+}
+
+fn collect(options: &[Opt], given: &Map, texts: &mut Vec<String>) {
+    for option in options {
+        for value in std::iter::once(&option.name).chain(option.aliases).filter_map(|name| given.get(*name)) {
+            if option.no_log {
+                leaves(value, &mut |text| texts.push(text.to_owned()));
+            } else if option.address {
+                leaves(value, &mut |text| texts.extend(passwords(text)));
+            }
+            for inside in value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice) {
+                if let (Value::Object(map), false) = (inside, option.options.is_empty()) {
+                    collect(option.options, map, texts);
+                }
+            }
+        }
+    }
+}
+
+fn leaves(value: &Value, visit: &mut dyn FnMut(&str)) {
+    match value {
+        Value::String(text) => visit(text),
+        Value::Array(items) => items.iter().for_each(|item| leaves(item, visit)),
+        Value::Object(map) => map.values().for_each(|item| leaves(item, visit)),
+        _ => {}
+    }
+}
+
+/// The passwords of all addresses in a text, as they are written there and as they are meant.
+fn passwords(text: &str) -> Vec<String> {
+    let written = ranges(text).into_iter().filter_map(|range| text.get(range));
+    written.flat_map(|password| [password.to_owned(), decoded(password)]).collect()
+}
+
+/// A text with the passwords of its addresses masked.
+pub(crate) fn without_passwords(text: &str) -> String {
+    let mut masked = text.to_owned();
+    for range in ranges(text).into_iter().rev() {
+        masked.replace_range(range, STARS);
+    }
+    masked
+}
+
+/// Where passwords stand: between the user and the server of `scheme://user:password@server`.
+fn ranges(text: &str) -> Vec<std::ops::Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text.get(from..).and_then(|rest| rest.find("://")) {
+        let start = from + at + 3;
+        let rest = text.get(start..).unwrap_or_default();
+        let ends =
+            |character: char| matches!(character, '/' | '?' | '#' | '"' | '\'' | ']') || character.is_whitespace();
+        let authority = rest.split(ends).next().unwrap_or_default();
+        if let Some((info, _)) = authority.rsplit_once('@')
+            && let Some((user, password)) = info.split_once(':')
+            && !password.is_empty()
+        {
+            let begin = start + user.len() + 1;
+            ranges.push(begin..begin + password.len());
+        }
+        from = start + authority.len();
+    }
+    ranges
+}
+
+/// The text that percent signs stand for.
+pub(crate) fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let pair = after.get(..2).and_then(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        match (first, pair) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Kind, registry};
+
+    const OPTIONS: &[Opt] = &[
+        Opt::new("password", Kind::Str, "").aliases(&["pass"]).secret(),
+        Opt::new("repo", Kind::Str, "").address(),
+        Opt::new("users", Kind::List(&Kind::Dict), "").options(&[Opt::new("token", Kind::Str, "").secret()]),
+    ];
+
+    fn masked(given: Value, mut result: Value) -> Value {
+        Secrets::of(&Spec { options: OPTIONS, ..Spec::EMPTY }, &given).mask(&mut result);
+        result
+    }
+
+    #[test]
+    fn secret_arguments_in_a_result_are_masked() {
+        let given = json!({ "pass": "hunter22", "users": [{ "token": "t0ken" }] });
+        let result =
+            json!({ "msg": "login with hunter22 failed", "whole": "hunter22", "list": [{ "a": "x t0ken" }], "rc": 1 });
+        let expected =
+            json!({ "msg": "login with ******** failed", "whole": SECRET, "list": [{ "a": "x ********" }], "rc": 1 });
+        assert_eq!(masked(given, result), expected);
+    }
+
+    #[test]
+    fn short_secrets_leave_other_texts_whole() {
+        let result = masked(json!({ "pass": "a" }), json!({ "msg": "state", "given": "a" }));
+        assert_eq!(result, json!({ "msg": "state", "given": SECRET }));
+    }
+
+    #[test]
+    fn passwords_in_addresses_are_masked_as_written_and_as_meant() {
+        let given = json!({ "repo": "deb [signed-by=/k] https://me:p%40ssword@h:1/x stable; http://h2/a:b@c" });
+        let result = json!({ "cmd": "git clone https://me:p%40ssword@h:1/x", "stderr": "bad p@ssword", "url": "http://h2/a:b@c" });
+        let expected =
+            json!({ "cmd": "git clone https://me:********@h:1/x", "stderr": "bad ********", "url": "http://h2/a:b@c" });
+        assert_eq!(masked(given, result), expected);
+        assert_eq!(without_passwords("a https://u:p@h/x, ftp://h"), "a https://u:********@h/x, ftp://h");
+    }
+
+    /// Names that sound like a secret and are none.
+    const HARMLESS: &[&str] = &[
+        "accept_hostkey",
+        "accept_newhostkey",
+        "add_keys_to_agent",
+        "authority_key_identifier",
+        "auto_import_keys",
+        "certificate_key_path",
+        "fail_key",
+        "gpgcakey",
+        "gpgkey",
+        "host_key_algorithms",
+        "key_options",
+        "keyring",
+        "keyserver",
+        "nopassword",
+        "pass_credentials",
+        "passno",
+        "return_private_key_data",
+        "strict_host_key_checking",
+        "subject_key_identifier",
+        "update_password",
+        "password_lock",
+        "token_ttl",
+        // Public keys and names of entries.
+        "key",
+        // Paths.
+        "client_key",
+        "key_file",
+        "private_key",
+        "private_key_format",
+        "sslclientkey",
+    ];
+    /// Beginnings and ends of such names: paths, properties and days.
+    const HARMLESS_PARTS: &[&str] =
+        &["ssh_key_", "generate_ssh_key", "password_expire_", "_path", "key_identifier", "key_usage"];
+
+    fn undeclared(options: &'static [Opt], module: &str, found: &mut Vec<String>) {
+        for option in options {
+            let sounds = ["pass", "token", "secret", "key", "credential"].iter().any(|part| option.name.contains(part));
+            let harmless = HARMLESS.contains(&option.name)
+                || HARMLESS_PARTS.iter().any(|part| option.name.starts_with(part) || option.name.ends_with(part))
+                || option.name.starts_with("create_")
+                || option.kind == Kind::Bool;
+            if sounds && !harmless && !option.no_log {
+                found.push(format!("{module}: {}", option.name));
+            }
+            undeclared(option.options, module, found);
+        }
+    }
+
+    #[test]
+    fn options_that_sound_secret_are_declared_so() {
+        let mut found = Vec::new();
+        for module in registry::all() {
+            undeclared(module.spec().options, module.spec().name, &mut found);
+        }
+        assert_eq!(found, Vec::<String>::new(), "declare them with .secret(), or list them as harmless");
+    }
+}

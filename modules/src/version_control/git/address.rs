@@ -1,0 +1,110 @@
+//! Addresses of repositories: what git must not be given, and the login they may hold.
+
+use crate::{Failure, secrets::decoded};
+
+/// The address of a repository without the password in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    /// The address as git gets it, on its command line and for the clone's configuration.
+    pub(super) plain: String,
+    /// The login that the address of the task held.
+    pub(super) login: Option<Login>,
+}
+
+/// A user and a password, for one server only.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Login {
+    /// `https://host:port`.
+    pub(super) server: String,
+    pub(super) user: String,
+    pub(super) password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Login").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Address {
+    /// Takes the login out of an address, and refuses one that would run a command.
+    pub(super) fn of(text: &str) -> Result<Address, Failure> {
+        if let Some((transport, _)) = text.split_once("::").filter(|(start, _)| is_word(start)) {
+            return Err(Failure::new(format!(
+                "repo has the transport '{transport}::', which runs a program on the host; use https, ssh or a path."
+            )));
+        }
+        let plain = || Address { plain: text.to_owned(), login: None };
+        let Some((scheme, rest)) = text.split_once("://") else { return Ok(plain()) };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let (info, server) =
+            authority.rsplit_once('@').map_or((None, authority), |(info, server)| (Some(info), server));
+        if server.starts_with('-') || info.is_some_and(|info| info.starts_with('-')) {
+            return Err(Failure::new(format!(
+                "repo has the server '{server}', which begins with '-': the program that connects would take it for an option."
+            )));
+        }
+        let is_web = matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https" | "ftp" | "ftps");
+        let Some((user, password)) = info.filter(|_| is_web).and_then(|info| info.split_once(':')) else {
+            return Ok(plain());
+        };
+        let server = format!("{scheme}://{server}");
+        let login = Login { server: server.clone(), user: decoded(user), password: decoded(password) };
+        Ok(Address { plain: format!("{server}{path}"), login: Some(login) })
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+}
+
+/// Refuses the name of a remote that is more than a name: it becomes a part of commands that git runs in submodules.
+pub(super) fn check_remote(name: &str) -> Result<(), Failure> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'/' | b'+');
+    if !name.is_empty() && !name.starts_with('-') && !name.contains("..") && name.bytes().all(is_plain) {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "remote is {name:?}, which is no name of a remote: it consists of letters, digits, '.', '_', '-', '+' and '/'."
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn password_in_an_address_is_taken_out() {
+        let address = Address::of("https://me:p%40ss:word@git.example.org:8443/app.git").unwrap();
+        assert_eq!(address.plain, "https://git.example.org:8443/app.git");
+        let login = address.login.unwrap();
+        assert_eq!(login.server, "https://git.example.org:8443");
+        assert_eq!((login.user.as_str(), login.password.as_str()), ("me", "p@ss:word"));
+        assert!(!format!("{login:?}").contains("word"));
+    }
+
+    #[test]
+    fn addresses_without_a_password_stay() {
+        for text in
+            ["https://git.example.org/a@b:c", "https://me@h/x", "ssh://git@h:22/x", "git@h:x", "/srv/x", "file:///x"]
+        {
+            assert_eq!(Address::of(text).unwrap(), Address { plain: text.into(), login: None });
+        }
+    }
+
+    #[test]
+    fn addresses_that_run_a_command_are_refused() {
+        for text in ["ext::sh -c id", "fd::7", "ssh://-oProxyCommand=id/x", "ssh://-oProxyCommand=id@h/x"] {
+            assert!(Address::of(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn remote_that_is_no_name_is_refused() {
+        for name in ["--upload-pack=id", "a;id", "a b", "", "a$(id)", "../x"] {
+            assert!(check_remote(name).is_err(), "{name}");
+        }
+        assert!(check_remote("origin").is_ok() && check_remote("my/remote-1").is_ok());
+    }
+}

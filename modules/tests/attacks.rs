@@ -1,0 +1,313 @@
+//! A user who changes his own directory while root works below it, and never gets a file of root's by it.
+//!
+//! The attacker is a process of another user: this very program, started again. It takes whatever appears in its directory away for a moment and
+//! puts a link to root's files in its place. That takes root and the account `nobody`; without them these tests have nothing to show and pass.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+mod case;
+
+use std::{
+    fs,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, chown, lchown, symlink},
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use case::Bench;
+use serde_json::{Value, json};
+use windlass_modules::accounts;
+
+/// How long each race is run.
+const RACE: Duration = Duration::from_secs(2);
+
+/// `bob/` of another user beside `root/` with files that only root may change.
+struct House {
+    bench: Bench,
+    user: accounts::User,
+    before: Vec<String>,
+}
+
+impl House {
+    fn new() -> Option<House> {
+        let user = accounts::user_by_name("nobody")?;
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let bench = Bench::new();
+        for folder in ["bob", "root", "root/.ssh", "root/sub"] {
+            fs::create_dir(bench.path(folder)).unwrap();
+        }
+        bench.write("root/secret", "secret").write("root/authorized_keys", "").write("root/sub/file", "of root");
+        bench.write("root/conf", "root's").write("root/.ssh/authorized_keys", "root's keys");
+        for (path, bits) in
+            [("", 0o755), ("root", 0o755), ("root/secret", 0o600), ("root/conf", 0o600), ("root/sub", 0o700)]
+        {
+            fs::set_permissions(bench.path(path), fs::Permissions::from_mode(bits)).unwrap();
+        }
+        let house = House { before: Vec::new(), user, bench };
+        house.give("bob");
+        Some(House { before: house.state(), ..house })
+    }
+
+    fn give(&self, path: &str) {
+        chown(self.bench.path(path), Some(self.user.uid), Some(self.user.gid)).unwrap();
+    }
+
+    /// A link of the attacker's.
+    fn link(&self, path: &str, target: &str) {
+        let path = self.bench.path(path);
+        symlink(self.bench.path(target), &path).unwrap();
+        lchown(&path, Some(self.user.uid), Some(self.user.gid)).unwrap();
+    }
+
+    /// All that root has: owners, permissions, extended attributes and contents.
+    fn state(&self) -> Vec<String> {
+        fn walk(path: &Path, all: &mut Vec<String>) {
+            let found = path.symlink_metadata().unwrap();
+            let mut names = vec![0; 4096];
+            let length = rustix::fs::llistxattr(path, &mut names[..]).unwrap_or(0);
+            let content = if found.is_file() { fs::read(path).unwrap() } else { Vec::new() };
+            all.push(format!(
+                "{} {} {:o} {content:?} {:?}",
+                path.display(),
+                found.uid(),
+                found.mode(),
+                &names[..length]
+            ));
+            if found.is_dir() {
+                let mut children: Vec<PathBuf> =
+                    fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+                children.sort();
+                children.iter().for_each(|child| walk(child, all));
+            }
+        }
+        let mut all = Vec::new();
+        walk(&self.bench.path("root"), &mut all);
+        all
+    }
+
+    fn is_untouched(&self) {
+        assert_eq!(self.state(), self.before, "root's files were changed");
+    }
+
+    /// Starts the attacker in a directory.
+    fn attacker(&self, folder: &str) -> Attacker {
+        let program = self.bench.path("attacker");
+        if !program.exists() {
+            fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            fs::create_dir(self.bench.path("stash")).unwrap();
+            self.give("stash");
+        }
+        let mut command = Command::new(program);
+        command.args(["--exact", "attacker_swaps_until_killed", "--ignored", "--nocapture"]);
+        command.env("ATTACKED", self.bench.path(folder)).env("ATTACK_ROOT", self.bench.path("root"));
+        command.env("ATTACK_STASH", self.bench.path("stash")).uid(self.user.uid).gid(self.user.gid);
+        Attacker(command.stdin(Stdio::null()).stdout(Stdio::null()).current_dir("/").spawn().unwrap())
+    }
+
+    /// Runs a module again and again while the attacker works in a directory.
+    fn race(&self, folder: &str, module: &str, args: &Value, mut between: impl FnMut()) {
+        let _attacker = self.attacker(folder);
+        let end = Instant::now() + RACE;
+        while Instant::now() < end {
+            self.bench.run(module, args.clone(), false);
+            between();
+        }
+    }
+}
+
+/// Ends with its owner.
+struct Attacker(Child);
+
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The attacker itself, which the other tests start as another user.
+#[test]
+#[ignore = "started by the other tests"]
+fn attacker_swaps_until_killed() {
+    let Some(folder) = std::env::var_os("ATTACKED").map(PathBuf::from) else { return };
+    let root = PathBuf::from(std::env::var_os("ATTACK_ROOT").unwrap());
+    let stash = PathBuf::from(std::env::var_os("ATTACK_STASH").unwrap());
+    let end = Instant::now() + RACE * 10;
+    while Instant::now() < end {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let (path, kept) = (entry.path(), stash.join(entry.file_name()));
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_symlink() {
+                let _ = fs::remove_file(&path);
+                continue;
+            }
+            if fs::rename(&path, &kept).is_err() {
+                continue;
+            }
+            let own = root.join(entry.file_name());
+            let target = match kind.is_dir() {
+                true if own.is_dir() => own,
+                true => root.join("sub"),
+                false => root.join("secret"),
+            };
+            let _ = symlink(target, &path);
+            std::thread::sleep(Duration::from_micros(50));
+            let _ = fs::remove_file(&path);
+            let _ = fs::rename(&kept, &path);
+        }
+    }
+}
+
+#[test]
+fn copy_into_a_swapped_directory_changes_no_root_file() {
+    let Some(house) = House::new() else { return };
+    house.bench.write("bob/conf", "old");
+    house.give("bob/conf");
+    let _ = rustix::fs::setxattr(house.bench.path("bob/conf"), "user.note", b"bob", rustix::fs::XattrFlags::empty());
+    let mut round = 0;
+    let owner = house.user.name.clone();
+    let _attacker = house.attacker("bob");
+    let (end, mut succeeded) = (Instant::now() + RACE, 0);
+    while Instant::now() < end {
+        round += 1;
+        let args = json!({ "content": format!("round {round}"), "dest": "@/bob/conf", "owner": owner, "mode": "0666", "backup": round % 10 == 0 });
+        succeeded += usize::from(house.bench.run("copy", args, false)["failed"] != json!(true));
+    }
+    house.is_untouched();
+    assert!(succeeded > 0, "no round succeeded");
+}
+
+#[test]
+fn recursion_into_a_swapped_tree_changes_no_root_file() {
+    let Some(house) = House::new() else { return };
+    house.bench.write("bob/sub/file", "x").write("bob/sub/deep/file", "x").write("bob/conf", "x");
+    let _attacker = house.attacker("bob");
+    let (end, mut round, mut succeeded) = (Instant::now() + RACE, 0, 0);
+    while Instant::now() < end {
+        round += 1;
+        let mode = if round % 2 == 0 { "u=rwX,go=rwX" } else { "u=rwX,go=rX" };
+        let args =
+            json!({ "path": "@/bob", "state": "directory", "recurse": true, "owner": house.user.name, "mode": mode });
+        succeeded += usize::from(house.bench.run("file", args, false)["failed"] != json!(true));
+    }
+    house.is_untouched();
+    assert!(succeeded > 0, "no round succeeded");
+}
+
+#[test]
+fn recursion_leaves_links_of_the_user_to_root_files_alone() {
+    let Some(house) = House::new() else { return };
+    house.bench.write("bob/own", "x");
+    house.link("bob/link", "root/secret");
+    house.link("bob/folder", "root/sub");
+    house.link("bob/mine", "bob/own");
+    let args =
+        json!({ "path": "@/bob", "state": "directory", "recurse": true, "owner": house.user.name, "mode": "a+rX" });
+    let result = house.bench.run("file", args, false);
+    house.is_untouched();
+    assert_eq!(result["changed"], true, "{result}");
+    let warnings = result["warnings"].to_string();
+    assert!(warnings.contains("bob/link was left alone: the link"), "{result}");
+    assert!(warnings.contains("bob/folder was left alone"), "{result}");
+    assert_eq!(house.bench.path("bob/own").metadata().unwrap().uid(), house.user.uid);
+}
+
+#[test]
+fn modules_refuse_links_of_the_user_to_root_files() {
+    let Some(house) = House::new() else { return };
+    house.link("bob/file", "root/secret");
+    house.link("bob/.ssh", "root/.ssh");
+    house.link("bob/folder", "root/sub");
+    let user = house.user.name.as_str();
+    for (module, args) in [
+        ("copy", json!({ "content": "x", "dest": "@/bob/file", "follow": true })),
+        ("copy", json!({ "content": "x", "dest": "@/bob/folder/new" })),
+        ("copy", json!({ "content": "x", "dest": "@/bob/folder/file", "backup": true })),
+        ("file", json!({ "path": "@/bob/file", "mode": "0666" })),
+        ("file", json!({ "path": "@/bob/folder/file", "state": "absent" })),
+        ("file", json!({ "path": "@/bob/folder/new", "state": "touch" })),
+        ("file", json!({ "path": "@/bob/folder/new/er", "state": "directory" })),
+        ("file", json!({ "path": "@/bob/folder/new", "src": "/etc", "state": "link" })),
+        ("file", json!({ "path": "@/bob/new", "src": "@/bob/file", "state": "hard" })),
+        ("lineinfile", json!({ "path": "@/bob/file", "line": "x" })),
+        ("blockinfile", json!({ "path": "@/bob/folder/file", "block": "x" })),
+        ("replace", json!({ "path": "@/bob/file", "regexp": "secret", "replace": "x" })),
+        ("known_hosts", json!({ "path": "@/bob/folder/known_hosts", "name": "h", "key": "h ssh-ed25519 AAAA" })),
+        ("authorized_key", json!({ "user": user, "key": "ssh-ed25519 AAAA", "path": "@/bob/.ssh/authorized_keys" })),
+        (
+            "authorized_key",
+            json!({ "user": user, "key": "ssh-ed25519 AAAA", "path": "@/bob/file", "follow": true, "manage_dir": false }),
+        ),
+        ("tempfile", json!({ "path": "@/bob/folder" })),
+        ("cron", json!({ "name": "x", "job": "x", "user": "root", "cron_file": "@/bob/folder/jobs" })),
+        ("copy", json!({ "src": "@/bob/file", "dest": "@/stolen", "remote_src": true })),
+    ] {
+        let result = house.bench.run(module, args.clone(), false);
+        assert_eq!(result["failed"], true, "{module} {args}: {result}");
+        let message = result["msg"].as_str().unwrap();
+        assert!(message.contains("belongs to nobody and leads to"), "{module} {args}: {message}");
+        house.is_untouched();
+    }
+    assert!(!house.bench.path("stolen").exists());
+}
+
+#[test]
+fn authorized_key_in_a_swapped_home_changes_no_root_file() {
+    let Some(house) = House::new() else { return };
+    let args = |round: usize| json!({ "user": house.user.name, "key": format!("ssh-ed25519 AAAA{round}"), "path": "@/bob/.ssh/authorized_keys" });
+    house.bench.run("authorized_key", args(0), false);
+    for folder in ["bob", "bob/.ssh"] {
+        let _attacker = house.attacker(folder);
+        let (end, mut round) = (Instant::now() + RACE, 0);
+        while Instant::now() < end {
+            round += 1;
+            house.bench.run("authorized_key", args(round), false);
+        }
+        house.is_untouched();
+    }
+}
+
+#[test]
+fn removal_of_a_swapped_tree_removes_no_root_file() {
+    let Some(house) = House::new() else { return };
+    let args = json!({ "path": "@/bob/sub", "state": "absent" });
+    // By the modules, which are under test too: this process is root itself.
+    let fill = || {
+        house.bench.run("file", json!({ "path": "@/bob/sub/deep", "state": "directory" }), false);
+        house.bench.run("copy", json!({ "dest": "@/bob/sub/deep/file", "content": "x" }), false);
+    };
+    fill();
+    house.race("bob", "file", &args, fill);
+    house.is_untouched();
+}
+
+#[test]
+fn unpacking_into_a_swapped_directory_changes_no_root_file() {
+    let Some(house) = House::new() else { return };
+    let mut builder = tar::Builder::new(fs::File::create(house.bench.path("a.tar")).unwrap());
+    for (name, directory) in [("sub/", true), ("sub/file", false), ("conf", false), ("secret", false)] {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(if directory { tar::EntryType::Directory } else { tar::EntryType::Regular });
+        header.set_mode(0o777);
+        header.set_uid(house.user.uid.into());
+        header.set_gid(house.user.gid.into());
+        let content: &[u8] = if directory { b"" } else { b"of the archive" };
+        header.set_size(content.len() as u64);
+        builder.append_data(&mut header, name, content).unwrap();
+    }
+    builder.finish().unwrap();
+    let args = json!({ "src": "@/a.tar", "dest": "@/bob", "remote_src": true, "mode": "0777" });
+    let clear = || {
+        for path in ["bob/conf", "bob/secret"] {
+            let _ = fs::remove_file(house.bench.path(path));
+        }
+    };
+    house.race("bob", "unarchive", &args, clear);
+    house.is_untouched();
+}

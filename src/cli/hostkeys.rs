@@ -1,0 +1,291 @@
+//! `windlass hostkeys`: shows, pins and verifies the host keys of an inventory.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, IsTerminal as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use windlass_ssh::{Connector, Error as SshError, HostKey, Verdict};
+
+use super::options::TaskOptions;
+use super::session::{Session, block_on};
+use crate::connection::host_keys::AtTerminal;
+use crate::connection::{Kind, Target, ssh_destination};
+use crate::error::{Error, Result};
+use crate::output::{Color, Outputs, Printer};
+use crate::settings::{Config, Settings};
+use crate::vars::connection_variables;
+
+/// Exit code if a key is not the expected one, or not known.
+const MISMATCH: u8 = 2;
+/// Exit code if hosts did not answer.
+const UNREACHABLE: u8 = 4;
+
+/// Show, pin and verify the SSH host keys of an inventory.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    work: Work,
+}
+
+#[derive(Debug, Subcommand)]
+enum Work {
+    /// Print the keys that hosts present, as lines of known_hosts, with their fingerprints
+    Scan(Selection),
+    /// Add the keys of unknown hosts to known_hosts
+    Pin {
+        /// Do not ask; the network in between is trusted
+        #[arg(long)]
+        yes: bool,
+        /// Add them to this file
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        selection: Selection,
+    },
+    /// Compare the keys that hosts present with known_hosts; exit code 2 if one differs or is unknown
+    Verify(Selection),
+}
+
+#[derive(Debug, Args)]
+struct Selection {
+    /// The hosts, as a pattern
+    #[arg(value_name = "PATTERN", default_value = "all")]
+    pattern: String,
+    #[command(flatten)]
+    options: TaskOptions,
+}
+
+impl Work {
+    fn selection(&self) -> &Selection {
+        match self {
+            Work::Scan(selection) | Work::Verify(selection) | Work::Pin { selection, .. } => selection,
+        }
+    }
+}
+
+/// A host with the keys it presents, or why there are none.
+struct Scanned {
+    host: Arc<str>,
+    keys: Result<Vec<HostKey>, SshError>,
+    /// Judgement of a connection, where no single key of the host is known.
+    judgement: Option<Result<(), SshError>>,
+}
+
+/// Runs the verb.
+pub(super) fn run(arguments: &Arguments) -> Result<u8> {
+    let config = Config::find()?;
+    let mut settings = Settings::from_config(&config)?;
+    let selection = arguments.work.selection();
+    selection.options.apply(&mut settings, &config)?;
+    let inputs = selection.options.inputs(&settings)?;
+    let printer = super::session::printer(&settings);
+    config.warnings.iter().for_each(|warning| printer.warning(warning));
+    let output = Box::new(Outputs::new("minimal", &[], &printer, &settings, &config, false)?);
+    block_on(async {
+        let session = Session::start(settings, inputs, output, &printer)?;
+        let outcome = async {
+            let targets = targets(&session, &selection.pattern)?;
+            if targets.is_empty() {
+                session.shared.warn("No hosts matched that are reached over SSH");
+            }
+            let scanned = scan(&session, targets).await;
+            match &arguments.work {
+                Work::Scan(_) => show(&scanned, &printer),
+                Work::Verify(_) => Ok(verify(&scanned, &printer)),
+                Work::Pin { yes, file, .. } => pin(&scanned, &printer, *yes, file.as_ref()),
+            }
+        }
+        .await;
+        session.end().await;
+        outcome
+    })
+}
+
+/// The hosts that are reached over SSH, in the inventory's order.
+fn targets(session: &Session, pattern: &str) -> Result<Vec<Target>> {
+    let world = &session.world;
+    let matches = world.inventory.matching(pattern)?;
+    matches.warnings.iter().for_each(|warning| session.shared.warn(warning.to_string()));
+    let mut targets = Vec::new();
+    for name in matches.hosts {
+        let is_implicit = world.inventory.host(&name).is_some_and(windlass_inventory::Host::is_implicit);
+        let context = world.host_context(&name);
+        let found = connection_variables(&name, &context, &|_| None, &world.run.settings)?;
+        if found.target.kind == Kind::Ssh && !is_implicit {
+            targets.push(found.target);
+        }
+    }
+    Ok(targets)
+}
+
+async fn scan(session: &Session, targets: Vec<Target>) -> Vec<Scanned> {
+    let connector = Arc::new(Connector::for_user(Arc::new(AtTerminal::new(session.shared.events.clone()))));
+    let running: Vec<_> = targets
+        .into_iter()
+        .map(|target| {
+            let (connector, forks) = (Arc::clone(&connector), Arc::clone(&session.shared.forks));
+            tokio::spawn(async move {
+                // Fails only if the semaphore is closed, which nobody does.
+                let _permit = forks.acquire().await;
+                let (destination, settings) = ssh_destination(&target);
+                let keys = connector.host_keys(&destination, &settings).await;
+                let is_decided = |key: &HostKey| key.verdict != Verdict::Unknown;
+                let judgement = match &keys {
+                    // A certificate or a key of another algorithm may be what is known.
+                    Ok(keys) if !keys.iter().any(is_decided) => {
+                        Some(connector.verify_host_key(&destination, &settings).await)
+                    }
+                    _ => None,
+                };
+                Scanned { host: Arc::from(target.name), keys, judgement }
+            })
+        })
+        .collect();
+    let mut scanned = Vec::new();
+    for task in running {
+        scanned.extend(task.await.ok());
+    }
+    scanned
+}
+
+fn show(scanned: &[Scanned], printer: &Printer) -> Result<u8> {
+    let mut code = 0;
+    for Scanned { host, keys, .. } in scanned {
+        match keys {
+            Ok(keys) => {
+                for key in keys {
+                    printer.line(&format!("# {host} {} {}", key.algorithm, key.fingerprint), Color::Plain);
+                    printer.line(&line(key)?, Color::Plain);
+                }
+            }
+            Err(error) => code = unreachable(host, error, printer),
+        }
+    }
+    Ok(code)
+}
+
+fn verify(scanned: &[Scanned], printer: &Printer) -> u8 {
+    let mut code = 0;
+    for Scanned { host, keys, judgement } in scanned {
+        let keys = match keys {
+            Ok(keys) => keys,
+            Err(error) => {
+                code = code.max(unreachable(host, error, printer));
+                continue;
+            }
+        };
+        let mismatches: Vec<String> = keys.iter().filter_map(mismatch).collect();
+        mismatches.iter().for_each(|text| printer.line(&format!("{host}: {text}"), Color::Error));
+        let known = keys.iter().find_map(|key| match &key.verdict {
+            Verdict::Known { file, line } => {
+                Some(format!("{} {} is known from {}:{line}", key.algorithm, key.fingerprint, file.display()))
+            }
+            _ => None,
+        });
+        match (mismatches.is_empty(), known, judgement) {
+            (false, ..) => code = MISMATCH,
+            (true, Some(known), _) => printer.line(&format!("{host}: {known}"), Color::Ok),
+            (true, None, Some(Ok(()))) => {
+                printer.line(&format!("{host}: its certificate is signed by a known authority"), Color::Ok);
+            }
+            (true, None, Some(Err(error))) => {
+                printer.line(&format!("{host}: {error}"), Color::Error);
+                code = MISMATCH;
+            }
+            (true, None, None) => {
+                printer.line(&format!("{host}: it presents no key this program can use"), Color::Error);
+                code = MISMATCH;
+            }
+        }
+    }
+    code
+}
+
+fn pin(scanned: &[Scanned], printer: &Printer, yes: bool, into: Option<&PathBuf>) -> Result<u8> {
+    let mut code = 0;
+    let mut fresh: BTreeMap<usize, Vec<&HostKey>> = BTreeMap::new();
+    for (index, Scanned { host, keys, judgement }) in scanned.iter().enumerate() {
+        let keys = match keys {
+            Ok(keys) => keys,
+            Err(error) => {
+                code = code.max(unreachable(host, error, printer));
+                continue;
+            }
+        };
+        let mismatches: Vec<String> = keys.iter().filter_map(mismatch).collect();
+        let refused = match judgement {
+            Some(Err(error)) if !matches!(error, SshError::HostKeyUnknown(_)) => Some(error.to_string()),
+            _ => None,
+        };
+        if mismatches.is_empty() && refused.is_none() {
+            let unknown: Vec<&HostKey> = keys.iter().filter(|key| key.verdict == Verdict::Unknown).collect();
+            if !unknown.is_empty() {
+                fresh.insert(index, unknown);
+            }
+            continue;
+        }
+        for text in mismatches.into_iter().chain(refused) {
+            printer.line(&format!("{host}: {text}; nothing of this host is pinned"), Color::Error);
+        }
+        code = MISMATCH;
+    }
+    let keys = || fresh.values().flatten();
+    for (index, keys) in &fresh {
+        let host = scanned.get(*index).map_or("", |scanned| &scanned.host);
+        for key in keys {
+            printer.line(&format!("{host}: {} {} {}", key.name, key.algorithm, key.fingerprint), Color::Plain);
+        }
+    }
+    if keys().next().is_none() {
+        printer.line("No host has a new key.", Color::Plain);
+        return Ok(code);
+    }
+    if !yes && !confirmed(keys().count(), printer)? {
+        printer.line("Nothing was written.", Color::Plain);
+        return Ok(code.max(1));
+    }
+    for key in keys() {
+        let file = into.unwrap_or(&key.file);
+        key.pin(file).map_err(|error| Error::new(format!("{} cannot be written: {error}", file.display())))?;
+    }
+    printer.line(&format!("{} keys were added.", keys().count()), Color::Changed);
+    Ok(code)
+}
+
+fn confirmed(count: usize, printer: &Printer) -> Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Error::new("there is no terminal to ask whether these keys are right")
+            .hint("compare the fingerprints, then run the same with --yes"));
+    }
+    printer.prompt(&format!("Compare the fingerprints with the hosts' own. Add these {count} keys? (yes/no) "));
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.map_err(|error| Error::new(format!("the answer cannot be read: {error}")))?;
+    Ok(answer.trim().eq_ignore_ascii_case("yes"))
+}
+
+/// Says how a key differs from known_hosts.
+fn mismatch(key: &HostKey) -> Option<String> {
+    let presented = format!("{} {}", key.algorithm, key.fingerprint);
+    match &key.verdict {
+        Verdict::Changed { file, line, expected } => {
+            Some(format!("it presents {presented}, but {}:{line} expects {expected}", file.display()))
+        }
+        Verdict::Revoked { file, line } => {
+            Some(format!("it presents {presented}, which {}:{line} revokes", file.display()))
+        }
+        Verdict::Known { .. } | Verdict::Unknown => None,
+    }
+}
+
+fn line(key: &HostKey) -> Result<String> {
+    key.line().map_err(|error| Error::new(format!("the key of {} cannot be written: {error}", key.name)))
+}
+
+/// Reports why a host has no keys.
+fn unreachable(host: &str, error: &SshError, printer: &Printer) -> u8 {
+    printer.error_line(&format!("{host}: {error}"), Color::Error);
+    if error.is_host_key() { MISMATCH } else { UNREACHABLE }
+}

@@ -1,0 +1,142 @@
+//! Decrypted text in a file while an editor runs: private, in memory where the system allows, and overwritten before
+//! it is removed, however the editing ends.
+
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use zeroize::Zeroizing;
+
+use super::signals::{Signal, Signals};
+use crate::error::{Error, Result};
+
+/// Time an editor gets to end after a signal.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A directory of mode 0700 whose files are overwritten with zeros before they are removed.
+struct Private(TempDir);
+
+impl Private {
+    /// A directory on a file system in memory, or else among the temporary files.
+    fn new() -> std::io::Result<Private> {
+        let in_memory =
+            std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).into_iter().chain([PathBuf::from("/dev/shm")]);
+        let folders =
+            in_memory.filter(|folder| folder.is_absolute() && is_in_memory(folder)).chain([std::env::temp_dir()]);
+        let mut refused = std::io::Error::from(std::io::ErrorKind::NotFound);
+        for folder in folders {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix("windlass-vault-").permissions(std::fs::Permissions::from_mode(0o700));
+            match builder.tempdir_in(folder) {
+                Ok(directory) => return Ok(Private(directory)),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // What the editor left beside the file (backups, swap files) holds the text, too.
+        overwrite(self.0.path());
+    }
+}
+
+/// Overwrites all files of a directory. What cannot be overwritten is removed all the same.
+fn overwrite(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => overwrite(&entry.path()),
+            Ok(kind) if kind.is_file() => drop(zero(&entry.path())),
+            _ => {}
+        }
+    }
+}
+
+fn zero(path: &Path) -> std::io::Result<()> {
+    let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
+    let mut left = file.metadata()?.len();
+    file.seek(SeekFrom::Start(0))?;
+    let zeros = [0; 8192];
+    while left > 0 {
+        let part = zeros.get(..usize::try_from(left).unwrap_or(zeros.len()).min(zeros.len())).unwrap_or_default();
+        file.write_all(part)?;
+        left -= part.len() as u64;
+    }
+    file.sync_data()
+}
+
+fn is_in_memory(folder: &Path) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    rustix::fs::statfs(folder).is_ok_and(|found| u64::try_from(found.f_type) == Ok(TMPFS))
+}
+
+/// End of the editing.
+pub(super) enum Edited {
+    /// The editor was left; the text as it is now.
+    Text(Zeroizing<Vec<u8>>),
+    /// A signal ended it, and nothing is left of the text.
+    Ended(Signal),
+}
+
+/// Lets the user edit a text. SIGTERM and SIGHUP end the editor. SIGINT is the editor's own, as it is when `git` or a
+/// shell waits for one: Ctrl-C at the terminal reaches it, and the text is removed when it ends.
+pub(super) fn edit(text: &[u8]) -> Result<Edited> {
+    let editor = ["ANSIBLE_EDITOR", "EDITOR"].iter().find_map(|name| std::env::var(name).ok());
+    let editor = editor.unwrap_or_else(|| "vi".to_owned());
+    let words = shell_words::split(&editor)
+        .map_err(|error| Error::usage(format!("the editor '{editor}' cannot be run: {error}")))?;
+    let Some((program, arguments)) = words.split_first() else { return Err(Error::usage("EDITOR is empty")) };
+    let fail = |error: std::io::Error| Error::new(format!("the text cannot be edited: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
+    runtime.block_on(async {
+        // Signals are caught before there is anything to leave behind.
+        let mut signals = Signals::listen();
+        let private = Private::new().map_err(fail)?;
+        let path = private.0.path().join("vault.yml");
+        let mut file = std::fs::File::create_new(&path).map_err(fail)?;
+        file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
+        file.write_all(text).map_err(fail)?;
+        drop(file);
+        let mut child = tokio::process::Command::new(program).args(arguments).arg(&path).spawn().map_err(fail)?;
+        let mut interrupted = None;
+        let status = loop {
+            tokio::select! {
+                status = child.wait() => break status.map_err(fail)?,
+                signal = signals.next() => {
+                    if signal.name != "SIGINT" {
+                        end(&mut child).await;
+                        return Ok(Edited::Ended(signal));
+                    }
+                    interrupted = Some(signal);
+                }
+            }
+        };
+        match interrupted {
+            // It ended the editor, too.
+            Some(signal) if !status.success() => return Ok(Edited::Ended(signal)),
+            _ => {}
+        }
+        if !status.success() {
+            return Err(Error::new(format!("the editor ended with {status}; nothing was changed")));
+        }
+        let edited = std::fs::read(&path).map_err(fail)?;
+        drop(private);
+        Ok(Edited::Text(Zeroizing::new(edited)))
+    })
+}
+
+/// Ends the editor: kindly first, so that it can restore the terminal.
+async fn end(child: &mut tokio::process::Child) {
+    let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+    if let Some(id) = id {
+        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+        if tokio::time::timeout(GRACE, child.wait()).await.is_ok() {
+            return;
+        }
+    }
+    let _ = child.kill().await;
+}

@@ -1,0 +1,101 @@
+//! Signals that end a run: SIGINT, SIGTERM and SIGHUP.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+/// A signal that ends a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Signal {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// Exit code of a run that it ends: Ansible's 99 for SIGINT, otherwise the one a shell reports.
+    pub(super) code: u8,
+}
+
+const ALL: [(Signal, SignalKind); 3] = [
+    (Signal { name: "SIGINT", code: 99 }, SignalKind::interrupt()),
+    (Signal { name: "SIGTERM", code: 143 }, SignalKind::terminate()),
+    (Signal { name: "SIGHUP", code: 129 }, SignalKind::hangup()),
+];
+
+/// Whether a run with this exit code was ended by a signal.
+pub(super) fn is_signal(code: u8) -> bool {
+    ALL.iter().any(|(signal, _)| signal.code == code)
+}
+
+/// The arriving signals. Those that whoever started the program has had ignored (`nohup`) stay ignored.
+pub(super) struct Signals([Option<Stream>; 3]);
+
+impl Signals {
+    /// Listens from now on: must be called within the runtime.
+    pub(super) fn listen() -> Signals {
+        let ignored = ignored();
+        Signals(ALL.map(|(_, kind)| {
+            let is_ignored = ignored >> (kind.as_raw_value() - 1) & 1 == 1;
+            if is_ignored { None } else { signal(kind).ok() }
+        }))
+    }
+
+    /// The next signal.
+    pub(super) async fn next(&mut self) -> Signal {
+        async fn one(stream: &mut Option<Stream>) {
+            match stream {
+                Some(stream) => drop(stream.recv().await),
+                None => std::future::pending().await,
+            }
+        }
+        let [interrupt, terminate, hangup] = &mut self.0;
+        let [(sigint, _), (sigterm, _), (sighup, _)] = ALL;
+        tokio::select! {
+            () = one(interrupt) => sigint,
+            () = one(terminate) => sigterm,
+            () = one(hangup) => sighup,
+        }
+    }
+}
+
+/// Bits of the signals that this process was started to ignore; they say nothing once a handler is set.
+fn ignored() -> u64 {
+    static FIRST: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    *FIRST.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or_default()
+    })
+}
+
+/// Number of the running [`until_signal`] calls, which end their work themselves.
+static HANDLERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a signal is handled by whoever does the work.
+pub(super) fn is_handled() -> bool {
+    HANDLERS.load(Ordering::Acquire) > 0
+}
+
+/// Keeps signals from ending the program before whoever handles them is done.
+pub(super) struct Handler(());
+
+impl Handler {
+    fn new() -> Handler {
+        HANDLERS.fetch_add(1, Ordering::AcqRel);
+        Handler(())
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        HANDLERS.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Does something until it is done, or until a signal arrives; then the work is dropped. The caller keeps the handler
+/// while it cleans up.
+pub(super) async fn until_signal<T>(work: impl Future<Output = T>) -> Result<T, (Signal, Handler)> {
+    let handler = Handler::new();
+    let mut signals = Signals::listen();
+    tokio::select! {
+        outcome = work => Ok(outcome),
+        signal = signals.next() => Err((signal, handler)),
+    }
+}

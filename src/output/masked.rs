@@ -1,0 +1,244 @@
+//! Events as callbacks see them. They are masked here and nowhere else, before anything is rendered.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use super::event::{Event, Recap, ResultEvent};
+use super::secrets::Secrets;
+use crate::outcome::TaskResult;
+use crate::playbook::Task;
+use crate::strategy::CustomStats;
+
+/// Bytes of a line that live output is held back for, before its beginning is shown.
+const LINE: usize = 64 << 10;
+
+/// A result that shows nothing secret. It is rendered once, and only if somebody asks for it.
+#[derive(Debug)]
+pub struct Shown {
+    result: Arc<TaskResult>,
+    secrets: Secrets,
+    json: OnceLock<Value>,
+}
+
+impl Shown {
+    /// The result as JSON, its texts and keys masked.
+    pub(super) fn json(&self) -> &Value {
+        self.json.get_or_init(|| {
+            let mut json = self.result.to_json();
+            self.secrets.mask_json(&mut json);
+            json
+        })
+    }
+
+    /// Whether the result has a key.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.result.get(key).is_some()
+    }
+
+    /// Whether the result is printed in full also without `-v`.
+    pub(super) fn is_always_shown(&self) -> bool {
+        self.result.is_always_shown()
+    }
+
+    /// Whether something is different now.
+    pub(super) fn changed(&self) -> bool {
+        self.result.changed()
+    }
+
+    /// Whether `changed` is `true` itself, and no other value that counts as true.
+    pub(super) fn is_marked_changed(&self) -> bool {
+        self.result.get("changed").is_some_and(|value| windlass_template::to_json(value) == true)
+    }
+}
+
+/// An event that shows nothing secret. Only [`Masker`] makes these.
+#[derive(Debug)]
+pub struct Masked {
+    event: Event<Shown>,
+    secrets: Secrets,
+}
+
+impl Deref for Masked {
+    type Target = Event<Shown>;
+
+    fn deref(&self) -> &Event<Shown> {
+        &self.event
+    }
+}
+
+impl Masked {
+    /// A task's arguments as they are written: `name=value, name=value`.
+    pub(super) fn arguments_of(&self, task: &Task) -> String {
+        self.secrets.mask(&super::event::arguments_of(task))
+    }
+
+    /// A task's name as it is written.
+    pub(super) fn label_of(&self, task: &Arc<Task>) -> String {
+        let label = crate::strategy::task_label(task);
+        if task.span.source.is_secret() { self.secrets.mask(&label) } else { label }
+    }
+
+    /// The result of a task that included something.
+    pub(super) fn included(&self, task: &Task, what: &str) -> Value {
+        let mut result = super::shown::included(task, what);
+        self.secrets.mask_json(&mut result);
+        result
+    }
+}
+
+/// Masks events on their way to the callbacks.
+#[derive(Debug)]
+pub struct Masker {
+    secrets: Secrets,
+    /// Names of tasks that stand in the project as they are shown, and hide nothing.
+    written: HashSet<String>,
+    /// Live output of hosts that does not end with a line yet.
+    unfinished: HashMap<String, Vec<u8>>,
+}
+
+impl Masker {
+    /// A masker of these secrets.
+    pub fn new(secrets: Secrets) -> Masker {
+        Masker { secrets, written: HashSet::new(), unfinished: HashMap::new() }
+    }
+
+    /// The events to show for one that happened.
+    pub fn mask(&mut self, event: Event) -> impl Iterator<Item = Masked> {
+        let before: Vec<Event<Shown>> = match &event {
+            Event::TaskStart { .. } => {
+                let note = self.secrets.trivial_note();
+                note.map(|text| Event::Verbose { level: 1, text }).into_iter().collect()
+            }
+            Event::Result(result) => self.rest_of(&result.name).into_iter().collect(),
+            Event::End => {
+                let hosts: Vec<String> = self.unfinished.keys().cloned().collect();
+                hosts.iter().filter_map(|host| self.rest_of(host)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let events = before.into_iter().chain(self.masked(event));
+        let secrets = self.secrets.clone();
+        events.map(move |event| Masked { event, secrets: secrets.clone() })
+    }
+
+    fn masked(&mut self, event: Event) -> Option<Event<Shown>> {
+        let text = |text: String| self.secrets.mask(&text);
+        Some(match event {
+            Event::PlaybookStart { path } => Event::PlaybookStart { path },
+            Event::PlayStart { name, path, check } => Event::PlayStart { name: text(name), path, check },
+            Event::NoHostsMatched => Event::NoHostsMatched,
+            Event::NoHostsLeft => Event::NoHostsLeft,
+            Event::TaskStart { task, name, check, lazy } => {
+                // What is written in a file of the project that anybody can read hides nothing.
+                if !task.span.source.is_secret() && crate::strategy::task_label(&task) == name {
+                    self.written.insert(name.clone());
+                }
+                Event::TaskStart { task, name: self.name(name), check, lazy }
+            }
+            Event::HostStart { host, name, handler } => Event::HostStart { host, name: self.name(name), handler },
+            Event::Result(ResultEvent { task, name, host, status, result, item, looped, diff, no_log, report }) => {
+                let (item, report) = (item.map(text), report.map(text));
+                let result = self.shown(result);
+                Event::Result(ResultEvent { task, name, host, status, result, item, looped, diff, no_log, report })
+            }
+            Event::Spent { host, task, start, on } => Event::Spent { host, task, start, on },
+            Event::Retry { host, task, left, result } => {
+                Event::Retry { host, task: self.name(task), left, result: self.shown(result) }
+            }
+            Event::Job { host, id, state } => Event::Job { host, id, state },
+            Event::Included { task, what, hosts, item } => {
+                let (what, item) = (text(what), item.map(text));
+                Event::Included { task, what, hosts, item }
+            }
+            Event::Live { host, bytes } => {
+                let bytes = self.finished_lines(&host, bytes)?;
+                Event::Live { host, bytes }
+            }
+            Event::Warning(sentence) => Event::Warning(text(sentence)),
+            Event::Deprecation(sentence) => Event::Deprecation(text(sentence)),
+            Event::Notice(notice) => Event::Notice(text(notice)),
+            Event::Verbose { level, text: line } => Event::Verbose { level, text: text(line) },
+            Event::Banner(line) => Event::Banner(text(line)),
+            Event::Prompt { text: question, shown } => Event::Prompt { text: text(question), shown },
+            Event::Interrupted { signal } => Event::Interrupted { signal },
+            Event::Recap(recap) => Event::Recap(self.recap(recap)),
+            Event::End => Event::End,
+        })
+    }
+
+    /// The name of a task. One that stands in the project stays, whatever a vault holds.
+    fn name(&self, name: String) -> String {
+        if self.written.contains(&name) { name } else { self.secrets.mask(&name) }
+    }
+
+    fn shown(&self, result: Arc<TaskResult>) -> Shown {
+        Shown { result, secrets: self.secrets.clone(), json: OnceLock::new() }
+    }
+
+    fn recap(&self, recap: Recap) -> Recap {
+        if recap.custom.is_empty() {
+            return recap;
+        }
+        let mut custom = CustomStats::clone(&recap.custom);
+        self.secrets.mask_map(&mut custom.run);
+        custom.hosts.values_mut().for_each(|stats| self.secrets.mask_map(stats));
+        Recap { custom: Arc::new(custom), ..recap }
+    }
+
+    /// Live output as far as it can be searched for secrets: whole lines, and of a line that does not end its beginning.
+    fn finished_lines(&mut self, host: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
+        let mut all = self.unfinished.remove(host).unwrap_or_default();
+        all.extend(bytes);
+        let line_end = all.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let found = self.secrets.find(&all);
+        let end = if all.len() - line_end < LINE {
+            line_end
+        } else {
+            // What may be the beginning of a secret stays, and a secret is not cut in two.
+            let end = all.len().saturating_sub(self.secrets.longest());
+            found.iter().find(|range| range.start < end && end < range.end).map_or(end, |range| range.start)
+        };
+        let rest = all.split_off(end);
+        if !rest.is_empty() {
+            self.unfinished.insert(host.to_owned(), rest);
+        }
+        let text = self.secrets.mask(&String::from_utf8_lossy(&all));
+        (!text.is_empty()).then(|| text.into_bytes())
+    }
+
+    /// What is left of a host's live output.
+    fn rest_of(&mut self, host: &str) -> Option<Event<Shown>> {
+        let rest = self.unfinished.remove(host)?;
+        let bytes = self.secrets.mask(&String::from_utf8_lossy(&rest)).into_bytes();
+        Some(Event::Live { host: host.to_owned(), bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live(masker: &mut Masker, bytes: &str) -> String {
+        let event = Event::Live { host: "web1".to_owned(), bytes: bytes.as_bytes().to_vec() };
+        let text = |masked: Masked| match &*masked {
+            Event::Live { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
+            other => format!("{other:?}"),
+        };
+        masker.mask(event).map(text).collect()
+    }
+
+    #[test]
+    fn secret_in_two_pieces_of_live_output_is_masked() {
+        let secrets = Secrets::default();
+        secrets.add("hunter2");
+        let mut masker = Masker::new(secrets);
+        assert_eq!(live(&mut masker, "first\nit is hun"), "first\n");
+        assert_eq!(live(&mut masker, "ter2.\nnext hunt"), "it is ********.\n");
+        let endless = "-".repeat(LINE);
+        assert!(!live(&mut masker, &format!("er2{endless}hunt")).contains("hunt"));
+        assert!(!live(&mut masker, "er2\n").contains("hunt"));
+    }
+}

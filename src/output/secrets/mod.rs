@@ -1,0 +1,343 @@
+//! Values that must never be shown, and the search for them in what is about to be.
+
+mod address;
+mod forms;
+mod rule;
+
+use std::borrow::{Borrow, Cow};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard};
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use self::rule::Kind;
+
+/// Text that stands for a secret.
+const MASK: &str = "********";
+
+/// Lines of one secret that are masked each on its own.
+const LINES: usize = 20_000;
+
+/// Values that must never be shown. Cheap to clone; the clones share the values.
+#[derive(Clone, Default)]
+pub struct Secrets(Arc<Store>);
+
+#[derive(Default)]
+struct Store {
+    state: RwLock<State>,
+    /// Whether anything is masked at all; without secrets a search costs nothing.
+    any: AtomicBool,
+    /// Values that the rule for trivial secrets leaves unmasked.
+    trivial: AtomicUsize,
+}
+
+/// A secret; it is overwritten when it is dropped.
+#[derive(Clone, PartialEq, Eq)]
+struct Text(Zeroizing<String>);
+
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_str().hash(state);
+    }
+}
+
+impl Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+#[derive(Default)]
+struct State {
+    known: HashMap<Text, Kind>,
+    /// Names that are no secrets: those of hosts and groups.
+    exempt: HashSet<String>,
+    /// Secrets that no searcher knows yet.
+    pending: Vec<Text>,
+    searchers: Vec<Searcher>,
+}
+
+/// A search for the forms of some secrets.
+struct Searcher {
+    forms: BTreeSet<String>,
+    automaton: Option<AhoCorasick>,
+    longest: usize,
+}
+
+impl Searcher {
+    fn new(forms: BTreeSet<String>) -> Searcher {
+        let longest = forms.iter().map(String::len).max().unwrap_or_default();
+        // Overlapping matches are looked for: a secret may begin within another.
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&forms).ok();
+        Searcher { forms, automaton, longest }
+    }
+
+    fn find(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
+        match &self.automaton {
+            Some(automaton) => found.extend(automaton.find_overlapping_iter(text).map(|found| found.range())),
+            // More forms than an automaton can have: searched for one after the other.
+            None => self.forms.iter().for_each(|form| {
+                let length = form.len();
+                found.extend(memchr::memmem::find_iter(text, form.as_bytes()).map(|start| start..start + length));
+            }),
+        }
+    }
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+impl Secrets {
+    /// The secrets of this process: what one part learns, every sink masks.
+    pub fn of_process() -> Secrets {
+        static PROCESS: LazyLock<Secrets> = LazyLock::new(Secrets::default);
+        PROCESS.clone()
+    }
+
+    /// Masks a value from now on, and each of its lines, unless it is trivial.
+    pub fn add(&self, secret: &str) {
+        self.insert(secret, Kind::Value);
+    }
+
+    /// Masks a password from now on, unless it is shorter than four bytes.
+    pub fn add_password(&self, secret: &str) {
+        self.insert(secret, Kind::Password);
+    }
+
+    /// Masks all that a decrypted text holds: the values of a YAML or JSON document, or the text.
+    pub fn reveal(&self, plain: &[u8]) {
+        let Ok(text) = std::str::from_utf8(plain) else { return };
+        let source = windlass_yaml::Source::secret("vault", text);
+        let parsed = windlass_yaml::parse(Arc::clone(&source), &windlass_yaml::Options::default());
+        let node = parsed.ok().and_then(|loaded| loaded.into_one(&source).ok());
+        match node.filter(|node| node.as_map().is_some() || node.as_list().is_some()) {
+            Some(node) => self.leaves(&node),
+            None => self.add(text),
+        }
+    }
+
+    /// Leaves names unmasked that are no secrets: those of hosts and groups.
+    pub fn exempt<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
+        let before = state.exempt.len();
+        state.exempt.extend(names.into_iter().map(str::to_owned));
+        if state.exempt.len() > before {
+            state.searchers.clear();
+            state.pending = state.known.keys().cloned().collect();
+        }
+    }
+
+    /// A note on values that are secret but too trivial to be masked, once.
+    pub fn trivial_note(&self) -> Option<String> {
+        let count = self.0.trivial.swap(usize::MAX / 2, Ordering::AcqRel);
+        (1..usize::MAX / 2).contains(&count).then(|| {
+            "secret values that are shorter than four bytes, numbers of fewer than eight digits, booleans, addresses, \
+             names of hosts and groups, and common words such as `root` or `localhost` are not masked in the output, \
+             and this run has some. Use `no_log: true` where they must not be shown."
+                .to_owned()
+        })
+    }
+
+    /// The text with every secret masked, in any form, and every password of a URL.
+    pub fn mask(&self, text: &str) -> String {
+        self.masked(text).into_owned()
+    }
+
+    /// The same, without a copy where nothing is secret.
+    pub fn masked<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let found = self.find(text.as_bytes());
+        if found.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut masked = String::with_capacity(text.len());
+        let mut end = 0;
+        for range in found {
+            masked.push_str(text.get(end..range.start).unwrap_or_default());
+            masked.push_str(MASK);
+            end = range.end;
+        }
+        masked.push_str(text.get(end..).unwrap_or_default());
+        Cow::Owned(masked)
+    }
+
+    /// Masks the texts and the keys of a value; numbers, booleans and structure stay.
+    pub fn mask_json(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(masked) = self.masked(text) {
+                    *text = masked;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask_json(item)),
+            Value::Object(map) => self.mask_map(map),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Masks the texts and the keys of a mapping.
+    pub fn mask_map(&self, map: &mut serde_json::Map<String, Value>) {
+        map.values_mut().for_each(|item| self.mask_json(item));
+        if map.keys().any(|key| matches!(self.masked(key), Cow::Owned(_))) {
+            *map = std::mem::take(map).into_iter().map(|(key, item)| (self.mask(&key), item)).collect();
+        }
+    }
+
+    /// Where secrets stand in a text: in order, and without overlaps.
+    pub(super) fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
+        let mut found = address::passwords(text);
+        if self.0.any.load(Ordering::Acquire) {
+            self.state().searchers.iter().for_each(|searcher| searcher.find(text, &mut found));
+        }
+        if found.len() < 2 {
+            return found;
+        }
+        found.sort_unstable_by_key(|range| (range.start, range.end));
+        let mut merged: Vec<Range<usize>> = Vec::with_capacity(found.len());
+        for range in found {
+            match merged.last_mut() {
+                Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+                _ => merged.push(range),
+            }
+        }
+        merged
+    }
+
+    /// Length in bytes of the longest form: so much of an unfinished text may be the beginning of a secret.
+    pub(super) fn longest(&self) -> usize {
+        if !self.0.any.load(Ordering::Acquire) {
+            return 0;
+        }
+        self.state().searchers.iter().map(|searcher| searcher.longest).max().unwrap_or_default()
+    }
+
+    fn insert(&self, secret: &str, kind: Kind) {
+        let whole = secret.trim();
+        let lines = secret.lines().map(str::trim).take(if whole.contains('\n') { LINES } else { 0 });
+        let parts = || std::iter::once(whole).chain(lines.clone()).filter(|part| !part.is_empty());
+        // Every task adds the passwords of its connection again.
+        let is_new = |state: &State, part: &str| state.known.get(part).is_none_or(|known| *known < kind);
+        {
+            let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);
+            if !parts().any(|part| is_new(&state, part)) {
+                return;
+            }
+        }
+        let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
+        if kind == Kind::Value && is_new(&state, whole) && !rule::is_masked(whole, kind, &state.exempt) {
+            self.0.trivial.fetch_add(1, Ordering::AcqRel);
+        }
+        for part in parts() {
+            if is_new(&state, part) {
+                let part = Text(Zeroizing::new(part.to_owned()));
+                state.known.insert(part.clone(), kind);
+                state.pending.push(part);
+            }
+        }
+        self.0.any.store(true, Ordering::Release);
+    }
+
+    /// Registers the scalars of a decrypted document.
+    fn leaves(&self, node: &windlass_yaml::Node) {
+        if let Some(map) = node.as_map() {
+            map.iter().for_each(|(_, item)| self.leaves(item));
+        } else if let Some(items) = node.as_list() {
+            items.iter().for_each(|item| self.leaves(item));
+        } else if let Some(text) = node.scalar_text().filter(|_| !node.is_null()) {
+            self.add(&text);
+        }
+    }
+
+    /// The state with searchers that know every secret.
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        let read = || self.0.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = read();
+        if state.pending.is_empty() {
+            return state;
+        }
+        drop(state);
+        self.0.state.write().unwrap_or_else(PoisonError::into_inner).learn();
+        read()
+    }
+}
+
+impl State {
+    /// Makes searchers for the pending secrets.
+    fn learn(&mut self) {
+        let mut new = BTreeSet::new();
+        for secret in std::mem::take(&mut self.pending) {
+            let kind = self.known.get(&secret).copied().unwrap_or(Kind::Value);
+            if rule::is_masked(&secret.0, kind, &self.exempt) {
+                new.extend(forms::of(&secret.0).into_iter().filter(|form| form.len() >= rule::SHORTEST));
+            }
+        }
+        if new.is_empty() {
+            return;
+        }
+        // Sizes at least halve from one searcher to the next, so a run that learns one secret after the other
+        // builds each form into few automata.
+        while self.searchers.last().is_some_and(|last| last.forms.len() < new.len() * 2) {
+            if let Some(last) = self.searchers.pop() {
+                new.extend(last.forms);
+            }
+        }
+        self.searchers.push(Searcher::new(new));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn secret_anywhere_in_a_text_is_masked() {
+        let secrets = Secrets::default();
+        secrets.add("hunter2");
+        assert_eq!(secrets.mask("{\"msg\": \"hunter2!\"}"), "{\"msg\": \"********!\"}");
+    }
+
+    #[test]
+    fn overlapping_secrets_learned_one_after_the_other_leave_nothing() {
+        let secrets = Secrets::default();
+        secrets.add("abcd1234");
+        assert_eq!(secrets.mask("abcd1234wxyz"), "********wxyz");
+        secrets.add("1234wxyz");
+        secrets.add("abcd1234wxyzlonger");
+        assert_eq!(secrets.mask("abcd1234wxyz abcd1234wxyzlonger"), "******** ********");
+    }
+
+    #[test]
+    fn structure_of_a_value_is_kept() {
+        let secrets = Secrets::default();
+        ["true", "8080", "localhost", "\": \"", "s3cret"].into_iter().for_each(|secret| secrets.add(secret));
+        let mut value = json!({"s3cret": true, "port": 8080, "host": "localhost", "msg": ["a\": \"b", "is s3cret"]});
+        secrets.mask_json(&mut value);
+        let masked = json!({"********": true, "port": 8080, "host": "localhost", "msg": ["a********b", "is ********"]});
+        assert_eq!(value, masked);
+    }
+
+    #[test]
+    fn document_that_was_decrypted_hides_its_values_and_not_its_keys() {
+        let secrets = Secrets::default();
+        secrets
+            .reveal(b"database:\n  password: s3cr3t word\n  port: 5432\n  key: |\n    first line\n    second line\n");
+        assert_eq!(secrets.mask("password s3cr3t word 5432 second line"), "password ******** 5432 ********");
+    }
+
+    #[test]
+    fn name_of_a_host_is_not_masked_although_a_vault_holds_it() {
+        let secrets = Secrets::default();
+        secrets.add("db.example.org");
+        assert_eq!(secrets.mask("db.example.org"), MASK);
+        secrets.exempt(["db.example.org"]);
+        assert_eq!(secrets.mask("db.example.org"), "db.example.org");
+    }
+}

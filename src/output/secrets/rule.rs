@@ -1,0 +1,139 @@
+//! The rule for values that are not masked although they are secret.
+//!
+//! Masking `true`, `8080` or `localhost` wherever they stand hides nothing and makes the output unreadable.
+
+use std::collections::HashSet;
+
+/// Where a secret comes from, which decides whether the rule for trivial values holds for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// A value of a vault or of a secret option: masked unless it is trivial.
+    Value,
+    /// A password: masked from [`SHORTEST`] bytes on, whatever it is.
+    Password,
+}
+
+/// Length in bytes of the shortest secret that is masked.
+pub(super) const SHORTEST: usize = 4;
+
+/// Digits that a number needs to be masked as a secret.
+const DIGITS: usize = 8;
+
+/// Values too common to be secret, in lower case.
+const COMMON: &[&str] = &[
+    "absent",
+    "admin",
+    "administrator",
+    "all",
+    "ansible",
+    "authenticated",
+    "auto",
+    "changed",
+    "client",
+    "cluster",
+    "config",
+    "debug",
+    "default",
+    "deploy",
+    "development",
+    "directory",
+    "disabled",
+    "enabled",
+    "error",
+    "failed",
+    "false",
+    "file",
+    "files",
+    "guest",
+    "host",
+    "hosts",
+    "http",
+    "https",
+    "info",
+    "json",
+    "latest",
+    "local",
+    "localhost",
+    "main",
+    "master",
+    "name",
+    "nobody",
+    "none",
+    "null",
+    "off",
+    "password",
+    "present",
+    "private",
+    "prod",
+    "production",
+    "public",
+    "reloaded",
+    "restarted",
+    "root",
+    "secret",
+    "server",
+    "service",
+    "skipped",
+    "staging",
+    "started",
+    "state",
+    "static",
+    "stopped",
+    "string",
+    "success",
+    "system",
+    "task",
+    "tasks",
+    "test",
+    "testing",
+    "text",
+    "true",
+    "undefined",
+    "unreachable",
+    "user",
+    "username",
+    "users",
+    "value",
+    "warning",
+    "yaml",
+];
+
+/// Whether a secret is masked.
+pub(super) fn is_masked(secret: &str, kind: Kind, exempt: &HashSet<String>) -> bool {
+    if secret.len() < SHORTEST {
+        return false;
+    }
+    kind == Kind::Password || !(is_number(secret) || is_common(secret) || exempt.contains(secret))
+}
+
+/// A number or an address, with too few digits to be secret.
+fn is_number(secret: &str) -> bool {
+    let digits = secret.bytes().filter(u8::is_ascii_digit).count();
+    let is_plain = secret.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'_' | b':'));
+    (is_plain && digits < DIGITS) || secret.parse::<std::net::IpAddr>().is_ok()
+}
+
+fn is_common(secret: &str) -> bool {
+    let lower = secret.to_ascii_lowercase();
+    COMMON.binary_search(&lower.as_str()).is_ok()
+        || secret.bytes().all(|byte| matches!(byte, b'-' | b'=' | b'#' | b'*' | b'.' | b'_' | b' '))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trivial_value_is_not_masked_unless_it_is_a_password() {
+        let exempt = HashSet::from(["web1".to_owned()]);
+        for trivial in ["abc", "true", "False", "8080", "-1.5", "10.0.0.1", "localhost", "web1", "root", "----"] {
+            assert!(!is_masked(trivial, Kind::Value, &exempt), "{trivial}");
+        }
+        for secret in ["hunter2", "31415926535", "localhost2", "web1!"] {
+            assert!(is_masked(secret, Kind::Value, &exempt), "{secret}");
+        }
+        assert!(is_masked("8080", Kind::Password, &exempt));
+        assert!(!is_masked("abc", Kind::Password, &exempt));
+        assert!(COMMON.is_sorted());
+    }
+}

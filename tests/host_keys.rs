@@ -1,0 +1,233 @@
+//! Host keys as a user meets them: the question at a terminal, the warning with checking off, and `windlass hostkeys`.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../crates/ssh/tests/support/mod.rs"]
+mod support;
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use support::{Sshd, available, keygen, run};
+
+/// An inventory for this sshd, in its folder.
+fn inventory(sshd: &Sshd, more: &str) {
+    let text = format!(
+        "web1 ansible_host=127.0.0.1 ansible_port={} ansible_user=root ansible_ssh_private_key_file=id ansible_remote_tmp={home}/remote \
+         ansible_ssh_args='-F none -o UserKnownHostsFile={home}/known_hosts -o IdentityAgent=none' {more}\n",
+        sshd.port,
+        home = sshd.directory.path().display()
+    );
+    fs::write(sshd.path("hosts"), text).unwrap();
+}
+
+/// The program in the sshd's folder, in a session of its own.
+fn windlass(sshd: &Sshd, session: &[&str], arguments: &str) -> Command {
+    let mut command = Command::new("setsid");
+    command
+        .args(session)
+        .arg(env!("CARGO_BIN_EXE_windlass"))
+        .args(arguments.split(' '))
+        .current_dir(sshd.directory.path())
+        .env("HOME", sshd.directory.path())
+        .env("NO_COLOR", "1")
+        .env_remove("ANSIBLE_CONFIG");
+    command
+}
+
+/// Exit code and output without a terminal.
+fn outcome(sshd: &Sshd, arguments: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut command = windlass(sshd, &["--wait"], arguments);
+    let output = command.envs(environment.iter().copied()).stdin(Stdio::null()).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+fn fingerprint(sshd: &Sshd, key: &str) -> String {
+    run(Command::new("ssh-keygen").arg("-lf").arg(sshd.path(key))).split(' ').nth(1).unwrap().to_owned()
+}
+
+/// A program at a terminal of its own.
+struct Terminal {
+    child: Child,
+    keys: File,
+    shown: std::sync::mpsc::Receiver<u8>,
+}
+
+impl Terminal {
+    fn open(sshd: &Sshd, arguments: &str) -> Self {
+        let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&control).unwrap();
+        unlockpt(&control).unwrap();
+        let name = ptsname(&control, Vec::new()).unwrap();
+        let path = OsStr::from_bytes(name.to_bytes());
+        let side: OwnedFd = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let mut command = windlass(sshd, &["--wait", "--ctty"], arguments);
+        let sides = [side.try_clone().unwrap(), side.try_clone().unwrap(), side];
+        let [stdin, stdout, stderr] = sides.map(Stdio::from);
+        let child = command.stdin(stdin).stdout(stdout).stderr(stderr).spawn().unwrap();
+        drop(command);
+        let keys = File::from(control);
+        let mut screen = keys.try_clone().unwrap();
+        let (sender, shown) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut byte = [0];
+            // The end of the program is an error of the terminal.
+            while screen.read_exact(&mut byte).is_ok() && sender.send(byte[0]).is_ok() {}
+        });
+        Self { child, keys, shown }
+    }
+
+    /// Reads the screen until it shows a text; all that was shown.
+    fn wait_for(&self, text: &str) -> String {
+        let mut seen = Vec::new();
+        while !String::from_utf8_lossy(&seen).contains(text) {
+            let Ok(byte) = self.shown.recv_timeout(Duration::from_secs(60)) else {
+                panic!("{text:?} was not shown, only {:?}", String::from_utf8_lossy(&seen));
+            };
+            seen.push(byte);
+        }
+        String::from_utf8_lossy(&seen).into_owned()
+    }
+
+    fn type_line(&mut self, line: &str) {
+        self.keys.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn unknown_key_at_a_terminal_is_asked_about_as_ssh_does() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel DEBUG1");
+    inventory(&sshd, "");
+    let mut declined = Terminal::open(&sshd, "adhoc -i hosts -m ping all");
+    let shown = declined.wait_for("(yes/no/[fingerprint])");
+    assert!(shown.contains(&fingerprint(&sshd, "host_key.pub")), "{shown}");
+    declined.type_line("maybe");
+    declined.wait_for("Please type 'yes', 'no' or the fingerprint:");
+    declined.type_line("no");
+    declined.wait_for("was not confirmed; no user name and no password was sent to it");
+    assert_eq!(declined.child.wait().unwrap().code(), Some(4));
+    assert!(!sshd.path("known_hosts").exists() && !sshd.log().contains("userauth-request"));
+
+    let mut confirmed = Terminal::open(&sshd, "adhoc -i hosts -m ping all");
+    confirmed.wait_for("(yes/no/[fingerprint])");
+    confirmed.type_line(&fingerprint(&sshd, "host_key.pub"));
+    confirmed.wait_for("pong");
+    assert!(confirmed.child.wait().unwrap().success());
+    assert!(sshd.path("known_hosts").exists());
+    let (code, text) = outcome(&sshd, "adhoc -i hosts -m ping all", &[]);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn unknown_key_with_checking_off_is_warned_of_in_every_way_to_turn_it_off() {
+    if !available() {
+        return;
+    }
+    let ways: [(&str, &str, &[(&str, &str)]); 4] = [
+        ("", "adhoc -i hosts -m ping all", &[("ANSIBLE_HOST_KEY_CHECKING", "False")]),
+        ("ansible_host_key_checking=false", "adhoc -i hosts -m ping all", &[]),
+        ("", "adhoc -i hosts -m ping all --ssh-option StrictHostKeyChecking=no", &[]),
+        ("ansible_ssh_common_args='-o StrictHostKeyChecking=no'", "adhoc -i hosts -m ping all", &[]),
+    ];
+    for (variable, arguments, environment) in ways {
+        let sshd = Sshd::start("");
+        inventory(&sshd, variable);
+        let (code, text) = outcome(&sshd, arguments, environment);
+        assert_eq!(code, Some(0), "{text}");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let warning = "HOST KEY CHECKING IS OFF AND THE HOST KEY OF";
+        assert!(text.matches(warning).count() == 1 && text.contains(&fingerprint(&sshd, "host_key.pub")), "{text}");
+    }
+}
+
+#[test]
+fn changed_key_with_checking_off_gets_no_password_to_become() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    inventory(&sshd, "ansible_host_key_checking=false");
+    keygen(&sshd.path("other"), "");
+    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    sshd.known_hosts(&format!("[127.0.0.1]:{} {other}", sshd.port));
+    let become_with = "-b --become-user nobody -e ansible_become_password=hunter2";
+    for module in ["-m command -a id", "-m raw -a id"] {
+        let (code, text) = outcome(&sshd, &format!("adhoc -i hosts {module} all {become_with}"), &[]);
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            code != Some(0) && flat.contains("the password to become nobody was not sent to web1"),
+            "{code:?} {text}"
+        );
+        assert!(flat.contains("HAS CHANGED") && !flat.contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
+fn setting_and_environment_accept_new_keys_but_no_changed_ones() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("");
+    inventory(&sshd, "");
+    let accept = [("WINDLASS_ACCEPT_NEW_HOST_KEYS", "true")];
+    assert_eq!(outcome(&sshd, "adhoc -i hosts -m ping all", &accept).0, Some(0));
+    let _ = fs::remove_file(sshd.path("known_hosts"));
+    fs::write(sshd.path("ansible.cfg"), "[windlass]\naccept_new_host_keys = true\n").unwrap();
+    assert_eq!(outcome(&sshd, "adhoc -i hosts -m ping all", &[]).0, Some(0));
+    keygen(&sshd.path("other"), "");
+    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    sshd.known_hosts(&format!("[127.0.0.1]:{} {other}", sshd.port));
+    let (code, text) = outcome(&sshd, "adhoc -i hosts -m ping all --accept-new-host-keys", &accept);
+    assert!(code == Some(4) && text.contains("HAS CHANGED"), "{text}");
+}
+
+#[test]
+fn hostkeys_scan_pin_and_verify_also_through_a_jump_host() {
+    if !available() {
+        return;
+    }
+    let (sshd, jump) = (Sshd::start(""), Sshd::start(""));
+    jump.known_hosts(&format!("[127.0.0.1]:{} {}\n", jump.port, jump.host_public_key()));
+    let config = format!(
+        "Host bastion\n  HostName 127.0.0.1\n  Port {}\n  User root\n  IdentityFile {}\n  IdentityAgent none\n  UserKnownHostsFile {}\n",
+        jump.port,
+        jump.path("id").display(),
+        jump.path("known_hosts").display()
+    );
+    fs::write(sshd.path("ssh.cfg"), config).unwrap();
+    inventory(&sshd, &format!("ansible_ssh_extra_args='-F {} -J bastion'", sshd.path("ssh.cfg").display()));
+    let line = format!("[127.0.0.1]:{} {}", sshd.port, sshd.host_public_key().rsplit_once(' ').unwrap().0);
+
+    let (code, text) = outcome(&sshd, "hostkeys scan -i hosts", &[]);
+    assert!(code == Some(0) && text.contains(&line) && text.contains(&fingerprint(&sshd, "host_key.pub")), "{text}");
+    let (code, text) = outcome(&sshd, "hostkeys verify -i hosts", &[]);
+    assert!(code == Some(2) && text.contains("is unknown"), "{text}");
+    // Without a terminal nobody can compare fingerprints.
+    assert_eq!(outcome(&sshd, "hostkeys pin -i hosts", &[]).0, Some(1));
+    assert!(!sshd.path("known_hosts").exists());
+    assert_eq!(outcome(&sshd, "hostkeys pin -i hosts --yes --file elsewhere", &[]).0, Some(0));
+    assert_eq!(fs::read_to_string(sshd.path("elsewhere")).unwrap(), format!("{line}\n"));
+    assert_eq!(outcome(&sshd, "hostkeys pin -i hosts --yes", &[]).0, Some(0));
+    assert_eq!(outcome(&sshd, "hostkeys verify -i hosts", &[]).0, Some(0));
+    assert!(jump.log().contains("direct-tcpip"), "the way led through the jump host");
+
+    keygen(&sshd.path("other"), "");
+    let other = fs::read_to_string(sshd.path("other.pub")).unwrap();
+    sshd.known_hosts(&format!("# a line\n[127.0.0.1]:{} {other}", sshd.port));
+    for arguments in ["hostkeys verify -i hosts", "hostkeys pin -i hosts --yes"] {
+        let (code, text) = outcome(&sshd, arguments, &[]);
+        let place = format!("{}:2", sshd.path("known_hosts").display());
+        assert!(code == Some(2) && text.contains(&place) && text.contains(&fingerprint(&sshd, "other.pub")), "{text}");
+    }
+}

@@ -1,0 +1,209 @@
+//! A real sshd whose every login is the liar, the real `windlass` in front of it, and what is looked at afterwards.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::support::Sshd;
+
+/// Nothing may make the controller larger than this, in KiB; an unharmed run of a development build takes some 60,000.
+const MEMORY: u64 = 400_000;
+/// A run that grows beyond this is ended at once, for the sake of the machine.
+const FAR_TOO_MUCH: u64 = 1_000_000;
+const DEADLINE: Duration = Duration::from_secs(75);
+const KEPT_OUTPUT: u64 = 4 << 20;
+/// Data that runs a command or shows 5332114 where it is evaluated.
+pub(crate) const EVIL: &str = "{{ lookup('pipe', 'touch CANARY') }}{{ 1234 * 4321 }}";
+/// The same as an expression.
+pub(crate) const EVIL_EXPRESSION: &str = "lookup('pipe', 'touch CANARY') ~ (1234 * 4321)";
+
+/// An attack.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    /// How the liar behaves, if not only by its results.
+    pub(crate) mode: &'static str,
+    /// The results by module; `*` is any other.
+    pub(crate) results: Value,
+    pub(crate) playbook: String,
+    pub(crate) options: &'static [&'static str],
+    /// The exit codes that are right.
+    pub(crate) codes: &'static [i32],
+    /// Has to be printed.
+    pub(crate) says: &'static [&'static str],
+    /// Must not be printed; `5332114` never may.
+    pub(crate) never_says: &'static [&'static str],
+    /// The part of the program that has yet to hold: the case runs and is reported, but asserts nothing.
+    pub(crate) pending: Option<&'static str>,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        Self {
+            name: "",
+            mode: "answer",
+            results: json!({}),
+            playbook: tasks("    - ping:\n"),
+            options: &[],
+            codes: &[0],
+            says: &[],
+            never_says: &[],
+            pending: None,
+        }
+    }
+}
+
+/// A play of these tasks on the liar.
+pub(crate) fn tasks(tasks: &str) -> String {
+    format!("- hosts: liar\n  gather_facts: false\n  tasks:\n{tasks}")
+}
+
+/// What a run left.
+struct Outcome {
+    code: Option<i32>,
+    text: String,
+    /// Peak of the resident memory in KiB.
+    memory: u64,
+    took: Duration,
+    canary: bool,
+}
+
+/// Runs the cases one after the other and panics with all that did not hold.
+pub(crate) fn run(cases: Vec<Case>) {
+    if !super::support::available() {
+        return;
+    }
+    let wanted = std::env::var("HOSTILE_CASE").unwrap_or_default();
+    let mut broken = Vec::new();
+    for case in cases.iter().filter(|case| case.name.contains(&wanted)) {
+        let outcome = perform(case);
+        let problems = problems(case, &outcome);
+        let verdict = match (problems.is_empty(), case.pending) {
+            (true, None) => "holds".to_owned(),
+            (true, Some(area)) => format!("holds, though it is pending ({area})"),
+            (false, Some(area)) => format!("PENDING ({area}): {}", problems.join("; ")),
+            (false, None) => {
+                broken.push(format!("{}: {}\n{}", case.name, problems.join("; "), end_of(&outcome.text)));
+                format!("BROKEN: {}", problems.join("; "))
+            }
+        };
+        let (memory, took) = (outcome.memory / 1024, outcome.took.as_secs_f32());
+        eprintln!("hostile: {}: {verdict} (exit {:?}, {memory} MiB, {took:.1} s)", case.name, outcome.code);
+        if !wanted.is_empty() {
+            eprintln!("{}", end_of(&outcome.text));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n\n"));
+}
+
+fn problems(case: &Case, outcome: &Outcome) -> Vec<String> {
+    let text = &outcome.text;
+    let mut problems = Vec::new();
+    if outcome.canary {
+        problems.push("a command of the host ran on the controller".to_owned());
+    }
+    if !outcome.code.is_some_and(|code| case.codes.contains(&code)) {
+        problems.push(format!("exit code {:?} and not one of {:?}", outcome.code, case.codes));
+    }
+    let missing = case.says.iter().filter(|words| !text.contains(**words));
+    problems.extend(missing.map(|words| format!("{words:?} is not printed")));
+    let wrong = case.never_says.iter().chain(&["5332114", "panicked"]).filter(|words| text.contains(**words));
+    problems.extend(wrong.map(|words| format!("{words:?} is printed")));
+    if outcome.memory > MEMORY {
+        problems.push(format!("it grew to {} MiB", outcome.memory / 1024));
+    }
+    if outcome.took > DEADLINE {
+        problems.push("it did not end in time".to_owned());
+    }
+    problems
+}
+
+fn perform(case: &Case) -> Outcome {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let canary = path.join("CANARY");
+    let real = |text: &str| text.replace("CANARY", &canary.display().to_string());
+    let script = json!({"mode": case.mode, "results": case.results}).to_string();
+    fs::write(path.join("script.json"), real(&script)).unwrap();
+    let liar = format!(
+        "LogLevel INFO\nForceCommand WINDLASS_LIAR={} exec {} --exact liar --nocapture --test-threads=1",
+        path.join("script.json").display(),
+        std::env::current_exe().unwrap().display()
+    );
+    let sshd = Sshd::start(&liar);
+    sshd.known_hosts(&format!("[127.0.0.1]:{} {}\n", sshd.port, sshd.host_public_key()));
+    let inventory = format!(
+        "[all]\nliar ansible_port={}\n# Nobody answers there.\ngood ansible_port=1\n[all:vars]\nansible_host=127.0.0.1\nansible_user=root\n\
+         ansible_ssh_retries=0\nansible_ssh_private_key_file={}\n\
+         ansible_ssh_common_args=-F none -o UserKnownHostsFile={} -o IdentityAgent=none\n",
+        sshd.port,
+        sshd.path("id").display(),
+        sshd.path("known_hosts").display()
+    );
+    fs::write(path.join("hosts"), inventory).unwrap();
+    fs::write(path.join("site.yml"), real(&case.playbook)).unwrap();
+    fs::write(path.join("evil.yml"), real(&format!("owned: \"{EVIL}\"\nread: LEAKED\n"))).unwrap();
+    fs::write(path.join("large"), vec![b'l'; 1 << 20]).unwrap();
+    fs::create_dir(path.join("templates")).unwrap();
+    fs::write(path.join("templates/page.j2"), "{{ page }}{{ r.stdout }}{{ r.map }}").unwrap();
+    let began = Instant::now();
+    let binary = std::env::var_os("WINDLASS_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_windlass").into());
+    let mut child = Command::new(binary)
+        .args(["playbook", "-i", "hosts", "site.yml"])
+        .args(case.options)
+        .current_dir(path)
+        .env("HOME", path)
+        .env("ANSIBLE_CONFIG", "/dev/null")
+        .env("NO_COLOR", "1")
+        .env("ANSIBLE_SHOW_CUSTOM_STATS", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (stdout, stderr) = (drain(child.stdout.take().unwrap()), drain(child.stderr.take().unwrap()));
+    let (code, memory) = watch(&mut child, began);
+    let text = [stdout, stderr].map(|thread| thread.join().unwrap()).join("\n");
+    Outcome { code, text, memory, took: began.elapsed(), canary: canary.exists() }
+}
+
+/// Reads to the end and keeps the beginning.
+fn drain(mut stream: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        let _ = (&mut stream).take(KEPT_OUTPUT).read_to_end(&mut kept);
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        String::from_utf8_lossy(&kept).into_owned()
+    })
+}
+
+/// Waits for the end, and measures meanwhile.
+fn watch(child: &mut Child, began: Instant) -> (Option<i32>, u64) {
+    let mut memory = 0;
+    loop {
+        memory = memory.max(peak(child.id()).unwrap_or(0));
+        if let Some(status) = child.try_wait().unwrap() {
+            return (status.code(), memory);
+        }
+        if memory > FAR_TOO_MUCH || began.elapsed() > DEADLINE {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return (None, memory);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn peak(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn end_of(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| line.chars().take(300).collect()).collect();
+    lines.get(lines.len().saturating_sub(40)..).unwrap_or_default().join("\n")
+}

@@ -1,0 +1,252 @@
+//! No secret of a run is in anything it writes, in any encoding, and what it writes keeps its form.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
+
+/// Secrets that break whoever masks text after it was quoted.
+const NASTY: &[&str] = &[
+    "hunter2-plain",
+    "quo\"te's\"inside'",
+    "back\\slash\\n\\",
+    "first line \"q\"\nsecond\\line\n  third line",
+    "Grüße aus dem Süden",
+    "per cent%20&<tag>?/+",
+    "\": {\"a\": \"",
+    "$HOME `id` $(id)",
+    "-----BEGIN KEY-----\nMIIEpAIBAAKCAQEA7cNlRq\nzU0s+/xyzABCdef==\n-----END KEY-----\n",
+];
+
+/// Values that are vaulted and not masked: they would hide nothing and break everything.
+const TRIVIAL: &[&str] = &["false", "8080", "localhost", "ok"];
+
+const PLAYBOOK: &str = r#"
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: A task on localhost
+      debug: {msg: "{{ item }}"}
+      loop: "{{ secrets }}"
+    - debug: {var: secrets}
+    - name: "Named after {{ inline }}"
+      debug: {msg: "{{ inline }} {{ trivial }}"}
+    - debug:
+        msg:
+          - "{{ item | b64encode }}"
+          - "{{ ('x' ~ item) | b64encode }}"
+          - "{{ ('xy' ~ item ~ 'z') | b64encode }}"
+          - "{{ item | urlencode }}"
+          - "{{ item | to_json }} {{ {'k': item} | to_json | to_json }}"
+          - "{{ item | quote }}"
+          - "{{ {item: 8080, 'port': 8080, 'flag': false} }}"
+          - "{{ [item] | string }} {{ [item] | to_nice_yaml }}"
+      loop: "{{ secrets }}"
+    - command: {argv: [printf, "%s", "{{ item }}"]}
+      loop: "{{ secrets }}"
+    - shell: "echo {{ item | quote }} >&2; exit 3"
+      loop: "{{ secrets }}"
+      ignore_errors: true
+    - copy:
+        content: "{{ secrets | join('\n') }}"
+        dest: "{{ playbook_dir }}/written"
+    - lineinfile: {path: "{{ playbook_dir }}/written", line: "and {{ inline }}"}
+    - fail: {msg: "{{ secrets }}"}
+      ignore_errors: true
+    - debug: {msg: "{{ item | no_such_filter }}"}
+      loop: "{{ secrets }}"
+      ignore_errors: true
+    - debug: {msg: "{{ dict(secrets) }} {{ inline + 1 }}"}
+      ignore_errors: true
+    - command: {argv: ["sh", "-c", "echo {{ inline }}; exit 1"]}
+      register: tried
+      until: tried is success
+      retries: 1
+      delay: 0
+      ignore_errors: true
+    - set_stats: {data: {kept: "{{ inline }}"}}
+    - debug: {msg: "git clone https://me:passw0rd@example.org/x.git and {{ lookup('file', 'whole.key') }}"}
+    - include_vars: {file: later.yml}
+    - debug: {var: later}
+    - include_tasks: "{{ 'more.yml' }}"
+      vars: {passed: "{{ inline }}"}
+    - name: Warn
+      debug: {msg: "{{ passed_on }}", verbosity: 0}
+      vars: {passed_on: "{{ inline }}"}
+      when: inline
+      ignore_errors: true
+    - assert: {that: ["inline == 'no'"], fail_msg: "not {{ inline }}"}
+"#;
+
+fn windlass(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ANSIBLE") || name.starts_with("JUNIT")) {
+        command.env_remove(name);
+    }
+    command.current_dir(folder).env("HOME", folder).env("NO_COLOR", "1");
+    command
+}
+
+fn encrypt(folder: &Path, name: &str, text: &str) {
+    fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+    fs::write(folder.join(name), text).unwrap();
+    let vault = windlass(folder).args(["vault", "encrypt", "--vault-password-file", "pass", name]).output().unwrap();
+    assert!(vault.status.success(), "{}", String::from_utf8_lossy(&vault.stderr));
+}
+
+fn project() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::write(path.join("pass"), "the-vault-password\n").unwrap();
+    fs::write(path.join("p.yml"), PLAYBOOK).unwrap();
+    fs::write(path.join("more.yml"), "- debug: {msg: \"included {{ passed }}\"}\n").unwrap();
+    fs::write(path.join("hosts"), "localhost ansible_connection=local\n").unwrap();
+    let json = serde_json::json!({"secrets": NASTY, "trivial": TRIVIAL, "nested": {"port": 8080, "flag": false}});
+    encrypt(path, "group_vars/all/vault.yml", &json.to_string());
+    encrypt(path, "later.yml", "later: [{password: secret-of-later}]\n");
+    encrypt(path, "whole.key", "whole-file-secret");
+    let inline = ["vault", "encrypt_string", "--vault-password-file", "pass", "-n", "inline", "inl1ne s'ecret"];
+    let inline = windlass(path).args(inline).output().unwrap();
+    fs::write(path.join("group_vars/all/plain.yml"), inline.stdout).unwrap();
+    folder
+}
+
+/// Runs the playbook with a callback; every sink writes into `out`.
+fn run(folder: &Path, callback: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = windlass(folder);
+    command.args(["playbook", "-i", "hosts", "--vault-password-file", "pass", "--diff"]).args(arguments).arg("p.yml");
+    command.envs(environment.iter().copied());
+    // The times would stand behind the document.
+    let enabled = if callback == "json" { "junit,tree" } else { "junit,tree,profile_tasks,profile_roles,timer" };
+    for (name, value) in [
+        ("ANSIBLE_STDOUT_CALLBACK", callback),
+        ("ANSIBLE_CALLBACKS_ENABLED", enabled),
+        ("ANSIBLE_CALLBACK_TREE_DIR", "out/tree"),
+        ("JUNIT_OUTPUT_DIR", "out/junit"),
+        ("ANSIBLE_LOG_PATH", "out/log"),
+        ("ANSIBLE_RETRY_FILES_ENABLED", "1"),
+        ("ANSIBLE_RETRY_FILES_SAVE_PATH", "out/retry"),
+        ("ANSIBLE_SHOW_CUSTOM_STATS", "1"),
+    ] {
+        command.env(name, value);
+    }
+    fs::create_dir_all(folder.join("out")).unwrap();
+    command.args(["--trace", "out/trace"]).output().unwrap()
+}
+
+/// All that a run wrote, by where.
+fn sinks(folder: &Path, output: &Output) -> Vec<(String, String)> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut sinks = vec![("stdout".to_owned(), text(&output.stdout)), ("stderr".to_owned(), text(&output.stderr))];
+    let mut folders = vec![folder.join("out")];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else {
+                sinks.push((entry.display().to_string(), text(&fs::read(&entry).unwrap())));
+            }
+        }
+    }
+    sinks
+}
+
+/// Forms of a secret that must not be anywhere, made without the code that masks.
+fn forms(secret: &str) -> BTreeSet<String> {
+    let mut forms = BTreeSet::new();
+    let lines = secret.lines().map(str::trim).filter(|line| line.len() >= 4 && !line.starts_with("-----"));
+    for part in std::iter::once(secret.trim()).chain(lines) {
+        let json = serde_json::to_string(part).unwrap();
+        let json = json.trim_start_matches('"').to_owned();
+        let json = json.strip_suffix('"').unwrap().to_owned();
+        let percent: String = part
+            .bytes()
+            .map(|byte| match byte {
+                byte if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) => char::from(byte).to_string(),
+                byte => format!("%{byte:02X}"),
+            })
+            .collect();
+        forms.extend([part.to_owned(), json, percent.to_lowercase(), percent, shell_words::quote(part).into_owned()]);
+        forms.extend([STANDARD.encode(part), URL_SAFE.encode(part)]);
+        let xml = part.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+        forms.insert(xml);
+        for before in ["x", "xy"] {
+            let encoded = STANDARD_NO_PAD.encode(format!("{before}{part}"));
+            forms.insert(encoded[4..encoded.len() - 3].to_owned());
+        }
+    }
+    forms.retain(|form| form.len() >= 4);
+    forms
+}
+
+fn assert_nothing_secret(sinks: &[(String, String)], about: &str) {
+    let more = ["inl1ne s'ecret", "secret-of-later", "whole-file-secret", "passw0rd", "the-vault-password"];
+    for secret in NASTY.iter().chain(&more) {
+        for form in forms(secret) {
+            for (name, text) in sinks {
+                let at = text.find(&form);
+                let around = at.map(|at| text.get(at.saturating_sub(60)..(at + 80).min(text.len())).unwrap_or(&form));
+                assert!(at.is_none(), "{about}: {form:?} of {secret:?} is in {name}: {around:?}");
+            }
+        }
+    }
+}
+
+fn assert_valid_xml(sinks: &[(String, String)]) {
+    let reports: Vec<_> = sinks.iter().filter(|(name, _)| name.ends_with(".xml")).collect();
+    assert!(!reports.is_empty());
+    for (name, text) in reports {
+        assert!(uppsala::parse(text).is_ok(), "{name} is no XML:\n{text}");
+    }
+}
+
+#[test]
+fn secret_in_any_encoding_reaches_no_sink() {
+    for (callback, arguments, environment) in [
+        ("default", &["-vvv"][..], &[][..]),
+        ("default", &[], &[("ANSIBLE_CALLBACK_RESULT_FORMAT", "yaml")]),
+        ("debug", &["-v"], &[]),
+        ("yaml", &["-vvv"], &[]),
+        ("minimal", &["-vvv"], &[]),
+        ("oneline", &[], &[]),
+        ("null", &["-v"], &[("ANSIBLE_COMPAT", "2.18")]),
+    ] {
+        let folder = project();
+        let output = run(folder.path(), callback, arguments, environment);
+        let sinks = sinks(folder.path(), &output);
+        assert_eq!(output.status.code(), Some(2), "{sinks:?}");
+        assert!(sinks.iter().any(|(_, text)| text.contains("********")), "{callback} shows that something is hidden");
+        assert_nothing_secret(&sinks, callback);
+        assert_valid_xml(&sinks);
+        if callback == "default" {
+            let stdout = &sinks[0].1;
+            assert!(stdout.contains("TASK [A task on localhost]"), "{stdout}");
+            assert!(stdout.contains("ok: [localhost]"), "{stdout}");
+        }
+    }
+}
+
+#[test]
+fn json_with_secrets_stays_json() {
+    let folder = project();
+    let output = run(folder.path(), "json", &[], &[]);
+    let sinks = sinks(folder.path(), &output);
+    assert_nothing_secret(&sinks, "json");
+    // The name of the retry file stands before the document.
+    let document = sinks[0].1.lines().skip_while(|line| *line != "{").collect::<Vec<_>>().join("\n");
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["stats"]["localhost"]["failures"], 1);
+    let tasks = document["plays"][0]["tasks"].as_array().unwrap();
+    let encoded = tasks[3]["hosts"]["localhost"]["results"][0]["msg"][6].as_object().unwrap();
+    assert_eq!(encoded["port"], 8080);
+    assert_eq!(encoded["flag"], false);
+    assert_eq!(encoded["********"], 8080);
+    for (name, text) in sinks.iter().filter(|(name, _)| name.ends_with("trace") || name.contains("/tree/")) {
+        assert!(serde_json::from_str::<serde_json::Value>(text).is_ok(), "{name} is no JSON:\n{text}");
+    }
+}
