@@ -488,7 +488,7 @@ fn run_killed_at_any_moment_and_resumed_loses_no_handler_and_repeats_nothing_don
 fn pending_handlers_are_set_in_ansible_cfg_and_wrong_words_are_refused() {
     let project = Project::new(&handlers(NOTIFY, ""));
     project.write("block", "");
-    project.killed_at("reached", "-TERM", &[]).ends(99).has("--resume");
+    project.killed_at("reached", "-TERM", &[]).ends(143).has("--resume");
     fs::remove_file(project.path("block")).unwrap();
     project.write("ansible.cfg", "[windlass]\npending_handlers = perhaps\n");
     project.play(&[]).has("pending_handlers must be run, skip or ask, not 'perhaps'");

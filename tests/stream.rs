@@ -441,6 +441,8 @@ fn over_ssh(sshd: &Sshd, case: &Path, words: &[String], stream: &str) -> (String
         .current_dir(case)
         .env_remove("ANSIBLE_CONFIG")
         .env("SCRATCH", scratch.path())
+        .env("WINDLASS_JOURNAL_DIR", scratch.path().join("journal"))
+        .env("WINDLASS_PENDING_HANDLERS", "skip")
         .env("WINDLASS_STATISTICS", scratch.path().join("statistics"))
         .env("WINDLASS_STREAM", stream)
         .env("ANSIBLE_FORKS", "1")

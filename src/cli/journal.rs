@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
 
 use super::session::Session;
+use super::signals;
 use crate::error::{Error, Result};
 use crate::journal::{
     Inputs, Journal, Pending, Recorder, Replay, Start, State, differences, expire, looks_like_run, read_file,
@@ -105,13 +105,7 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
         false => None,
     };
     let former = resumed.as_ref().map(|journal| journal.header.run.clone());
-    let start = Start {
-        inputs: inputs(),
-        files: &shared.files,
-        secrets: &shared.secrets,
-        revealed: shared.run.engine.revealed(),
-        resumed,
-    };
+    let start = Start { inputs: inputs(), files: &shared.files, secrets: &shared.secrets, resumed };
     let (recorder, pending, damaged) = match Recorder::start(&state, start) {
         Ok(started) => started,
         Err(error) => return without(error),
@@ -132,8 +126,7 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
     if !others.is_empty() {
         left(&others, &recorder, shared).await?;
     }
-    let recorder = Arc::new(recorder);
-    let _ = shared.journal.set(Arc::clone(&recorder));
+    let _ = shared.journal.set(recorder);
     Ok(())
 }
 
@@ -197,13 +190,15 @@ fn described(pending: &Pending) -> String {
     format!("{host}: '{handler}' of play '{play}', {how} {task}{doubt}, run {run}, {when}")
 }
 
-/// Says how to go on after a failure, at a terminal: programs that read the output know `windlass runs`.
-pub(super) fn advise(recorder: &Recorder, code: u8, shared: &Shared) {
-    let is_interrupted = super::signals::ends_with(code);
-    if code != 0
-        && (is_interrupted || std::io::stdout().is_terminal())
-        && let Some(text) = recorder.advice()
-    {
-        let _ = shared.events.send(Event::Notice(text));
+/// Ends the journal, and says how to go on: after a signal, and at a terminal after a failure.
+pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
+    let Some(recorder) = shared.journal.get() else { return };
+    recorder.end(code, failed);
+    recorder.trouble().into_iter().for_each(|sentence| shared.warn(sentence));
+    let Some(advice) = recorder.advice() else { return };
+    if signals::is_signal(code) {
+        shared.warn(advice);
+    } else if code != 0 && std::io::stdout().is_terminal() {
+        let _ = shared.events.send(Event::Notice(advice));
     }
 }

@@ -48,10 +48,10 @@ enum Verb {
     Console(Box<console::Arguments>),
     /// Fetch a repository and run a playbook of it on this machine
     Pull(Box<pull::Arguments>),
-    /// Show, pin and verify the host keys of an inventory
-    Hostkeys(Box<hostkeys::Arguments>),
     /// List the runs that have a journal
     Runs(runs::Arguments),
+    /// Show, pin and verify the host keys of an inventory
+    Hostkeys(Box<hostkeys::Arguments>),
     /// Show an inventory
     Inventory(inventory::Arguments),
     /// Encrypt and decrypt files and values
@@ -122,8 +122,8 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Adhoc(arguments) => adhoc::run(*arguments),
         Verb::Console(arguments) => console::run(*arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
-        Verb::Hostkeys(arguments) => hostkeys::run(&arguments),
         Verb::Runs(arguments) => runs::run(&arguments),
+        Verb::Hostkeys(arguments) => hostkeys::run(&arguments),
         Verb::Inventory(arguments) => inventory::run_verb(arguments),
         Verb::Vault(arguments) => vault::run(arguments),
         Verb::Doc(arguments) => doc::run(&arguments),

@@ -72,13 +72,13 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
     arguments.options.apply(&mut settings, &config)?;
-    settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
     let mut arguments = arguments;
     let word = arguments.journal.apply(&mut settings)?;
     arguments.playbooks.splice(0..0, word);
     if arguments.playbooks.is_empty() {
         arguments.playbooks = arguments.journal.playbooks(&settings)?;
     }
+    settings.ssh_options.extend(arguments.ssh_options.iter().cloned());
     settings.force_handlers |= arguments.force_handlers;
     settings.step = arguments.step;
     settings.start_at_task.clone_from(&arguments.start_at_task);
@@ -122,9 +122,6 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
         let outcome = drive(&arguments, &session, &printer).await;
-        if let Some(recorder) = session.shared.journal.get() {
-            recorder.trouble().into_iter().for_each(|sentence| session.shared.warn(sentence));
-        }
         session.end().await;
         outcome
     })
@@ -163,11 +160,8 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
     }
     journal::begin(&arguments.journal, &arguments.playbooks, session).await?;
     let outcome = run_all(loaded, &mut run, session).await;
-    if let Some(recorder) = shared.journal.get() {
-        let code = outcome.as_ref().map_or_else(crate::error::Error::exit_code, |code| *code);
-        recorder.end(code, &run.failed_hosts());
-        journal::advise(recorder, code, shared);
-    }
+    let code = outcome.as_ref().map_or_else(Error::exit_code, |code| *code);
+    journal::end(code, &run.failed_hosts(), shared);
     outcome
 }
 

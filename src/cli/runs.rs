@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 
-use super::session;
+use super::{session, signals};
 use crate::error::{Error, Result};
 use crate::journal::{Journal, Ledger, Pending, Record, RunFile, State, read_file};
 use crate::output::{Color, Printer};
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
 
 fn list(state: &State, printer: &Printer) {
     let mut rows = vec![["RUN", "STARTED", "RESULT", "FAILED HOSTS", "PENDING", "PLAYBOOK"].map(str::to_owned)];
-    for run in state.runs().iter().rev() {
+    for run in state.runs().iter().rev().filter(|run| !run.is_empty()) {
         let row = match read_file(&run.path) {
             Ok(journal) => {
                 let pending = pending_of(state, run).len();
@@ -94,7 +94,7 @@ fn pending_of(state: &State, run: &RunFile) -> Vec<Pending> {
 fn result(run: &RunFile, journal: &Journal) -> String {
     let word = match &journal.end {
         Some(end) if end.code == 0 => "ok".to_owned(),
-        Some(end) if super::signals::ends_with(end.code) => "interrupted".to_owned(),
+        Some(end) if signals::is_signal(end.code) => "interrupted".to_owned(),
         Some(end) => format!("failed ({})", end.code),
         None if run.is_alive() => "running".to_owned(),
         None => "killed".to_owned(),

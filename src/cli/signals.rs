@@ -19,8 +19,8 @@ const ALL: [(Signal, SignalKind); 3] = [
     (Signal { name: "SIGHUP", code: 129 }, SignalKind::hangup()),
 ];
 
-/// Whether a run ends with this exit code because of a signal.
-pub(super) fn ends_with(code: u8) -> bool {
+/// Whether a run with this exit code was ended by a signal.
+pub(super) fn is_signal(code: u8) -> bool {
     ALL.iter().any(|(signal, _)| signal.code == code)
 }
 

@@ -1,11 +1,10 @@
 //! Writes the journal of a run, and answers what an earlier run has done.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
-use windlass_template::Revealed;
 
 use super::inputs::Inputs;
 use super::ledger::{Entry, Event, Ledger, Pending};
@@ -32,7 +31,6 @@ pub(crate) struct Start<'a> {
     pub(crate) inputs: Inputs<'a>,
     pub(crate) files: &'a Files,
     pub(crate) secrets: &'a Secrets,
-    pub(crate) revealed: &'a Revealed,
     /// The run to resume.
     pub(crate) resumed: Option<Journal>,
 }
@@ -62,9 +60,6 @@ pub(crate) struct Recorder {
     run: RunFile,
     log: Log,
     secrets: Secrets,
-    revealed: Revealed,
-    /// Number of revealed texts that are masked already.
-    known: AtomicUsize,
     /// Dry runs neither run nor forget handlers.
     check: bool,
     plays: AtomicU32,
@@ -76,7 +71,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Begins a journal; with it come the handlers that earlier runs have left.
     pub(crate) fn start(state: &State, start: Start<'_>) -> Result<(Recorder, Vec<Pending>, Vec<String>)> {
-        let Start { inputs, files, secrets, revealed, resumed } = start;
+        let Start { inputs, files, secrets, resumed } = start;
         let project = project(&inputs.playbook_names(), &inputs.sources());
         let (run, file) = state.create(&project)?;
         let check = inputs.settings.check;
@@ -98,14 +93,11 @@ impl Recorder {
             run,
             log,
             secrets: secrets.clone(),
-            revealed: revealed.clone(),
-            known: AtomicUsize::new(0),
             check,
             plays: AtomicU32::new(0),
             replay: resumed.as_ref().map(Replay::new),
             carried: Mutex::default(),
         };
-        recorder.learn();
         recorder.append(&Record::Run(Box::new(inputs.header(&recorder.run.run, resumes, secrets))));
         inputs.inventory_files().into_iter().for_each(|file| _ = recorder.append(&Record::File(file)));
         recorder.files(files);
@@ -158,14 +150,6 @@ impl Recorder {
         self.log.append(Lane::Handlers, &line)
     }
 
-    /// Masks what was decrypted meanwhile.
-    fn learn(&self) {
-        let count = self.revealed.count();
-        if self.known.swap(count, Ordering::Relaxed) != count {
-            self.revealed.texts().iter().for_each(|text| self.secrets.add(text));
-        }
-    }
-
     fn masked(&self, texts: &[String]) -> Vec<String> {
         texts.iter().map(|text| mask::text(text, &self.secrets)).collect()
     }
@@ -192,7 +176,6 @@ impl Recorder {
 
     /// A task is about to be sent. If it may notify handlers, that is on the disk before anything leaves.
     pub(crate) async fn sent(&self, place: &Place, host: &str, notify: Vec<String>) {
-        self.learn();
         let mut last = 0;
         let new = {
             let mut sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -238,7 +221,6 @@ impl Recorder {
         part: &(TaskResult, Option<String>),
         no_log: bool,
     ) {
-        self.learn();
         let (result, delegate) = part;
         let (result, withheld, status) = self.captured(action, result, false, no_log);
         self.append(&Record::Item(Box::new(ItemDone {
@@ -255,7 +237,6 @@ impl Recorder {
 
     /// A task on a host has its result, and its notifications count from now on.
     pub(crate) fn done(&self, place: &Place, outcome: &HostOutcome, looped: bool, kept: bool, no_log: bool) {
-        self.learn();
         let (result, withheld, status) = self.captured(&outcome.action, &outcome.result, outcome.ignored, no_log);
         let delegate = outcome.parts.first().and_then(|(_, delegate)| delegate.clone()).filter(|_| !looped);
         for handler in &outcome.notify {

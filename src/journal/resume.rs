@@ -20,7 +20,7 @@ pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> R
         return Ok((run, journal));
     }
     let project = project(&inputs.playbook_names(), &inputs.sources());
-    for run in runs.into_iter().rev().filter(|run| run.project == project) {
+    for run in runs.into_iter().rev().filter(|run| run.project == project && !run.is_empty()) {
         let journal = read_file(&run.path)?;
         if journal.header.check {
             continue;

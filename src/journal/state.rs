@@ -30,6 +30,11 @@ pub struct RunFile {
 }
 
 impl RunFile {
+    /// Whether the run was killed before it wrote anything.
+    pub fn is_empty(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() == 0)
+    }
+
     /// Whether the run is still going on: it holds a lock on its journal as long as it lives.
     pub fn is_alive(&self) -> bool {
         File::open(&self.path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))

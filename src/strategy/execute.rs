@@ -41,7 +41,7 @@ pub struct Shared {
     /// The task before which none is done (`--start-at-task`), until it is reached.
     pub start_at: Mutex<Option<String>>,
     /// The journal, once the run has one.
-    pub(crate) journal: OnceLock<Arc<Recorder>>,
+    pub(crate) journal: OnceLock<Recorder>,
 }
 
 /// What an item of a secret task is called.

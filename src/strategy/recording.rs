@@ -30,7 +30,7 @@ pub(super) struct Recorded {
 impl Shared {
     /// The journal of the run, if one is kept.
     pub(super) fn recorder(&self) -> Option<&Recorder> {
-        self.journal.get().map(|recorder| &**recorder)
+        self.journal.get()
     }
 }
 
