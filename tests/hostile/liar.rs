@@ -35,6 +35,10 @@ fn greet(out: &mut Wire<impl Write>, mode: &str, word: &str) {
             out.raw(format!("\n{BEGIN_MARKER}{}\n", "0".repeat(32)).as_bytes());
             out.frame(&hello("fake"), b"");
         }
+        "another_forced_command" => {
+            out.raw(b"only git is allowed here\n");
+            std::process::exit(128);
+        }
         "endless_noise" => (0..4096).for_each(|_| out.raw(&[b'x'; 16 << 10])),
         _ => {}
     }
@@ -47,6 +51,7 @@ fn greet(out: &mut Wire<impl Write>, mode: &str, word: &str) {
             boot["hello"]["boot_id"] = "x".repeat(100 << 20).into();
             out.frame(&boot, b"");
         }
+        "restarts" => out.frame(&hello(&format!("boot of {}", std::process::id())), b""),
         _ => out.frame(&hello("00000000-0000-0000-0000-000000000000"), b""),
     }
 }
@@ -153,7 +158,7 @@ impl<W: Write> Liar<W> {
                 self.out.raw(&[0, 0, 1, 0, 0, 0, 0, 0, b'{']);
                 std::process::exit(1);
             }
-            "ends" => std::process::exit(3),
+            "ends" | "restarts" => std::process::exit(3),
             // The answers of two requests that were sent together, each under the other's id.
             "swaps" if request["turn"].is_object() => match self.held.take() {
                 None => return self.held = Some(id),
