@@ -13,7 +13,11 @@ pub(crate) fn serve(script: &Path) {
     let mut out = Wire(std::io::stdout().lock());
     let command = std::env::var("SSH_ORIGINAL_COMMAND").unwrap();
     let is_hex = |word: &&str| word.len() == 32;
-    let word = command.split(|letter: char| !letter.is_ascii_hexdigit()).find(is_hex).unwrap().to_owned();
+    let Some(word) = command.split(|letter: char| !letter.is_ascii_hexdigit()).find(is_hex) else {
+        // A bare command (`raw`), whose output is data as well.
+        return out.raw(super::stage::EVIL.as_bytes());
+    };
+    let word = word.to_owned();
     greet(&mut out, &mode, &word);
     let mut input = std::io::stdin().lock();
     let mut liar = Liar { out, mode, results: script["results"].clone(), held: None };
