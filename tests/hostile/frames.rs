@@ -81,6 +81,11 @@ pub(crate) fn cases() -> Vec<Case> {
         fails("message_of_an_unknown_kind", "unknown_message", &[4]),
         Case { says: &["unreachable=1"], ..fails("end_within_a_frame", "ends_within_a_frame", &[4]) },
         Case { says: &["status 3"], ..fails("end_instead_of_an_answer", "ends", &[4]) },
+        Case { says: &["was restarted while the task ran"], ..fails("restart_during_a_task", "restarts", &[4]) },
+        Case {
+            says: &["only git is allowed here", "status 128"],
+            ..fails("forced_command_that_is_no_executor", "another_forced_command", &[4])
+        },
         fails("begin_marker_of_a_login_shell", "fake_marker", &[0]),
         fails("64_mib_of_noise_of_a_login_shell", "endless_noise", &[0, 4]),
         fails("greeting_that_is_an_answer", "greets_with_an_answer", &[4]),

@@ -13,7 +13,11 @@ pub(crate) fn serve(script: &Path) {
     let mut out = Wire(std::io::stdout().lock());
     let command = std::env::var("SSH_ORIGINAL_COMMAND").unwrap();
     let is_hex = |word: &&str| word.len() == 32;
-    let word = command.split(|letter: char| !letter.is_ascii_hexdigit()).find(is_hex).unwrap().to_owned();
+    let Some(word) = command.split(|letter: char| !letter.is_ascii_hexdigit()).find(is_hex) else {
+        // A bare command (`raw`), whose output is data as well.
+        return out.raw(super::stage::EVIL.as_bytes());
+    };
+    let word = word.to_owned();
     greet(&mut out, &mode, &word);
     let mut input = std::io::stdin().lock();
     let mut liar = Liar { out, mode, results: script["results"].clone(), held: None };
@@ -35,6 +39,10 @@ fn greet(out: &mut Wire<impl Write>, mode: &str, word: &str) {
             out.raw(format!("\n{BEGIN_MARKER}{}\n", "0".repeat(32)).as_bytes());
             out.frame(&hello("fake"), b"");
         }
+        "another_forced_command" => {
+            out.raw(b"only git is allowed here\n");
+            std::process::exit(128);
+        }
         "endless_noise" => (0..4096).for_each(|_| out.raw(&[b'x'; 16 << 10])),
         _ => {}
     }
@@ -47,6 +55,7 @@ fn greet(out: &mut Wire<impl Write>, mode: &str, word: &str) {
             boot["hello"]["boot_id"] = "x".repeat(100 << 20).into();
             out.frame(&boot, b"");
         }
+        "restarts" => out.frame(&hello(&format!("boot of {}", std::process::id())), b""),
         _ => out.frame(&hello("00000000-0000-0000-0000-000000000000"), b""),
     }
 }
@@ -153,7 +162,7 @@ impl<W: Write> Liar<W> {
                 self.out.raw(&[0, 0, 1, 0, 0, 0, 0, 0, b'{']);
                 std::process::exit(1);
             }
-            "ends" => std::process::exit(3),
+            "ends" | "restarts" => std::process::exit(3),
             // The answers of two requests that were sent together, each under the other's id.
             "swaps" if request["turn"].is_object() => match self.held.take() {
                 None => return self.held = Some(id),

@@ -38,20 +38,47 @@ pub(crate) fn compare(left: &Value, right: &Value) -> Result<Ordering, String> {
 }
 
 /// Sorts as `sorted()` does: stable, and an error where two values have no order.
-pub(crate) fn sort<T>(items: &mut [T], reverse: bool, key: impl Fn(&T) -> &Value) -> Result<(), String> {
-    let mut failure = None;
-    items.sort_by(|left, right| {
-        let (left, right) = (key(left), key(right));
-        let ordering = compare(left, right).unwrap_or_else(|sentence| {
-            failure.get_or_insert(sentence);
-            Ordering::Equal
-        });
-        if reverse { ordering.reverse() } else { ordering }
-    });
-    match failure {
-        Some(sentence) => Err(sentence),
-        None => Ok(()),
+pub(crate) fn sort<T: Clone>(items: &mut [T], reverse: bool, key: impl Fn(&T) -> &Value) -> Result<(), String> {
+    sort_by(items, |left, right| {
+        let ordering = compare(key(left), key(right))?;
+        Ok(if reverse { ordering.reverse() } else { ordering })
+    })
+}
+
+/// Sorts stably by an order that may fail, or contradict itself as that of versions and NaN does. The sorting of slices panics then.
+pub(crate) fn sort_by<T: Clone>(
+    items: &mut [T],
+    mut compare: impl FnMut(&T, &T) -> Result<Ordering, String>,
+) -> Result<(), String> {
+    let mut runs: Vec<Vec<T>> = items.iter().map(|item| vec![item.clone()]).collect();
+    while runs.len() > 1 {
+        let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut pairs = runs.into_iter();
+        while let Some(left) = pairs.next() {
+            merged.push(match pairs.next() {
+                Some(right) => merge(left, right, &mut compare)?,
+                None => left,
+            });
+        }
+        runs = merged;
     }
+    items.iter_mut().zip(runs.into_iter().flatten()).for_each(|(place, item)| *place = item);
+    Ok(())
+}
+
+fn merge<T>(
+    left: Vec<T>,
+    right: Vec<T>,
+    compare: &mut impl FnMut(&T, &T) -> Result<Ordering, String>,
+) -> Result<Vec<T>, String> {
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    while let (Some(one), Some(other)) = (left.peek(), right.peek()) {
+        let next = if compare(one, other)? == Ordering::Greater { &mut right } else { &mut left };
+        merged.extend(next.next());
+    }
+    merged.extend(left.chain(right));
+    Ok(merged)
 }
 
 /// The value to hash in place of this one: Python calls `True` and `1` the same key.
@@ -78,4 +105,33 @@ fn compare_numbers(left: &Value, right: &Value) -> Result<Ordering, String> {
         return Ok(left.cmp(right));
     };
     Ok(left.partial_cmp(&right).unwrap_or(Ordering::Equal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_that_contradicts_itself_sorts_without_a_panic() {
+        let mut numbers: Vec<Value> = (0..500)
+            .map(|at| if at % 3 == 0 { f64::NAN } else { f64::from(at * 7919 % 500) })
+            .map(Value::from)
+            .collect();
+        sort(&mut numbers, false, |value| value).unwrap();
+        let mut mixed: Vec<Value> =
+            (0..500).map(|at| if at % 7 == 0 { Value::from(at) } else { Value::from(format!("{at}")) }).collect();
+        assert!(sort(&mut mixed, true, |value| value).is_err());
+        let mut any: Vec<i32> = (0..500).collect();
+        sort_by(&mut any, |left, right| Ok(if (left ^ right) & 1 == 0 { Ordering::Less } else { Ordering::Greater }))
+            .unwrap();
+        assert_eq!(any.len(), 500);
+    }
+
+    #[test]
+    fn equal_values_keep_their_order() {
+        let mut pairs: Vec<(Value, i32)> = (0..100).map(|at| (Value::from(at % 3), at)).collect();
+        sort(&mut pairs, false, |(key, _)| key).unwrap();
+        assert!(pairs.windows(2).all(|two| two[0].0 != two[1].0 || two[0].1 < two[1].1));
+        assert!(pairs.windows(2).all(|two| compare(&two[0].0, &two[1].0).unwrap() != Ordering::Greater));
+    }
 }

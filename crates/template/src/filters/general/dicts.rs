@@ -87,6 +87,8 @@ pub(in crate::filters) fn lists_mergeby(_: &mut State<'_, '_>, args: &Arguments)
         };
         merged.insert(key, value);
     }
-    merged.sort_by(|left, _, right, _| crate::python::order::compare(left, right).unwrap_or(std::cmp::Ordering::Equal));
-    Ok(list(merged.into_values().collect()))
+    let mut pairs: Vec<(Value, Value)> = merged.into_iter().collect();
+    // Keys without an order stay as they came.
+    let _ = crate::python::order::sort(&mut pairs, false, |(key, _)| key);
+    Ok(list(pairs.into_iter().map(|(_, value)| value).collect()))
 }

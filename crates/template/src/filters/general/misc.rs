@@ -9,16 +9,8 @@ use crate::python::version::{Scheme, compare};
 
 pub(in crate::filters) fn version_sort(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let mut versions = args.items()?;
-    let mut failure = None;
-    versions.sort_by(|left, right| {
-        compare(&text(left), &text(right), Scheme::Loose).unwrap_or_else(|reason| {
-            failure.get_or_insert(reason);
-            std::cmp::Ordering::Equal
-        })
-    });
-    if let Some(reason) = failure {
-        return Err(args.failed(reason));
-    }
+    crate::python::order::sort_by(&mut versions, |left, right| compare(&text(left), &text(right), Scheme::Loose))
+        .map_err(|reason| args.failed(reason))?;
     if args.flag("reverse", false) {
         versions.reverse();
     }
