@@ -113,7 +113,7 @@ impl Api<'_> {
             let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let url =
                 self.known.iter().find(|(known, url)| *known == name && !url.is_empty()).map(|(_, url)| url.clone());
-            let serves = match url.or_else(|| Some(address(node, self.port)?)) {
+            let serves = match url.or_else(|| address(node, self.port)) {
                 Some(url) => self.serves(&url)?,
                 None => false,
             };
