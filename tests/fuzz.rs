@@ -7,6 +7,7 @@
     clippy::panic,
     clippy::disallowed_methods,
     missing_docs,
+    unreachable_pub,
     reason = "targets fail by panicking"
 )]
 
