@@ -105,7 +105,7 @@ pub(super) fn edit(text: &[u8]) -> Result<Edited> {
         let mut interrupted = None;
         let status = loop {
             tokio::select! {
-                status = child.wait() => break status.map_err(fail)?,
+                biased;
                 signal = signals.next() => {
                     if signal.name != "SIGINT" {
                         end(&mut child).await;
@@ -113,6 +113,7 @@ pub(super) fn edit(text: &[u8]) -> Result<Edited> {
                     }
                     interrupted = Some(signal);
                 }
+                status = child.wait() => break status.map_err(fail)?,
             }
         };
         match interrupted {

@@ -100,7 +100,7 @@ fn line(width: usize, text: &mut String) {
 /// A string with Python's escapes; letters beyond ASCII stay as they are, unless they would drive a terminal.
 fn string(content: &str) -> String {
     let text = serde_json::to_string(content).unwrap_or_default();
-    if !text.contains(is_dangerous) {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.contains(is_dangerous) {
         return text;
     }
     // None of them is beyond what four digits can say.

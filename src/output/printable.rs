@@ -6,7 +6,9 @@ use std::borrow::Cow;
 ///
 /// Line feeds, tabs, and carriage returns right before a line feed stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_dangerous) {
+    // Most text is plain, and some of it is long.
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
+    if is_plain || !text.contains(is_dangerous) {
         return Cow::Borrowed(text);
     }
     let mut harmless = String::with_capacity(text.len() + 16);

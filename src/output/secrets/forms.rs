@@ -12,9 +12,16 @@ const EMBEDDED: usize = 6;
 /// Lengths of the lines into which programs break base64.
 const WRAPPED: [usize; 2] = [64, 76];
 
+/// Bytes of a secret from which on only its commonest forms are looked for: each form costs memory.
+const LONG: usize = 8 << 10;
+
 /// All forms of a secret.
 pub(super) fn of(secret: &str) -> BTreeSet<String> {
     let mut forms = BTreeSet::from([secret.to_owned()]);
+    if secret.len() > LONG {
+        forms.extend([in_json(secret), STANDARD_NO_PAD.encode(secret)]);
+        return forms;
+    }
     escaped(secret, &mut forms);
     quoted(secret, &mut forms);
     percent_encoded(secret, &mut forms);

@@ -21,7 +21,10 @@ use self::rule::Kind;
 const MASK: &str = "********";
 
 /// Lines of one secret that are masked each on its own.
-const LINES: usize = 20_000;
+const LINES: usize = 2000;
+
+/// Bytes of the largest text that is searched for: what is larger is a file to hand on, and no value to show.
+const LARGEST: usize = 256 << 10;
 
 /// Values that must never be shown. Cheap to clone; the clones share the values.
 #[derive(Clone, Default)]
@@ -79,7 +82,20 @@ impl Searcher {
 
     fn find(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
         match &self.automaton {
-            Some(automaton) => found.extend(automaton.find_overlapping_iter(text).map(|found| found.range())),
+            Some(automaton) => {
+                let first = found.len();
+                for next in automaton.find_overlapping_iter(text) {
+                    let mut range = next.range();
+                    // A secret that repeats itself has a match at every byte.
+                    while let Some(last) =
+                        found.get(first..).and_then(<[_]>::last).filter(|last| range.start < last.end)
+                    {
+                        range = range.start.min(last.start)..range.end.max(last.end);
+                        found.pop();
+                    }
+                    found.push(range);
+                }
+            }
             // More forms than an automaton can have: searched for one after the other.
             None => self.forms.iter().for_each(|form| {
                 let length = form.len();
@@ -115,6 +131,10 @@ impl Secrets {
     /// Masks all that a decrypted text holds: the values of a YAML or JSON document, or the text.
     pub fn reveal(&self, plain: &[u8]) {
         let Ok(text) = std::str::from_utf8(plain) else { return };
+        if text.len() > LARGEST {
+            self.0.trivial.fetch_add(1, Ordering::AcqRel);
+            return;
+        }
         let source = windlass_yaml::Source::secret("vault", text);
         let parsed = windlass_yaml::parse(Arc::clone(&source), &windlass_yaml::Options::default());
         let node = parsed.ok().and_then(|loaded| loaded.into_one(&source).ok());
@@ -140,8 +160,8 @@ impl Secrets {
         let count = self.0.trivial.swap(usize::MAX / 2, Ordering::AcqRel);
         (1..usize::MAX / 2).contains(&count).then(|| {
             "secret values that are shorter than four bytes, numbers of fewer than eight digits, booleans, addresses, \
-             names of hosts and groups, and common words such as `root` or `localhost` are not masked in the output, \
-             and this run has some. Use `no_log: true` where they must not be shown."
+             names of hosts and groups, common words such as `root` or `localhost`, and texts of more than 256 KiB are \
+             not masked in the output, and this run has some. Use `no_log: true` where they must not be shown."
                 .to_owned()
         })
     }
@@ -220,6 +240,10 @@ impl Secrets {
 
     fn insert(&self, secret: &str, kind: Kind) {
         let whole = secret.trim();
+        if whole.len() > LARGEST {
+            self.0.trivial.fetch_add(1, Ordering::AcqRel);
+            return;
+        }
         let lines = secret.lines().map(str::trim).take(if whole.contains('\n') { LINES } else { 0 });
         let parts = || std::iter::once(whole).chain(lines.clone()).filter(|part| !part.is_empty());
         // Every task adds the passwords of its connection again.
