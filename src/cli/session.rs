@@ -9,7 +9,7 @@ use windlass_yaml::Mapping;
 
 use super::options::Inputs;
 use crate::error::{Error, Result};
-use crate::executor::{Limits, Pool};
+use crate::executor::{Limits, Lock, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
 use crate::output::{Color, Event, Output, Printer, Secrets, tell_details};
 use crate::playbook::Loader;
@@ -185,6 +185,7 @@ impl Session {
                 let _ = tell.send(Event::Warning(sentence));
             })
         });
+        let lock = Lock::new(settings.lock, settings.lock_timeout, settings.lock_is_chosen, &settings.run_name);
         let start_at = settings.start_at_task.clone();
         let python: FindPython = {
             let modules = Arc::clone(&modules);
@@ -203,7 +204,7 @@ impl Session {
             run,
             loader: Arc::new(loader),
             files,
-            pool: Arc::new(Pool::new(Limits::default())),
+            pool: Arc::new(Pool::new(Limits::default()).locking(lock)),
             events,
             secrets,
             forks,

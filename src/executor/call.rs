@@ -15,7 +15,7 @@ use windlass_protocol::{Delivery, Event, Reply, Request, Spent, Stream, ToExecut
 
 use super::counters::add;
 use super::live::{Incoming, Live};
-use super::{Error, Received};
+use super::{Error, Received, lock};
 
 /// The size of the pieces in which contents are sent.
 const PIECE: usize = 256 << 10;
@@ -127,7 +127,7 @@ impl<V> From<Error> for Broken<V> {
 }
 
 /// Sends a request and waits for its answer. Dropping the future stops the request on the host.
-pub(super) async fn make<V>(live: &Arc<Live<V>>, mut call: Call<V>) -> Result<Completed<V>, Broken<V>>
+pub(super) async fn make<V>(live: &Arc<Live<V>>, mut call: Call<V>, host: &str) -> Result<Completed<V>, Broken<V>>
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
@@ -161,13 +161,18 @@ where
     };
     let outcome = {
         // Pinned here, so that the future has room for it once and not for each way to wait.
-        let mut answer = std::pin::pin!(answer(live, &call, id, &mut incoming, &mut cost));
+        let patience = AtomicBool::new(false);
+        let mut answer = std::pin::pin!(answer(live, &call, id, &mut incoming, &mut cost, (host, &patience)));
         match limit {
-            Some(limit) => match tokio::time::timeout(limit, &mut answer).await {
-                Ok(outcome) => outcome,
-                Err(_) => {
-                    let reason = format!("the executor did not answer within {} s", limit.as_secs());
-                    return Err(Broken::Lost(reason));
+            Some(limit) => loop {
+                match tokio::time::timeout(limit, &mut answer).await {
+                    Ok(outcome) => break outcome,
+                    // Waiting for another run's lock is no part of the task's time; the executor says regularly that it does.
+                    Err(_) if patience.swap(false, Ordering::Relaxed) => {}
+                    Err(_) => {
+                        let reason = format!("the executor did not answer within {} s", limit.as_secs());
+                        return Err(Broken::Lost(reason));
+                    }
                 }
             },
             None => answer.await,
@@ -207,6 +212,7 @@ async fn answer<V>(
     id: u64,
     incoming: &mut mpsc::Receiver<Incoming<V>>,
     cost: &mut Cost,
+    (host, patience): (&str, &AtomicBool),
 ) -> Result<Completed<V>, Ended>
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -241,6 +247,14 @@ where
                 Event::Warning { message } => tell(call, TaskEvent::Warning(message)),
                 Event::FileData => receive(call, &mut received, &blob)?,
                 Event::NotRun => return Err(Error::NotRun.into()),
+                Event::LockWait { holder, waited, left } => {
+                    patience.store(true, Ordering::Relaxed);
+                    tell(call, TaskEvent::Warning(lock::waiting(&holder, waited, left)));
+                }
+                Event::LockTaken => patience.store(true, Ordering::Relaxed),
+                Event::LockRefused { holder, waited } => {
+                    return Err(Error::Unreachable { message: lock::refused(host, &holder, waited) }.into());
+                }
                 Event::BecomeFailed { message } => return Err(Error::Become { message }.into()),
                 Event::NeedContent { content } => {
                     let source = call.sources.get(content).cloned().ok_or_else(|| Error::Controller {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
-use windlass_protocol::{Become, FrameDecoder, Hello, Reply, ToExecutor, encode};
+use windlass_protocol::{Become, FrameDecoder, Hello, LockTerms, Reply, ToExecutor, encode};
 
 use super::counters::{Counters, add};
 use super::start::Started;
@@ -169,6 +169,14 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(async move { outgoing.send(message).await });
+        }
+    }
+
+    /// Sends the terms on which hosts are locked, ahead of every request. Nothing answers, so it costs no round trip.
+    pub(super) fn agree(&self, terms: &LockTerms) {
+        // The queue is empty so far, and an executor that is gone is noticed by the first request.
+        if let Ok(frame) = encode(&ToExecutor::<V>::Lock(terms.clone()), &[]) {
+            let _ = self.outgoing.try_send(Outgoing { frame: Some(frame), departed: None });
         }
     }
 

@@ -17,8 +17,8 @@ use super::counters::{Counters, add};
 use super::image::Packer;
 use super::live::Live;
 use super::raw::{self, RawFailure};
-use super::start::Starter;
-use super::{Call, Completed, Error, Extent, Image, Opened, RawCommand, RawOutput, Statistics, TaskEvent, image};
+use super::start::{Started, Starter};
+use super::{Call, Completed, Error, Extent, Image, Lock, Opened, RawCommand, RawOutput, Statistics, TaskEvent, image};
 use crate::connection::{self, Connection, Target};
 
 /// A refused login is not repeated sooner: servers lock accounts and addresses that fail quickly.
@@ -64,6 +64,7 @@ struct Inner<V> {
     /// Something is known to come that not every executor has.
     expects_all: AtomicBool,
     counters: Arc<Counters>,
+    lock: Option<Lock>,
 }
 
 /// The place of one target's connection.
@@ -104,8 +105,17 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 slots: Mutex::default(),
                 expects_all: AtomicBool::new(false),
                 counters: Arc::default(),
+                lock: None,
             }),
         }
+    }
+
+    /// A pool whose requests lock their hosts against other runs.
+    pub fn locking(mut self, lock: Option<Lock>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.lock = lock;
+        }
+        self
     }
 
     /// Notes which modules are going to be run, so that an executor that has them is started at once. Others may be run too: if the executor of
@@ -121,6 +131,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     pub async fn run(&self, target: &Arc<Target>, mut call: Call<V>) -> Result<Completed<V>, Error> {
         let slot = self.slot(target);
         let extent = Extent::of(&call.request.module);
+        call.request.lock = self.inner.lock.as_ref().and_then(|lock| lock.locking(target, &call.request));
         let mut sendings = 0;
         let mut connect = Duration::ZERO;
         loop {
@@ -134,7 +145,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             if let Some(user) = call.request.become_user.as_ref().filter(|user| !live.is_ready(Some(user))) {
                 tracing::debug!(host = target.name, "EXEC {}", windlass_modules::become_command(user));
             }
-            match call::make(&live, call).await {
+            match call::make(&live, call, &target.name).await {
                 Ok(mut completed) => {
                     completed.cost.connect = connect;
                     return Ok(completed);
@@ -286,7 +297,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let connection = state.live.as_ref()?.connection.clone();
         match self.starter(target).start(connection.as_ref(), extent).await {
             Ok(started) => {
-                let live = Arc::new(Live::new(started, connection, self.inner.counters.clone()));
+                let live = Arc::new(self.live(started, connection));
                 state.live = Some(live.clone());
                 Some(live)
             }
@@ -295,6 +306,14 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 None
             }
         }
+    }
+
+    fn live(&self, started: Started, connection: Arc<dyn Connection>) -> Live<V> {
+        let live = Live::new(started, connection, self.inner.counters.clone());
+        if let Some(lock) = &self.inner.lock {
+            live.agree(&lock.terms);
+        }
+        live
     }
 
     fn starter<'a>(&'a self, target: &'a Target) -> Starter<'a> {
@@ -345,7 +364,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             notes.push(format!("{} was restarted since its last task", target.name));
         }
         state.boot_id = Some(boot_id);
-        let live = Arc::new(Live::new(started, connection, self.inner.counters.clone()));
+        let live = Arc::new(self.live(started, connection));
         state.live = Some(live.clone());
         Ok((live, notes))
     }

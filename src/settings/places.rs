@@ -115,6 +115,8 @@ const OTHERS: &[(&str, Places)] = &[
         "interpreter_python_fallback",
         (&["ANSIBLE_INTERPRETER_PYTHON_FALLBACK"], &[("defaults", "interpreter_python_fallback")]),
     ),
+    ("lock", (&["WINDLASS_LOCK"], &[("windlass", "lock")])),
+    ("lock_timeout", (&["WINDLASS_LOCK_TIMEOUT"], &[("windlass", "lock_timeout")])),
     ("stream", (&["WINDLASS_STREAM"], &[("windlass", "stream")])),
     (
         "use_extra_vars",

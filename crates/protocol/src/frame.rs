@@ -1,6 +1,7 @@
 use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
+use zeroize::Zeroizing;
 
 /// The largest JSON message that is accepted. Text that something else writes begins with bytes that are a larger number.
 pub const MAX_MESSAGE: usize = 160 << 20;
@@ -88,7 +89,8 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<
         }
     }
     let (json, blob) = lengths(&header)?;
-    let mut message = vec![0; json];
+    // A request may carry a password.
+    let mut message = Zeroizing::new(vec![0; json]);
     reader.read_exact(&mut message)?;
     let mut bytes = vec![0; blob];
     reader.read_exact(&mut bytes)?;

@@ -7,15 +7,18 @@
 //! cannot be mistaken for a frame; everything before the marker is noise and kept for error messages only.
 
 mod frame;
+mod lock;
 mod message;
 
 pub use frame::{Error, FrameDecoder, MAX_BLOB, MAX_MESSAGE, encode, read_frame, write_frame};
+pub use lock::{Holder, LockTerms, Locking};
 pub use message::{
     Become, BecomeMethod, Content, Delivery, Detached, Event, Hello, Reply, Request, Spent, Stream, ToExecutor, Turn,
 };
+pub use windlass_secret::Secret;
 
 /// Printed by the executor, followed by the controller's random word and a newline, before the first frame.
 pub const BEGIN_MARKER: &str = "windlass-begin-";
 
 /// Raised with every incompatible change of the messages.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
