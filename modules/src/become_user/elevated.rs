@@ -283,7 +283,7 @@ mod tests {
         }
 
         /// The peer's own request fails with a sentence, and nothing it says later reaches the controller.
-        fn is_cast_out(mut self, own: u64) {
+        fn expect_cast_out(mut self, own: u64) {
             let (id, result) = self.hear();
             assert_eq!((id, result["failed"].as_bool()), (own, Some(true)), "{result}");
             assert!(result["msg"].as_str().unwrap().contains("anna"), "{result}");
@@ -314,7 +314,7 @@ mod tests {
         peer.session.enter(2, Route::There(Arc::new(Relay::default())));
         peer.give(1);
         peer.say(&done(2));
-        peer.is_cast_out(1);
+        peer.expect_cast_out(1);
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
         peer.session.enter(2, Route::There(Arc::new(Relay::default())));
         peer.give(1);
         peer.say(&Reply::Event { id: 2, event: Event::NotRun });
-        peer.is_cast_out(1);
+        peer.expect_cast_out(1);
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         peer.say(&done(1));
         assert_eq!(peer.hear().0, 1);
         peer.say(&done(1));
-        peer.is_cast_out(2);
+        peer.expect_cast_out(2);
     }
 
     #[test]
@@ -342,6 +342,6 @@ mod tests {
         let mut peer = scripted();
         peer.give(1);
         peer.say(&Reply::Hello(Hello { protocol: 0, pid: 1, uid: 0, boot_id: String::new() }));
-        peer.is_cast_out(1);
+        peer.expect_cast_out(1);
     }
 }
