@@ -271,10 +271,9 @@ impl TaskOnHost {
             .target
             .password
             .iter()
-            .map(|secret| secret.expose())
-            .chain(connection.become_user.iter().filter_map(|user| user.password.as_deref()))
+            .chain(connection.become_user.iter().filter_map(|user| user.password.as_ref()))
         {
-            self.shared.secrets.add_password(secret);
+            self.shared.secrets.add_password(secret.expose());
         }
         let check = flag("check_mode")?.unwrap_or(settings.check);
         let detach = own("async")?.unwrap_or(0);
