@@ -16,7 +16,7 @@ use crate::outcome::{HostResult, TaskResult};
 use crate::output::{Event, Events, Secrets, Spending};
 use crate::playbook::{Files, Task};
 use crate::strategy::Ahead;
-use crate::vars::{ConnectionVariables, World};
+use crate::vars::{ConnectionVariables, FactNames, World};
 
 /// Why an action has no ordinary result.
 #[derive(Debug)]
@@ -336,7 +336,7 @@ impl ActionContext {
                 on: Spending::Request(completed.cost),
             });
         }
-        let Some(answer) = HostResult::read(&completed.result) else {
+        let Some(answer) = HostResult::read(&completed.result, FactNames::of_module(name)) else {
             return Err(Failure::Failed(format!(
                 "the result of {name} on {} is no mapping but {}, so nothing is known of what it did",
                 connection.target.name,

@@ -3,7 +3,7 @@ use indexmap::IndexMap;
 use minijinja::value::ValueKind;
 use windlass_template::Value;
 
-use crate::vars::HostFacts;
+use crate::vars::{FactNames, HostFacts};
 
 /// Keys with which Ansible's own actions change a run. In the result of a module they mean nothing.
 const OF_ACTIONS: &[&str] = &["add_host", "add_group", "ansible_included_var_files", "ansible_stats", "parent_groups"];
@@ -23,8 +23,8 @@ pub struct HostResult {
 }
 
 impl HostResult {
-    /// Takes the data out of an answer; nothing if it is no mapping.
-    pub fn read(answer: &Value) -> Option<HostResult> {
+    /// Takes the data out of the answer of a module with these facts; nothing if it is no mapping.
+    pub fn read(answer: &Value, names: FactNames) -> Option<HostResult> {
         if answer.kind() != ValueKind::Map {
             return None;
         }
@@ -39,7 +39,7 @@ impl HostResult {
                 values.insert(name.into(), item);
             }
         }
-        let facts = values.get("ansible_facts").map(HostFacts::of_host);
+        let facts = values.get("ansible_facts").map(|facts| HostFacts::of_host(facts, names));
         Some(HostResult { values, facts, removed })
     }
 
@@ -49,10 +49,15 @@ impl HostResult {
         if !self.removed.is_empty() {
             warnings.push(format!("Removed unexpected internal keys in module return: {}", list(&self.removed)));
         }
-        let dropped = self.facts.as_ref().map(HostFacts::dropped).unwrap_or_default();
-        if !dropped.is_empty() {
-            let names: Vec<String> = dropped.iter().map(|name| shortened(name)).collect();
-            warnings.push(format!("facts that would change how the host is reached were dropped: {}", list(&names)));
+        let mut dropped = |names: &[String], which: &str| {
+            if !names.is_empty() {
+                let names: Vec<String> = names.iter().map(|name| shortened(name)).collect();
+                warnings.push(format!("facts that {which} were dropped: {}", list(&names)));
+            }
+        };
+        if let Some(facts) = &self.facts {
+            dropped(facts.dropped(), "would change how the host is reached");
+            dropped(facts.unexpected(), "the module does not report");
         }
         warnings
     }
@@ -88,7 +93,7 @@ mod tests {
                 .chain(["_ansible_no_log", "_include_vars_name", "_windlass_merge", "_ansible_facts_cacheable"])
                 .map(|key| (key, Value::from("x"))),
         );
-        let read = HostResult::read(&answer).unwrap();
+        let read = HostResult::read(&answer, FactNames::Any).unwrap();
         assert_eq!(read.warnings().len(), 1);
         let result = TaskResult::from(read);
         assert_eq!(result.iter().map(|(key, _)| &**key).collect::<Vec<_>>(), ["stdout"]);
@@ -98,7 +103,7 @@ mod tests {
     #[test]
     fn answer_with_facts_has_them_without_connection_variables() {
         let facts = Value::from_pairs([("ansible_connection", "local"), ("ansible_os_family", "Debian")]);
-        let read = HostResult::read(&Value::from_pairs([("ansible_facts", facts)])).unwrap();
+        let read = HostResult::read(&Value::from_pairs([("ansible_facts", facts)]), FactNames::Any).unwrap();
         assert!(read.warnings()[0].contains("ansible_connection"));
         let result = TaskResult::from(read);
         let [Effect::Facts(facts)] = result.effects() else { panic!("one effect: {:?}", result.effects()) };
@@ -108,7 +113,7 @@ mod tests {
     #[test]
     fn answer_that_is_no_mapping_is_no_result() {
         for answer in [Value::from("text"), Value::from(vec![1]), Value::from(()), Value::from(true)] {
-            assert!(HostResult::read(&answer).is_none());
+            assert!(HostResult::read(&answer, FactNames::Any).is_none());
         }
     }
 }

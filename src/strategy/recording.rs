@@ -16,7 +16,7 @@ use crate::outcome::{Effect, HostResult, SetFacts, TaskResult};
 use crate::output::Event;
 use crate::plan::Position;
 use crate::playbook::Task;
-use crate::vars::given;
+use crate::vars::{FactNames, given};
 
 /// A task on a host as the journal sees it.
 #[derive(Default)]
@@ -248,7 +248,8 @@ fn result_of(task: &Task, fields: Map<String, Json>, status: Status) -> Option<T
         return Some(set.fold(TaskResult::ok(status.changed), |result, (name, _)| result.with(name, true)));
     }
     let Some(Json::Object(facts)) = fields.get("ansible_facts").filter(|_| task.short_action() == "set_fact") else {
-        return HostResult::read(&windlass_template::from_json(&Json::Object(fields))).map(TaskResult::from);
+        let names = FactNames::of_module(&task.action);
+        return HostResult::read(&windlass_template::from_json(&Json::Object(fields)), names).map(TaskResult::from);
     };
     if !facts.keys().all(|name| task.args.get(name.as_str()).is_some()) {
         return None;

@@ -142,16 +142,54 @@ fn is_protected(name: &str) -> bool {
         || (name.starts_with("ansible_") && name.ends_with("_interpreter"))
 }
 
+/// Names of the facts that a module may report. Facts rank above the variables of an inventory, so a host that could choose their names
+/// could set any variable of a role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FactNames {
+    /// Any name: modules that are not ours, as with Ansible.
+    Any,
+    /// Names that begin with one of these.
+    BeginningWith(&'static [&'static str]),
+}
+
+impl FactNames {
+    /// The facts of a module, by its short or fully qualified name.
+    pub fn of_module(name: &str) -> FactNames {
+        if name == windlass_modules::foreign::NAME || windlass_modules::registry::find(name).is_none() {
+            return FactNames::Any;
+        }
+        FactNames::BeginningWith(match name.rsplit('.').next().unwrap_or(name) {
+            "setup" => &["ansible_", "facter_", "gather_subset", "module_setup", "ohai_"],
+            "hostname" => &["ansible_"],
+            "getent" => &["getent_"],
+            "mount_facts" => &["aggregate_mounts", "mount_points"],
+            "package_facts" => &["packages"],
+            "service_facts" => &["services"],
+            // A job may be any of them.
+            "async_status" => &["ansible_", "getent_", "mount_points", "packages", "services"],
+            _ => &[],
+        })
+    }
+
+    fn allow(self, name: &str) -> bool {
+        match self {
+            FactNames::Any => true,
+            FactNames::BeginningWith(beginnings) => beginnings.iter().any(|beginning| name.starts_with(beginning)),
+        }
+    }
+}
+
 /// Facts as a host or a cache reports them, without any that would change how the host is reached.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HostFacts {
     kept: Vec<(Arc<str>, Value)>,
     dropped: Vec<String>,
+    unexpected: Vec<String>,
 }
 
 impl HostFacts {
-    /// Reads the `ansible_facts` of a host's answer; anything but a mapping has none.
-    pub fn of_host(facts: &Value) -> HostFacts {
+    /// Reads the `ansible_facts` of a host's answer to a module with these facts; anything but a mapping has none.
+    pub fn of_host(facts: &Value, names: FactNames) -> HostFacts {
         let mut read = HostFacts::default();
         for key in facts.try_iter().into_iter().flatten() {
             let Some(name) = key.as_str() else { continue };
@@ -160,7 +198,10 @@ impl HostFacts {
                 read.dropped.push(name.to_owned());
             // The action notes itself which Python was found, and for whom; whether facts are gathered is the engine's business.
             } else if !name.starts_with("discovered_interpreter_") && !name.starts_with("_ansible_") {
-                read.kept.push((Arc::from(name), value));
+                match names.allow(name) {
+                    true => read.kept.push((Arc::from(name), value)),
+                    false => read.unexpected.push(name.to_owned()),
+                }
             }
         }
         read
@@ -168,7 +209,7 @@ impl HostFacts {
 
     /// Reads what a cache keeps of a host, which came from the host once.
     pub fn of_cache(facts: &Value) -> HostFacts {
-        let mut read = HostFacts::of_host(facts);
+        let mut read = HostFacts::of_host(facts, FactNames::Any);
         if facts.get_attr(GATHERED).is_ok_and(|gathered| super::truth(&gathered)) {
             read.kept.push((Arc::from(GATHERED), Value::from(true)));
         }
@@ -178,6 +219,11 @@ impl HostFacts {
     /// Names of facts that were dropped, because they would change how the host is reached.
     pub fn dropped(&self) -> &[String] {
         &self.dropped
+    }
+
+    /// Names of facts that were dropped, because the module reports none of that name.
+    pub fn unexpected(&self) -> &[String] {
+        &self.unexpected
     }
 
     /// Names of the facts that are kept.
@@ -203,7 +249,7 @@ mod tests {
             ("ansible_hostname", "web1"),
             ("ansible_ssh_host_key_rsa_public", "AAAA"),
         ]);
-        let read = HostFacts::of_host(&facts);
+        let read = HostFacts::of_host(&facts, FactNames::of_module("ansible.builtin.setup"));
         assert_eq!(read.names().collect::<Vec<_>>(), ["ansible_hostname", "ansible_ssh_host_key_rsa_public"]);
         assert_eq!(read.dropped(), ["ansible_host", "ansible_python_interpreter"]);
     }
@@ -214,5 +260,16 @@ mod tests {
         facts.set_python(Some("deploy"), "/home/deploy/bin/python3");
         assert_eq!(facts.python(Some("deploy")), Some("/home/deploy/bin/python3"));
         assert_eq!((facts.python(None), facts.python(Some("root"))), (None, None));
+    }
+
+    #[test]
+    fn module_without_such_facts_sets_no_variable_of_a_role() {
+        let facts = Value::from_pairs([("bin_dir", "/tmp/evil"), ("services", "x"), ("ansible_os_family", "Debian")]);
+        let kept =
+            |module| HostFacts::of_host(&facts, FactNames::of_module(module)).names().map(str::to_owned).collect();
+        let of_module: [Vec<String>; 4] =
+            ["ansible.builtin.command", "setup", "ansible.builtin.service_facts", "a_module_of_the_project"].map(kept);
+        let all = vec!["bin_dir", "services", "ansible_os_family"];
+        assert_eq!(of_module, [vec![], vec!["ansible_os_family"], vec!["services"], all]);
     }
 }

@@ -18,7 +18,7 @@ pub use cache::FactCache;
 pub use connection::{ConnectionVariables, connection_variables};
 pub(crate) use connection::{float, given, number, render, seconds, truth, unless_omitted};
 pub use expressions::InventoryExpressions;
-pub use facts::{Facts, HostFacts};
+pub use facts::{FactNames, Facts, HostFacts};
 pub(crate) use hostvars::variables_of;
 pub(crate) use magic::{ANSIBLE_VERSION, absolute, without_parents};
 pub(crate) use merge::all as merged;
