@@ -9,7 +9,7 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 WINDLASS_CACHE ?= /var/cache/windlass
 export WINDLASS_CACHE
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := frames results yaml inventory pattern vault template key_value
+FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
 .PHONY: help setup build artifacts demo demo-down test check unit lab-test compat fuzz bench release clean
 

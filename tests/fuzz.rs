@@ -18,6 +18,8 @@ use std::path::Path;
 mod frames;
 #[path = "../fuzz/checks/inventory.rs"]
 mod inventory;
+#[path = "../fuzz/checks/journal.rs"]
+mod journal;
 #[path = "../fuzz/checks/key_value.rs"]
 mod key_value;
 #[path = "../fuzz/checks/pattern.rs"]
@@ -110,6 +112,11 @@ fn frames_made_of_anything_are_read_alike_or_refused() {
 #[test]
 fn results_made_of_anything_have_no_effects() {
     smoke("results", 5000, results::check);
+}
+
+#[test]
+fn journals_made_of_anything_are_read_or_named_with_their_line() {
+    smoke("journal", 5000, journal::check);
 }
 
 #[test]

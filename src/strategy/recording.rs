@@ -82,10 +82,11 @@ impl Batch {
         self.shared.recorder().is_some_and(|recorder| recorder.is_replaying(host))
     }
 
-    /// Notifies handlers that earlier runs have left.
+    /// Notifies handlers that earlier runs have left. A host that is resumed gets them where its own tasks go on: before that, the tasks
+    /// that notified them are replayed, and would find them run already.
     pub(super) fn take_carried(&mut self) {
-        let Some(recorder) = self.shared.recorder() else { return };
-        for (host, run) in &mut self.hosts {
+        let Some(recorder) = self.shared.recorder().filter(|recorder| recorder.has_carried()) else { return };
+        for (host, run) in self.hosts.iter_mut().filter(|(host, _)| !recorder.is_replaying(host)) {
             run.notifications.extend(recorder.carried(host, &self.play.name));
         }
     }
