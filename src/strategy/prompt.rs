@@ -21,13 +21,13 @@ pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> 
         if shared.run.extra_vars.contains_key(&question.name) {
             continue;
         }
-        let (answer, is_typed) = question.answer(shared).await?;
+        let (answer, is_written) = question.answer(shared).await?;
         let answer = question.encrypted(answer, context)?;
         // The answer stands in no file.
         let span = Span::synthetic("vars_prompt");
-        // What the user typed may be a template, as it may in a file of variables; a default has been rendered and is data.
-        #[expect(clippy::disallowed_methods, reason = "the user typed it")]
-        let value = match question.is_unsafe || !is_typed {
+        // Typed text may be a template, as it may in a file of variables; a default that a template made is data.
+        #[expect(clippy::disallowed_methods, reason = "the user typed it, or the project has it as the default")]
+        let value = match question.is_unsafe || !is_written {
             true => Node::literal(answer, span),
             false => Node::of_project(answer, span),
         };
@@ -75,12 +75,12 @@ impl<'a> Question<'a> {
         })
     }
 
-    /// The answer, and whether the user typed it.
+    /// The answer, and whether the user or the project wrote it.
     async fn answer(&self, shared: &Shared) -> Result<(String, bool)> {
         if !std::io::stdin().is_terminal() {
             shared.warn("Not prompting as we are not in interactive mode");
             // What Python makes a text of nothing.
-            return Ok((self.default.clone().unwrap_or_else(|| "None".to_owned()), false));
+            return Ok((self.default.clone().unwrap_or_else(|| "None".to_owned()), self.is_default_written()));
         }
         let shown = match (&self.default, self.prompt.is_empty()) {
             (_, true) => format!("input for {}: ", self.name),
@@ -103,10 +103,15 @@ impl<'a> Question<'a> {
                 Some(false) => {}
             }
             return Ok(match &self.default {
-                Some(default) if first.is_empty() => (default.clone(), false),
+                Some(default) if first.is_empty() => (default.clone(), self.is_default_written()),
                 _ => (first, true),
             });
         }
+    }
+
+    /// Whether the default stands in the project as it is, and no template has made it.
+    fn is_default_written(&self) -> bool {
+        self.entry.get("default").and_then(Node::as_str).is_none_or(|text| !text.contains('{'))
     }
 
     /// The answer as `encrypt` wants it kept.

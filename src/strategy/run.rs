@@ -470,7 +470,10 @@ fn play_name(play: &Play, context: &Context) -> String {
         None if play.hosts.as_list().is_some() && context.engine().options().compat == Compat::V2_19 => {
             play.name.clone()
         }
-        None => context.render_tolerant(&play.hosts.reworded(play.name.as_str())),
+        None => {
+            let written = play.hosts.as_list().and_then(<[Node]>::first).unwrap_or(&play.hosts);
+            context.render_tolerant(&written.reworded(play.name.as_str()))
+        },
     }
 }
 
