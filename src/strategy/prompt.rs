@@ -25,7 +25,7 @@ pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> 
         let answer = question.encrypted(answer, context)?;
         // The answer stands in no file.
         let span = Span::synthetic("vars_prompt");
-        // What the user typed may be a template, as it may in a file of variables; a default has been rendered and is data.
+        // Typed text may be a template, as in a file of variables; a default has been rendered and is data.
         #[expect(clippy::disallowed_methods, reason = "the user typed it")]
         let value = match question.is_unsafe || !is_typed {
             true => Node::literal(answer, span),
@@ -96,7 +96,7 @@ impl<'a> Question<'a> {
                 let _ = shared.events.send(Event::Notice("***** VALUES ENTERED DO NOT MATCH ****".to_owned()));
                 continue;
             }
-            // Every prompt is private unless it says otherwise; one that says so is a password, whatever it holds.
+            // Prompts are private by default; with an explicit `private: true` any answer counts as a password.
             match self.private {
                 Some(true) => shared.secrets.add_password(&first),
                 None => shared.secrets.add(&first),
