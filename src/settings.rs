@@ -181,15 +181,15 @@ pub struct Settings {
     pub journal_runs: usize,
     /// Days for which journals are kept; 0 is no limit.
     pub journal_days: u64,
-    /// What happens to handlers that earlier runs notified and never ran.
+    /// Policy for handlers that earlier runs notified and never ran.
     pub pending_handlers: PendingHandlers,
-    /// What to do about hosts that another run holds.
+    /// Policy for hosts that another run holds.
     pub lock: crate::executor::LockPolicy,
-    /// Whether somebody chose that, rather than leaving it at its default.
+    /// Whether `lock` was set explicitly.
     pub lock_is_chosen: bool,
     /// Seconds to wait for a host that another run holds.
     pub lock_timeout: u64,
-    /// The verb and its playbooks, as other runs see who holds a host.
+    /// The verb and its playbooks, by which other runs identify the holder of a host.
     pub run_name: String,
     /// The stdout callback's name.
     pub stdout_callback: String,
@@ -249,7 +249,7 @@ pub struct Settings {
     pub unsupported: Vec<String>,
 }
 
-/// What happens to handlers that earlier runs notified and never ran.
+/// Policy for handlers that earlier runs notified and never ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum PendingHandlers {
     /// Run them where their play runs its handlers

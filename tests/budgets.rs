@@ -173,7 +173,7 @@ fn run(call: Call<Value>) -> Result<Completed<Value>, Error> {
     run_with(Limits::default(), "web1", call).0
 }
 
-/// What it does, and how much more memory than now it takes at most, in KiB.
+/// Runs an action; returns its result and the growth of peak memory, in KiB.
 fn memory<T>(action: impl FnOnce() -> T) -> (T, usize) {
     let read = |key: &str| -> usize {
         let status = fs::read_to_string("/proc/self/status").unwrap();

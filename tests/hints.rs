@@ -24,7 +24,7 @@ const fn advice(fails: &'static str, says: &'static str, then: &'static [&'stati
     Advice { fails, says, then }
 }
 
-/// What needs no host. Commands are words of a shell; `hosts`, `secret.yml` and others are files of [`project`].
+/// Advice that needs no host. Commands are words of a shell; `hosts`, `secret.yml` and others are files of [`project`].
 const LOCAL: &[Advice] = &[
     advice(
         "playbook -i hosts secret.yml",
@@ -167,7 +167,7 @@ fn run(folder: &Path, command: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// What the advice fails in; nothing if it holds.
+/// Failure of the advice; `None` if it holds.
 fn problem(folder: &Path, advice: &Advice) -> Option<String> {
     let (code, text) = run(folder, advice.fails);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");

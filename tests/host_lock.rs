@@ -151,7 +151,7 @@ fn second_run_waits_naming_the_first_and_then_goes_on() {
     second.says(&format!("web1: waiting for the lock of this host, which is held by root@{}", node()));
     second.says(&format!("(process {}), `playbook first.yml`, since 2", first.child.id()));
     assert!(!machine.path("made").exists(), "{}", second.said());
-    // A run that fails at once, and one that does not care.
+    // A run that fails at once, and one that ignores the lock.
     let (code, said) = machine.start(&["playbook", "second.yml", "--lock", "fail"]).ends();
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("web1 is locked by another run: root@") && said.contains("`playbook first.yml`"), "{said}");

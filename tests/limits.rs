@@ -112,7 +112,7 @@ fn below(root: u32, matches: impl Fn(&Path) -> bool) -> Vec<i32> {
     found.map(u32::cast_signed).collect()
 }
 
-/// Stops the executor of a running playbook, waits for its end, and gives what it said.
+/// Stops the executor of a running playbook, waits for its end, and returns its output.
 fn stopped(playbook: Child, is_executor: impl Fn(&Path) -> bool + Copy, ready: &Path) -> (Option<i32>, String) {
     for _ in 0..600 {
         if ready.exists() {

@@ -1,6 +1,6 @@
 //! Playbooks that take members of a real etcd away, in check mode: refused with the count where the majority would be lost.
 //!
-//! Three members run on 127.0.0.1 to 127.0.0.3. Without etcd, etcdctl and openssl the tests pass unseen.
+//! Three members run on 127.0.0.1 to 127.0.0.3. Without etcd, etcdctl and openssl the tests pass without running.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
 
-/// Secrets that break whoever masks text after it was quoted.
+/// Secrets that defeat masking of text that is already quoted.
 const NASTY: &[&str] = &[
     "hunter2-plain",
     "quo\"te's\"inside'",
@@ -139,7 +139,7 @@ fn run(folder: &Path, callback: &str, arguments: &[&str], environment: &[(&str, 
     command.args(["--trace", "out/trace"]).output().unwrap()
 }
 
-/// All that a run wrote, by where.
+/// All output of a run, by sink.
 fn sinks(folder: &Path, output: &Output) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut sinks = vec![("stdout".to_owned(), text(&output.stdout)), ("stderr".to_owned(), text(&output.stderr))];

@@ -355,7 +355,7 @@ fn handler_of_a_task_that_never_answered_is_pending_as_a_doubt() {
     project.write("block", "");
     project.killed_at("reached", "-KILL", &[]);
     fs::remove_file(project.path("block")).unwrap();
-    // That the task changes nothing now says nothing about what it did then.
+    // No change now is no proof that nothing changed then.
     project.play(&[]).has("perhaps notified by");
     project.play(&["--pending-handlers", "run"]).ends(0);
     assert!(project.lines("log").contains(&"restart a".to_owned()));

@@ -1,4 +1,4 @@
-//! Roles with hosts that lie: what they say of themselves stands in files of other hosts and of the control machine.
+//! Roles with lying hosts: values that they report are written to files of other hosts and of the control machine.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

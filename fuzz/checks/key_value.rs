@@ -1,4 +1,4 @@
-//! `key=value` arguments: they are split or refused, and what is no option of `command` stays as it was.
+//! `key=value` arguments: they are split or refused, and text that is no option of `command` stays unchanged.
 
 use windlass::playbook::arguments::parse;
 use windlass_yaml::{Node, Span};

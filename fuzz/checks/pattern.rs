@@ -16,7 +16,7 @@ thread_local! {
 
 /// Feeds one input.
 pub fn check(text: &str) {
-    // A list of patterns in a file is a file of this machine.
+    // `@` may name a file of patterns, which would be read from this machine.
     if text.contains('@') {
         return;
     }

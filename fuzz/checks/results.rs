@@ -1,4 +1,4 @@
-//! Results of hosts: JSON becomes data of the controller, and nothing in it has an effect but facts.
+//! Results of hosts: JSON becomes data of the controller, and only facts have an effect.
 
 use windlass::outcome::{Effect, HostResult, TaskResult};
 use windlass::vars::FactNames;

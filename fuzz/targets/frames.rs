@@ -1,4 +1,4 @@
-//! Frames of both directions: bytes are read as frames or refused; both readers agree, and what was read is written and read again.
+//! Frames of both directions: bytes are read or refused, both readers agree, and frames round-trip.
 
 #![no_main]
 

@@ -12,8 +12,8 @@ pub trait Module: Sync {
     /// Reads what the host has and decides what would change. Nothing may be changed here; the change goes into the plan.
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure>;
 
-    /// The file that the module reads, changes and writes again. No other executor of this user edits it meanwhile; a path that does not exist
-    /// may stand for something else that only one may edit at a time.
+    /// The file that the module reads, changes and writes. No other executor of this user edits it meanwhile; a path that does not exist
+    /// may name another resource that needs exclusive editing.
     fn edits(&self, args: &Args) -> Option<PathBuf> {
         let _ = args;
         None

@@ -38,7 +38,7 @@ fn outcome(module: &dyn Module, arguments: &Value, host: &Host) -> Result<Outcom
         outcome.set("msg", format!("remote module ({name}) does not support check mode"));
         return Ok(outcome);
     }
-    // Held until the change is carried out: who plans on a text that another one is about to replace loses what that one wrote.
+    // Held until the change is applied: a plan made from text that another task replaces meanwhile would lose that task's change.
     let _edited = match module.edits(&args).filter(|_| !host.check()) {
         Some(path) => Some(FileLock::take(&path, host)?),
         None => None,

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use crate::{Map, Opt, Spec};
 
-/// What Ansible shows in place of a secret.
+/// Ansible's replacement for a secret.
 pub(crate) const SECRET: &str = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER";
-/// What stands for a secret inside of a longer text.
+/// Replacement for a secret inside a longer text.
 const STARS: &str = "********";
-/// Shorter secrets are masked only where they are a whole text: inside of others they would be found by chance.
+/// Secrets shorter than this are masked only as a whole text: inside others they would match by chance.
 const SHORTEST: usize = 4;
 
 /// The texts of a task's arguments that are secret: the values of options declared so, and passwords in addresses.
@@ -95,7 +95,7 @@ pub(crate) fn without_passwords(text: &str) -> String {
     masked
 }
 
-/// Where passwords stand: between the user and the server of `scheme://user:password@server`.
+/// Ranges of passwords: between the user and the server of `scheme://user:password@server`.
 fn ranges(text: &str) -> Vec<std::ops::Range<usize>> {
     let mut ranges = Vec::new();
     let mut from = 0;
@@ -117,7 +117,7 @@ fn ranges(text: &str) -> Vec<std::ops::Range<usize>> {
     ranges
 }
 
-/// The text that percent signs stand for.
+/// The text with percent escapes decoded.
 pub(crate) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -149,7 +149,7 @@ pub struct Opt {
     pub no_log: bool,
     /// Whether its text may be an address with a password in it.
     pub address: bool,
-    /// What its text must not hold.
+    /// Restriction on its text.
     pub form: Form,
     /// The options inside a [`Kind::Dict`] or a list of them; any if empty.
     pub options: &'static [Opt],
@@ -221,19 +221,19 @@ impl Opt {
     }
 }
 
-/// What the text of an option becomes a part of, which decides what it must not hold.
+/// Syntactic role of an option's text, which restricts its characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Any text.
     Free,
-    /// A word of a command that is no option; it holds no end of a line either.
+    /// A word of a command that is no option and holds no line break.
     Word,
     /// A part of one line.
     Line,
 }
 
 impl Form {
-    /// What is wrong with a text, if something is.
+    /// Violation of this form by a text; `None` if there is none.
     pub(crate) fn fault_of(self, text: &str) -> Option<&'static str> {
         match self {
             Form::Free => None,

@@ -1,4 +1,4 @@
-//! A user who changes his own directory while root works below it, and never gets a file of root's by it.
+//! Races: a user changes a directory while root works below it, and must never gain a file of root.
 //!
 //! The attacker is a process of another user: this very program, started again. It takes whatever appears in its directory away for a moment and
 //! puts a link to root's files in its place. That takes root and the account `nobody`; without them these tests have nothing to show and pass.
@@ -21,7 +21,7 @@ use case::Bench;
 use serde_json::{Value, json};
 use windlass_modules::accounts;
 
-/// How long each race is run.
+/// Duration of each race.
 const RACE: Duration = Duration::from_secs(2);
 
 /// `bob/` of another user beside `root/` with files that only root may change.
@@ -64,7 +64,7 @@ impl House {
         lchown(&path, Some(self.user.uid), Some(self.user.gid)).unwrap();
     }
 
-    /// All that root has: owners, permissions, extended attributes and contents.
+    /// Owners, permissions, extended attributes and contents of all files of root.
     fn state(&self) -> Vec<String> {
         fn walk(path: &Path, all: &mut Vec<String>) {
             let found = path.symlink_metadata().unwrap();

@@ -228,7 +228,7 @@ fn cancelling_reaches_another_users_executor() {
     session.close();
 }
 
-/// Runs as the become user inside of the tests below: what a process of that user can get hold of in another one.
+/// Attack that the tests below run as the become user: tries to access another process of that user.
 #[test]
 fn attacker_reports_what_it_can_take() {
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -243,7 +243,7 @@ fn attacker_reports_what_it_can_take() {
     println!("verdict: taken={taken} listed={listed} opened={opened} memory={memory} environment={environment}");
 }
 
-/// Has a process of `user` attack the given process; its verdict.
+/// Runs the attack as `user` against a process; returns its verdict.
 fn attacked(session: &mut Session, house: &House, id: u64, user: &str, victim: &str) -> String {
     let attacker = house.directory.path().join("attacker");
     if !attacker.exists() {

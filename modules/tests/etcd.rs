@@ -1,6 +1,6 @@
 //! `etcd` on real clusters of this machine, whose members are killed, stopped, announced and never started.
 //!
-//! They need `etcd` and `etcdctl`, which `tools/programs` unpacks; without them the tests pass unseen.
+//! They need `etcd` and `etcdctl`, which `tools/programs` unpacks; without these they pass without running.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -140,7 +140,7 @@ impl Cluster {
         answer
     }
 
-    /// The member's data can be written, which takes a majority.
+    /// Whether the member accepts a write, which takes a majority.
     fn writes(&self, member: usize) -> bool {
         let endpoint = format!("--endpoints={}", self.members[member].client);
         let mut command = Command::new(self.folder.join("etcdctl"));

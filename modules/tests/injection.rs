@@ -1,4 +1,4 @@
-//! Values that would be more than the word of a command or the line of a file they stand for.
+//! Values that would add options to a command or lines to a file.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod case;

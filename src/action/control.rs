@@ -83,7 +83,7 @@ fn message(context: &ActionContext, name: &str) -> Result<Option<Value>, Failure
     Ok(Some(value.clone()))
 }
 
-/// Keys by which a result says how the task went.
+/// Result keys that decide the outcome of a task.
 const VERDICTS: &[&str] = &["failed_when_result", "rc", "results", "skipped", "unreachable"];
 
 /// `debug`.

@@ -78,7 +78,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let inputs = arguments.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
     settings.run_name = "console".to_owned();
-    // A console may stay open for days; who wants its hosts to themselves says so.
+    // A console may stay open for days, so it locks hosts only if that is set explicitly.
     if !settings.lock_is_chosen {
         settings.lock = LockPolicy::Ignore;
     }

@@ -35,10 +35,10 @@ enum Work {
     Scan(Selection),
     /// Add the keys of unknown hosts to known_hosts
     Pin {
-        /// Do not ask; the network in between is trusted
+        /// Add keys without asking; requires a trusted network
         #[arg(long)]
         yes: bool,
-        /// Add them to this file
+        /// File to add the keys to, instead of known_hosts
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
         #[command(flatten)]
@@ -69,7 +69,7 @@ impl Work {
 struct Scanned {
     host: Arc<str>,
     keys: Result<Vec<HostKey>, SshError>,
-    /// Judgement of a connection, where no single key of the host is known.
+    /// Verdict of a connection attempt, where no single key of the host is known.
     judgement: Option<Result<(), SshError>>,
 }
 
@@ -133,7 +133,7 @@ async fn scan(session: &Session, targets: Vec<Target>) -> Vec<Scanned> {
                 let keys = connector.host_keys(&destination, &settings).await;
                 let is_decided = |key: &HostKey| key.verdict != Verdict::Unknown;
                 let judgement = match &keys {
-                    // A certificate or a key of another algorithm may be what is known.
+                    // known_hosts may have a certificate, or a key of another algorithm.
                     Ok(keys) if !keys.iter().any(is_decided) => {
                         Some(connector.verify_host_key(&destination, &settings).await)
                     }
@@ -266,7 +266,7 @@ fn confirmed(count: usize, printer: &Printer) -> Result<bool> {
     Ok(answer.trim().eq_ignore_ascii_case("yes"))
 }
 
-/// Says how a key differs from known_hosts.
+/// Describes how a key differs from known_hosts.
 fn mismatch(key: &HostKey) -> Option<String> {
     let presented = format!("{} {}", key.algorithm, key.fingerprint);
     match &key.verdict {

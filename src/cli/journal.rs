@@ -1,4 +1,4 @@
-//! Options about the journal of a run, and its beginning: what earlier runs have left, and the run that is resumed.
+//! Journal options, and the start of a journal: pending handlers of earlier runs, and the run to resume.
 
 use std::collections::HashSet;
 use std::io::IsTerminal as _;
@@ -21,13 +21,13 @@ use crate::strategy::{Shared, ask};
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Journal")]
 pub(super) struct JournalOptions {
-    /// Go on where a run failed or was interrupted: the newest one of the playbook, or this one
+    /// Resume the newest failed or interrupted run of the playbook, or the run with this id
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     resume: Option<String>,
     /// Resume although the playbook, the inventory or variables have changed
     #[arg(long, requires = "resume")]
     resume_anyway: bool,
-    /// Handlers that earlier runs notified and never ran
+    /// Policy for handlers that earlier runs notified and never ran
     #[arg(long, value_name = "WHAT", value_enum)]
     pending_handlers: Option<PendingHandlers>,
     /// Keep no journal: the run cannot be resumed, and its pending handlers are not remembered
@@ -36,7 +36,7 @@ pub(super) struct JournalOptions {
 }
 
 impl JournalOptions {
-    /// Lays the options over the settings. A word behind `--resume` that is no run is the first playbook.
+    /// Applies the options to the settings. Returns the word after `--resume` as the first playbook if it is no run.
     pub(super) fn apply(&mut self, settings: &mut Settings) -> Result<Option<PathBuf>> {
         settings.journal &= !self.no_journal;
         if let Some(pending) = self.pending_handlers {
@@ -77,7 +77,7 @@ impl JournalOptions {
     }
 }
 
-/// Begins the journal of a run, with what earlier runs have left.
+/// Begins the journal of a run, and handles leftovers of earlier runs.
 pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], session: &Session) -> Result<()> {
     let shared = &session.shared;
     let settings = &shared.run.settings;
@@ -130,7 +130,7 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
     Ok(())
 }
 
-/// The journal of the run to resume, if it can be.
+/// The journal of the run to resume; an error if that run cannot be resumed.
 fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, shared: &Shared) -> Result<Journal> {
     let (run, journal) = unfinished(state, inputs, options.wanted())?;
     let mut found = differences(&journal, inputs);
@@ -148,7 +148,7 @@ fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, share
     Ok(journal)
 }
 
-/// Reports handlers that earlier runs have left, and sees to them as the settings say.
+/// Reports pending handlers of earlier runs, and treats them as the settings require.
 async fn left(pending: &[Pending], recorder: &Recorder, shared: &Shared) -> Result<()> {
     let settings = &shared.run.settings;
     let shown: Vec<String> = pending.iter().map(described).collect();
@@ -190,7 +190,7 @@ fn described(pending: &Pending) -> String {
     format!("{host}: '{handler}' of play '{play}', {how} {task}{doubt}, run {run}, {when}")
 }
 
-/// Ends the journal, and says how to go on: after a signal, and at a terminal after a failure.
+/// Ends the journal. Prints how to resume, after a signal and, at a terminal, after a failure.
 pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
     let Some(recorder) = shared.journal.get() else { return };
     recorder.end(code, failed);

@@ -42,7 +42,7 @@ pub(super) struct ConnectOptions {
     /// Log in with this key
     #[arg(long, visible_alias = "key-file", value_name = "FILE")]
     private_key: Option<PathBuf>,
-    /// Accept the keys of hosts that known_hosts does not name, and write them there; a changed key is refused all the same
+    /// Accept keys of hosts that are missing from known_hosts, and add them there; changed keys are still refused
     #[arg(long)]
     accept_new_host_keys: bool,
     /// An option for SSH as ssh_config names it: `StrictHostKeyChecking=accept-new`
@@ -132,7 +132,7 @@ pub(super) struct RunOptions {
     /// Wait for each answer before anything else is sent
     #[arg(long)]
     no_stream: bool,
-    /// On a host that another run is changing: `wait`, `fail`, `shared` (only read) or `ignore`
+    /// Action on a host that another run is changing: `wait`, `fail`, `shared` (only read) or `ignore`
     #[arg(long, value_name = "POLICY")]
     lock: Option<crate::executor::LockPolicy>,
     /// Seconds to wait for a host that another run is changing
@@ -178,7 +178,7 @@ impl TaskOptions {
         let masked = Secrets::of_process();
         let mut vault = self.vault.secrets(settings)?;
         vault.iter().for_each(|secret| masked.add_password(&String::from_utf8_lossy(secret.password())));
-        // Whoever decrypts something, now or later: it is masked before anybody can show it.
+        // Every decrypted text, now or later, is masked before it can be shown.
         vault.observe(Arc::new(move |plain| masked.reveal(plain)));
         let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
         let extra_vars = self.run.extra_vars(&files)?;

@@ -40,12 +40,12 @@ impl Private {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // What the editor left beside the file (backups, swap files) holds the text, too.
+        // Backups and swap files of the editor hold the text, too.
         overwrite(self.0.path());
     }
 }
 
-/// Overwrites all files of a directory. What cannot be overwritten is removed all the same.
+/// Overwrites all files of a directory. Files that cannot be overwritten are removed all the same.
 fn overwrite(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         match entry.file_type() {
@@ -74,7 +74,7 @@ fn is_in_memory(folder: &Path) -> bool {
     rustix::fs::statfs(folder).is_ok_and(|found| u64::try_from(found.f_type) == Ok(TMPFS))
 }
 
-/// End of the editing.
+/// Outcome of the editing.
 pub(super) enum Edited {
     /// The editor was left; the text as it is now.
     Text(Zeroizing<Vec<u8>>),
@@ -130,7 +130,7 @@ pub(super) fn edit(text: &[u8]) -> Result<Edited> {
     })
 }
 
-/// Ends the editor: kindly first, so that it can restore the terminal.
+/// Ends the editor, by SIGTERM first so that it can restore the terminal.
 async fn end(child: &mut tokio::process::Child) {
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
     if let Some(id) = id {

@@ -48,7 +48,7 @@ pub(super) struct Arguments {
     /// Accept the key of a server that is not known
     #[arg(long)]
     accept_host_key: bool,
-    /// Accept the keys of hosts that known_hosts does not name, if the playbook reaches others
+    /// Accept keys of other hosts that are missing from known_hosts, if the playbook connects to them
     #[arg(long)]
     accept_new_host_keys: bool,
     /// Run only what a trusted key has signed

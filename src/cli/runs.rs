@@ -21,7 +21,7 @@ pub(super) struct Arguments {
 enum Show {
     /// Show one run
     Show {
-        /// Its id
+        /// Id of the run
         run: String,
     },
 }
@@ -85,7 +85,7 @@ fn list(state: &State, printer: &Printer) {
     }
 }
 
-/// The handlers that a run has left.
+/// Pending handlers of a run.
 fn pending_of(state: &State, run: &RunFile) -> Vec<Pending> {
     let pending = Ledger::of_project(state, &run.project).pending(|_| false);
     pending.into_iter().filter(|one| one.run == run.run).collect()

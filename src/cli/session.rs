@@ -240,7 +240,7 @@ impl Session {
         }
     }
 
-    /// Shows what a signal stopped and what the run came to; the exit code. [`Session::end`] follows.
+    /// Shows the tasks that a signal stopped, and the recap; returns the exit code. [`Session::end`] follows.
     pub(super) async fn interrupted(&self, signal: Signal, run: &PlaybookRun) -> u8 {
         let _ = self.shared.events.send(Event::Interrupted { signal: signal.name });
         let _ = self.shared.events.send(Event::Recap(run.summary().recap));

@@ -24,7 +24,7 @@ pub(super) fn is_signal(code: u8) -> bool {
     ALL.iter().any(|(signal, _)| signal.code == code)
 }
 
-/// The arriving signals. Those that whoever started the program has had ignored (`nohup`) stay ignored.
+/// Stream of signals. Those ignored since the start of the program (`nohup`) stay ignored.
 pub(super) struct Signals([Option<Stream>; 3]);
 
 impl Signals {
@@ -55,7 +55,7 @@ impl Signals {
     }
 }
 
-/// Bits of the signals that this process was started to ignore; they say nothing once a handler is set.
+/// Signals that this process was started to ignore, as bits; read once, before handlers change them.
 fn ignored() -> u64 {
     static FIRST: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
     *FIRST.get_or_init(|| {
@@ -68,12 +68,12 @@ fn ignored() -> u64 {
 /// Number of the running [`until_signal`] calls, which end their work themselves.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether a signal is handled by whoever does the work.
+/// Whether the running work handles signals itself.
 pub(super) fn is_handled() -> bool {
     HANDLERS.load(Ordering::Acquire) > 0
 }
 
-/// Keeps signals from ending the program before whoever handles them is done.
+/// Guard that keeps signals from ending the program until their handler is done.
 pub(super) struct Handler(());
 
 impl Handler {
@@ -89,7 +89,7 @@ impl Drop for Handler {
     }
 }
 
-/// Does something until it is done, or until a signal arrives; then the work is dropped. The caller keeps the handler
+/// Runs work until it is done or a signal arrives; then the work is dropped. The caller keeps the handler
 /// while it cleans up.
 pub(super) async fn until_signal<T>(work: impl Future<Output = T>) -> Result<T, (Signal, Handler)> {
     let handler = Handler::new();

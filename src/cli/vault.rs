@@ -168,7 +168,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     Ok(0)
 }
 
-/// Edits a file; the signal that ended that, if one did. It stays encrypted with the password that fitted, and keeps
+/// Edits a file; returns the signal that ended the editing, if any. The file is encrypted with the same password as before, and keeps
 /// its label.
 fn edit(file: &Path, secrets: &Secrets, settings: &Settings) -> Result<Option<Signal>> {
     // What a link points to is edited; the link stays.

@@ -10,9 +10,9 @@ use windlass_ssh::{HostKeyUser, Pending, PresentedKey};
 
 use crate::output::{Event, Events};
 
-/// The time a question is open; without an answer the host is refused.
+/// Time to answer a question; after that the host is refused.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(300);
-/// How long a warning may take to be shown before the connection goes on: output that nobody reads must not stop it for ever.
+/// Longest wait for a warning to be shown: unread output must not block the connection for ever.
 const SHOWN_DEADLINE: Duration = Duration::from_secs(10);
 const LONGEST_ANSWER: usize = 1024;
 

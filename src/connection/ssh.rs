@@ -5,7 +5,7 @@ use windlass_ssh::{Connector, Destination, Session, Settings};
 
 use super::{Connection, Duplex, Error, Input, Output, Pending, Target};
 
-/// How long the end of a connection is waited for.
+/// Time to wait for the end of a connection.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Connects over SSH.
@@ -72,7 +72,7 @@ impl Connection for Ssh {
     }
 
     fn close(&self) -> Pending<'_, ()> {
-        // A host that is gone does not take the farewell.
+        // A lost host does not accept the farewell.
         Box::pin(async { tokio::time::timeout(CLOSE_DEADLINE, self.session.close()).await.unwrap_or_default() })
     }
 }

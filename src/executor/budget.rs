@@ -58,7 +58,7 @@ impl Share {
         Reserved { _host: None, _run: run }
     }
 
-    /// Waits for room for a decoded frame. First of the host, then of the run: who waits for the run's holds nothing that a request needs.
+    /// Waits for room for a decoded frame, first of its host, then of the run. A wait for the run holds nothing that a request needs.
     pub(super) async fn delivered(&self, weight: usize) -> Reserved {
         let host = reserve(&self.host, weight.min(HOST)).await;
         let run = if weight > SMALL { reserve(&self.run.delivered, weight).await } else { None };

@@ -236,7 +236,7 @@ where
         }
         Err(Ended::Lost) => Err(match live.end() {
             End::Violation(reason) => Broken::Violation(reason),
-            // What has a turn was followed by others already, which would overtake it if it was sent again.
+            // Others already followed a request with a turn, and would overtake it if it was sent again.
             End::Lost(reason) if call.request.turn.is_some() || departed.load(Ordering::Acquire) => {
                 Broken::Lost(reason)
             }
@@ -257,7 +257,7 @@ impl From<Error> for Ended {
     }
 }
 
-/// How one answer is waited for.
+/// Context of the wait for one answer.
 #[derive(Clone, Copy)]
 struct Waits<'a> {
     allowed: Allowed,
@@ -280,7 +280,7 @@ where
 {
     let mut received = None;
     let mut feeding = JoinSet::new();
-    // Contents that were asked for while another was still being sent; as many as `expected` admits.
+    // Contents requested while another was being sent; `expected` bounds their number.
     let mut wanted = VecDeque::new();
     let mut expected = Expected::of(&call.request, call.receive_into.is_some());
     loop {
@@ -347,7 +347,7 @@ where
                 let size = call.request.contents.get(content).map(|content| content.size);
                 add(&live.counters.round_trips, 1);
                 cost.round_trips += 1;
-                // One at a time: what a module reads again it has read to its end before.
+                // One at a time: a module reads a content to its end before it requests it again.
                 let feed = feed(live.clone(), id, content, source, size);
                 if feeding.is_empty() {
                     feeding.spawn(feed);

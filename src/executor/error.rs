@@ -50,7 +50,7 @@ pub enum Error {
         /// A whole sentence.
         message: String,
     },
-    /// A bare command did not end in time. Nobody on the host watches it, so its end is asked for and not known.
+    /// A bare command did not end in time. Nothing on the host supervises it, so its end is requested but not confirmed.
     #[error(
         "the command on {host} did not end within {seconds} s; it was sent SIGTERM and its connection was closed, but it may still run there"
     )]

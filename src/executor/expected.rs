@@ -87,7 +87,7 @@ impl Expected {
         shown
     }
 
-    /// The sentence about warnings that were not shown.
+    /// Notice of the warnings that were not shown.
     pub(super) fn left_out(&self) -> Option<String> {
         let count = self.left_out;
         (count > 0).then(|| {

@@ -1,16 +1,16 @@
-//! Hosts that stop answering: a request that nothing is heard of is asked about, named, and given up after a deadline.
+//! Hosts that stop answering: a silent request is pinged, reported, and given up after a deadline.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// How long a host may be silent while a request is pending.
+/// Limits on the silence of a host while a request is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// After this time the user learns which host is waited for.
+    /// Silence after which the host is reported to the user.
     pub quiet: Duration,
-    /// After this time the host counts as lost; `None` waits for ever.
+    /// Silence after which the host counts as lost; `None` waits for ever.
     pub lost: Option<Duration>,
 }
 
@@ -21,7 +21,7 @@ impl Default for Heartbeat {
 }
 
 impl Heartbeat {
-    /// Names a silent host after 15 s at the latest and gives it up after this time.
+    /// Reports a silent host after 15 s at the latest, and gives it up after `lost`.
     pub fn lost_after(lost: Option<Duration>) -> Self {
         let quiet = Duration::from_secs(15);
         Self { quiet: lost.map_or(quiet, |lost| quiet.min(lost / 2)), lost }
@@ -32,7 +32,7 @@ impl Heartbeat {
 #[derive(Debug)]
 pub(super) struct Pulse {
     began: Instant,
-    /// When this side last stopped to hold up what the host sends; the far future while it does.
+    /// Time at which this side last resumed reading from the host; the far future while reading is paused.
     free: AtomicU64,
     /// When the host last took a part of a large frame.
     taken: AtomicU64,
@@ -54,7 +54,7 @@ impl Pulse {
         self.taken.store(self.now(), Ordering::Relaxed);
     }
 
-    /// Waits for something of this side while the host is not read: the host is not to blame for that time.
+    /// Waits for this side while reading from the host is paused; that time is not counted as silence.
     pub(super) async fn holding<T>(&self, wait: impl Future<Output = T>) -> T {
         let before = self.free.swap(u64::MAX, Ordering::Relaxed);
         let since = self.now();
@@ -64,13 +64,13 @@ impl Pulse {
         value
     }
 
-    /// How long the host has been silent about a request that was last heard of then.
+    /// Silence of the host about a request that was last heard of at `heard`.
     fn silence(&self, heard: &AtomicU64) -> Duration {
         let last = [heard, &self.free, &self.taken].map(|time| time.load(Ordering::Relaxed)).into_iter().max();
         Duration::from_millis(self.now().saturating_sub(last.unwrap_or_default()))
     }
 
-    /// Asks about a request while nothing is heard of it, and ends when it counts as lost; `quiet` hears once of each long silence.
+    /// Pings a silent request, and returns when it counts as lost; calls `quiet` once for each long silence.
     pub(super) async fn lost(
         &self,
         limits: Heartbeat,

@@ -23,13 +23,13 @@ use crate::connection::{Connection, Exit, Input, Output, Piece};
 
 /// Frames that wait to be written. Few, so that a slow line slows down who reads files for it.
 const OUTGOING: usize = 4;
-/// A larger frame is written in parts, so that it is seen whether the host takes them.
+/// Part size of larger frames, in bytes: writing in parts shows whether the host takes them.
 const PART: usize = 256 << 10;
 /// Frames of this size show that the host takes them; smaller ones fit into buffers on the way.
 const LARGE: usize = 64 << 10;
-/// How long a frame may take to arrive, besides its length.
+/// Time for a frame to arrive, plus the time that its length takes.
 const ARRIVAL: Duration = Duration::from_secs(120);
-/// Bytes per second that a frame must arrive with.
+/// Slowest rate at which a frame may arrive, in bytes per second.
 const SLOWEST_ARRIVAL: usize = 64 << 10;
 /// How long an executor may take to end once its input has ended.
 const END_DEADLINE: Duration = Duration::from_secs(5);
@@ -139,7 +139,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         self.routes.end().unwrap_or_else(|| End::Lost(self.connection.lost_reason()))
     }
 
-    /// Stops to listen to an executor that broke the protocol or a limit; the reason is the end of a sentence that begins with it.
+    /// Stops listening to an executor that broke the protocol or a limit; the reason is the end of a sentence that begins with it.
     pub(super) fn condemn(&self, reason: String) {
         self.routes.close(End::Violation(reason));
         self.tasks.iter().for_each(AbortHandle::abort);
@@ -150,7 +150,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         self.warnings.fetch_add(1, Ordering::Relaxed) < HOST_WARNINGS
     }
 
-    /// Asks whether a request is still worked on, unless other frames wait already.
+    /// Pings a request, unless other frames are queued already.
     pub(super) fn ping(&self, id: u64) {
         if let Ok(frame) = encode(&ToExecutor::<V>::Ping { id }, &[]) {
             let _ = self.outgoing.try_send(Outgoing { frame: Some(frame), departed: None });
@@ -278,7 +278,7 @@ impl<V: DeserializeOwned> Reader<V> {
     async fn pass_frames(&mut self) -> End {
         let mut stderr = Vec::new();
         let mut exit = None;
-        // Room for a large frame of which a part is there, and when the rest has to be.
+        // Room for a large frame that has partly arrived, and the deadline for the rest.
         let mut arriving = None;
         loop {
             loop {

@@ -1,4 +1,4 @@
-//! What a run does so that no other run changes its hosts meanwhile.
+//! Locks that keep other runs from changing the hosts of this run.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use windlass_protocol::{Holder, LockTerms, Locking, Request};
 use super::start::random_word;
 use crate::connection::{Kind, Target};
 
-/// What to do about a host that another run holds (`--lock`).
+/// Policy for a host that another run holds (`--lock`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockPolicy {
     /// Wait for the other run, up to a limit.
@@ -34,7 +34,7 @@ impl FromStr for LockPolicy {
     }
 }
 
-/// How the hosts of a run are locked.
+/// Locking of the hosts of a run.
 #[derive(Debug, Clone)]
 pub struct Lock {
     pub(super) terms: LockTerms,
@@ -42,7 +42,7 @@ pub struct Lock {
     local: bool,
 }
 
-/// Modules that read a host and change nothing, of which an ad-hoc run only needs that nobody changes the host meanwhile.
+/// Modules that only read a host, so that an ad-hoc run of one needs no more than a shared lock.
 const READING: &[&str] = &[
     "ping",
     "setup",
@@ -61,7 +61,7 @@ const READING: &[&str] = &[
 ];
 
 impl Lock {
-    /// How hosts are locked for a run of this name; `None` if they are not. Tasks on this machine itself lock it only if `local` is set: runs
+    /// Locking for a run of this name; `None` if hosts are not locked. Tasks on this machine itself lock it only if `local` is set: runs
     /// for different hosts, started side by side, often share it for delegated tasks.
     pub fn new(policy: LockPolicy, wait: u64, local: bool, command: &str) -> Option<Lock> {
         let wait = match policy {
@@ -69,7 +69,7 @@ impl Lock {
             LockPolicy::Fail => 0,
             LockPolicy::Wait | LockPolicy::Shared => wait,
         };
-        // Without a source of randomness nothing can be reached anyway, which is said then.
+        // Without randomness no host can be reached either, and that error is reported.
         let run = random_word().ok()?;
         let uid = rustix::process::getuid().as_raw();
         let user = windlass_modules::accounts::user_by_id(uid).map_or_else(|| uid.to_string(), |user| user.name);
@@ -97,13 +97,13 @@ impl Lock {
     }
 }
 
-/// What is shown while another run is waited for.
+/// Message shown while another run is waited for.
 pub(super) fn waiting(holder: &Holder, waited: u64, left: u64) -> String {
     let so_far = if waited == 0 { String::new() } else { format!(" for {waited} s") };
     format!("waiting{so_far} for the lock of this host, which is held by {holder}; it is given up in {left} s")
 }
 
-/// Why a host was given up.
+/// Reason for giving up a host.
 pub(super) fn refused(host: &str, holder: &Holder, waited: u64) -> String {
     let after = if waited == 0 { String::new() } else { format!(" after {waited} s of waiting") };
     format!(

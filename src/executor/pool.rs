@@ -34,7 +34,7 @@ const SENDINGS: usize = 2;
 /// Largest file that a host may send, in bytes, unless the settings say otherwise.
 pub(crate) const LARGEST_FILE: u64 = 64 << 30;
 
-/// How much is done at once and accepted of a host. How many hosts run tasks at once (`forks`) is another matter.
+/// Limits on parallel work of the pool and on data of a host, independent of the number of hosts at work (`forks`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections being made.
@@ -443,7 +443,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         live.close().await;
     }
 
-    /// Takes a host out of the run whose executor broke the protocol or a limit.
+    /// Excludes a host from the run because its executor broke the protocol or a limit.
     async fn condemn(&self, target: &Target, slot: &Slot<V>, live: &Arc<Live<V>>, reason: String) -> Error {
         let error = Error::Violation { host: target.name.clone(), reason };
         slot.state.lock().await.condemned = Some(error.clone());
@@ -478,7 +478,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     }
 }
 
-/// Refuses to send a password to whoever answers with another host key than the known one.
+/// Refuses to send a password to a host whose key differs from the known one.
 fn may_become(connection: &dyn Connection, target: &Target, user: Option<&Become>) -> Result<(), Error> {
     match user.filter(|user| user.password.is_some() && connection.has_changed_host_key()) {
         None => Ok(()),

@@ -17,7 +17,7 @@ pub struct Received {
     limit: u64,
 }
 
-/// How often the free space of the disk is looked at, in bytes received.
+/// Interval between checks of the disk's free space, in bytes received.
 const LOOK: u64 = 64 << 20;
 /// Bytes that a received file leaves free on the disk.
 const RESERVE: u64 = 256 << 20;

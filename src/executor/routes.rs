@@ -1,4 +1,4 @@
-//! The requests of one executor, and where its frames go.
+//! The requests of one executor, and the routing of its frames.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,22 +9,22 @@ use windlass_protocol::{Answer, Reply};
 
 use super::budget::Reserved;
 
-/// Frames of one request that wait to be taken. When they are not, the host is slowed down, never the memory filled.
+/// Frames of one request that may be queued. Beyond that the host is slowed down, so that memory stays bounded.
 const INCOMING: usize = 32;
-/// Frames that may come for requests that are done. A thread of a module may still have been writing.
+/// Frames accepted for finished requests, because a thread of a module may still have been writing.
 const LATE: u32 = 1000;
 
-/// What the executor sends for one request.
+/// Message of the executor for one request.
 pub(super) struct Incoming<V> {
     pub(super) reply: Reply<Answer<V>>,
     pub(super) blob: Vec<u8>,
     /// Bytes of the frame on the wire.
     pub(super) size: u64,
-    /// The memory that it needs.
+    /// The memory reserved for it.
     pub(super) _reserved: Reserved,
 }
 
-/// Why an executor is gone.
+/// Reason why an executor is gone.
 #[derive(Debug, Clone)]
 pub(super) enum End {
     /// It ended, or the connection broke.
@@ -33,11 +33,11 @@ pub(super) enum End {
     Violation(String),
 }
 
-/// The place of a new request.
+/// A registered request, with the queue of its frames.
 pub(super) struct Registered<V> {
     pub(super) id: u64,
     pub(super) incoming: mpsc::Receiver<Incoming<V>>,
-    /// When it was last heard of, by the connection's clock.
+    /// Time of its last frame, by the connection's clock.
     pub(super) heard: Arc<AtomicU64>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Routes<V>(Mutex<State<V>>);
 
 struct State<V> {
     open: HashMap<u64, Route<V>>,
-    /// Requests nobody waits for any more that the executor has not finished.
+    /// Abandoned requests that the executor has not finished.
     abandoned: HashSet<u64>,
     last_id: u64,
     late: u32,
@@ -69,7 +69,7 @@ impl<V> Routes<V> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes room for the answers of a new request.
+    /// Registers a new request.
     pub(super) fn register(&self, now: u64) -> Result<Registered<V>, End> {
         let mut state = self.lock();
         if let Some(end) = &state.end {
@@ -82,7 +82,7 @@ impl<V> Routes<V> {
         Ok(Registered { id, incoming, heard })
     }
 
-    /// Forgets a request; what still comes for it is dropped.
+    /// Unregisters a request; later frames for it are dropped.
     pub(super) fn unregister(&self, id: u64) {
         let mut state = self.lock();
         if state.open.remove(&id).is_some() {
@@ -102,7 +102,7 @@ impl<V> Routes<V> {
         self.lock().end.clone()
     }
 
-    /// Where a frame goes; `None` drops it. An error is a frame that must not come, as the end of a sentence that begins with the executor.
+    /// Destination of a frame; `None` drops it. An error is a forbidden frame, as the end of a sentence that begins with the executor.
     pub(super) fn destination(
         &self,
         reply: &Reply<Answer<V>>,

@@ -10,11 +10,11 @@ use super::record::{FileRead, Header, VERSION};
 use crate::output::Secrets;
 use crate::settings::Settings;
 
-/// Files of an inventory that are looked at, at most.
+/// Largest number of inventory files that are compared.
 const FILES: usize = 20_000;
-/// Bytes of a file of the inventory that count.
+/// Largest part of an inventory file that is compared, in bytes.
 const BYTES: u64 = 256 << 20;
-/// Depth of folders that are looked into.
+/// Depth to which folders are searched.
 const DEPTH: usize = 12;
 
 /// Playbooks, inventory and variables of a run.

@@ -1,4 +1,4 @@
-//! The ledger of handlers: what was notified on which host, and has not run since.
+//! The ledger of handlers: notifications on each host whose handlers have not run since.
 //!
 //! One append-only file for each set of playbooks and inventory sources. It outlives the journals of the runs that wrote it, and is
 //! rewritten with what is outstanding when nobody else has it open.
@@ -64,9 +64,9 @@ pub struct Pending {
     pub task: String,
     /// The run that notified it.
     pub run: String,
-    /// Since when, in UTC.
+    /// Time of the notification, in UTC.
     pub when: String,
-    /// The task has answered. Otherwise the run ended before its answer, and nobody knows whether it changed something.
+    /// The task has answered. Otherwise the run ended before the answer, and it is unknown whether the task changed anything.
     pub certain: bool,
 }
 
@@ -180,7 +180,7 @@ impl Ledger {
             .hint("try again once that run has started"))
     }
 
-    /// A new file with what is outstanding, in the place of the old one.
+    /// Replaces the file by a new one with the outstanding entries.
     fn rewritten(&self, path: &Path) -> std::io::Result<File> {
         let staged = path.with_extension(format!("{}.new", std::process::id()));
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&staged)?;

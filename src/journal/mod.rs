@@ -1,4 +1,4 @@
-//! The journal of a run: what was sent to each host, what came back, what was notified, what ran.
+//! The journal of a run: tasks sent to each host, their results, notifications, and handlers that ran.
 //!
 //! One file a run, `runs/ID.PROJECT.jsonl` in the state directory: a line of JSON a record, appended as things happen and fsynced in
 //! groups. The first record is the [`Header`] with the version of the format; every other has its kind under `t` ([`Record`]):
@@ -13,9 +13,9 @@
 //! | `done` | a task on a host has its result |
 //! | `end` | the run ended, and how |
 //!
-//! `done` never precedes the truth: it is written once the answer is there. Results are masked; one that held a secret, or stood under
+//! `done` is written only once the answer has arrived. Results are masked; one that held a secret, or stood under
 //! `no_log`, is withheld or marked and never restored. Handlers that were notified are kept in a ledger of their own (`handlers/`), which
-//! outlives the journals. A resumed run does the same run again and takes outcomes from the journal ([`Replay`]) instead of hosts.
+//! outlives the journals. A resumed run repeats the run and takes outcomes from the journal ([`Replay`]) instead of hosts.
 //!
 //! The files are read as hostile data: bounded, typed, and never evaluated.
 

@@ -28,7 +28,7 @@ pub enum Record {
     End(End),
 }
 
-/// The run, and what a resumed one must have in common with it.
+/// The run, and the inputs that a run to resume it must share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Header {
@@ -75,7 +75,7 @@ pub struct FileRead {
     pub path: String,
     /// SHA-256 of its bytes.
     pub sha256: String,
-    /// It belongs to the inventory: also one that appears is a difference.
+    /// It belongs to the inventory, where a new file is a difference, too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub inventory: bool,
 }
@@ -117,7 +117,7 @@ pub struct Sent {
     pub notify: Vec<String>,
 }
 
-/// Why a result is not in the journal as it was.
+/// Reason why a result is not in the journal unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Withheld {
@@ -183,7 +183,7 @@ pub struct ItemDone {
     /// The masked result.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub result: Map<String, Value>,
-    /// Why the result is not what it was.
+    /// Reason why the result was withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
 }
@@ -199,7 +199,7 @@ pub struct Done {
     pub action: String,
     /// Flags of the result.
     pub status: Status,
-    /// One host did it for all.
+    /// One host ran it for all.
     #[serde(default, skip_serializing_if = "is_false")]
     pub once: bool,
     /// It is a handler.
@@ -226,7 +226,7 @@ pub struct Done {
     /// The masked result.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub result: Map<String, Value>,
-    /// Why the result is not what it was.
+    /// Reason why the result was withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
 }

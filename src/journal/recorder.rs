@@ -1,4 +1,4 @@
-//! Writes the journal of a run, and answers what an earlier run has done.
+//! Writes the journal of a run, and looks up outcomes of an earlier run.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ use crate::strategy::HostOutcome;
 /// Largest result that is kept, in bytes of its texts.
 const RESULT: usize = 1 << 20;
 
-/// Actions whose effect is not restored: they are done again, which is cheap and gives what is true now.
+/// Actions that are repeated instead of restored: that is cheap and gives current values.
 const AGAIN: &[&str] = &["add_host", "gather_facts", "group_by", "include_vars", "set_stats", "setup"];
 
 /// Input of a new journal.
@@ -43,12 +43,12 @@ pub(crate) struct Place {
     pub(crate) once: bool,
     pub(crate) handler: bool,
     pub(crate) rescuable: bool,
-    /// The task has been announced, and the handlers that were with it.
+    /// Handlers that were announced with the task; `None` before the announcement.
     sent: Mutex<Option<Vec<String>>>,
 }
 
 impl Place {
-    /// A place that nothing was sent for.
+    /// A place for which nothing was sent.
     pub(crate) fn new(at: At, play: &str, once: bool, handler: bool, rescuable: bool) -> Place {
         Place { at, play: play.to_owned(), once, handler, rescuable, sent: Mutex::default() }
     }
@@ -115,7 +115,7 @@ impl Recorder {
         &self.run.run
     }
 
-    /// How to go on after a failure or an interruption.
+    /// Advice on how to resume after a failure or an interruption.
     pub(crate) fn advice(&self) -> Option<String> {
         (!self.check).then(|| {
             format!(
@@ -154,7 +154,7 @@ impl Recorder {
         texts.iter().map(|text| mask::text(text, &self.secrets)).collect()
     }
 
-    /// A play begins; its number.
+    /// Records that a play begins; returns its number.
     pub(crate) fn play(&self, name: &str, order: Vec<String>) -> u32 {
         let play = self.plays.fetch_add(1, Ordering::Relaxed);
         self.append(&Record::Play(PlayStart { play, name: mask::text(name, &self.secrets), order }));
@@ -174,7 +174,7 @@ impl Recorder {
         }
     }
 
-    /// A task is about to be sent. If it may notify handlers: the line that has to be durable before its outcome counts.
+    /// Records that a task is about to be sent. If it may notify handlers, returns the line that must be durable before its outcome counts.
     pub(crate) fn sent(&self, place: &Place, host: &str, notify: Vec<String>) -> Option<u64> {
         let mut last = 0;
         let new = {
@@ -218,7 +218,7 @@ impl Recorder {
         }
     }
 
-    /// An item of a loop has its result.
+    /// Records the result of a loop's item.
     pub(crate) fn item(
         &self,
         place: &Place,
@@ -242,14 +242,14 @@ impl Recorder {
         })));
     }
 
-    /// A task on a host has its result, and its notifications count from now on.
+    /// Records the result of a task on a host, whose notifications count from now on.
     pub(crate) fn done(&self, place: &Place, outcome: &HostOutcome, looped: bool, kept: bool, no_log: bool) {
         let (result, withheld, status) = self.captured(&outcome.action, &outcome.result, outcome.ignored, no_log);
         let delegate = outcome.parts.first().and_then(|(_, delegate)| delegate.clone()).filter(|_| !looped);
         for handler in &outcome.notify {
             self.note(&Event::Notified(self.entry(place, &outcome.host, handler)));
         }
-        // An answer that never came (the connection broke after the task had left) says nothing about change.
+        // Without an answer (the connection broke after the task was sent) it is unknown whether anything changed.
         if !status.unreachable {
             let sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
             for handler in sent.iter().filter(|handler| !outcome.notify.contains(handler)) {
@@ -275,13 +275,13 @@ impl Recorder {
         })));
     }
 
-    /// A task that was sent behind one that failed was not run.
+    /// Records that a task sent behind a failed one was not run.
     pub(crate) fn not_run(&self, place: &Place, host: &str) {
         let sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
         sent.iter().for_each(|handler| _ = self.note(&Event::Not(self.entry(place, host, handler))));
     }
 
-    /// A result as it may be written, why it is not whole, and its flags.
+    /// A result as written to the journal, the reason if it is not whole, and its flags.
     fn captured(
         &self,
         action: &str,
@@ -307,7 +307,7 @@ impl Recorder {
         if size > RESULT {
             return withheld(Withheld::Size);
         }
-        // Items are records of their own, and arguments are nothing that tasks see.
+        // Items have records of their own, and tasks cannot read arguments.
         let fields = result.iter().filter(|(key, _)| &***key != "invocation").map(|(key, value)| match &**key {
             "results" if status_of_loop(result) => (key.to_string(), Value::Null),
             _ => (key.to_string(), windlass_template::to_json(value)),
@@ -354,11 +354,11 @@ impl Recorder {
         self.replay.as_ref().map_or(0, Replay::take_count)
     }
 
-    /// Lets this run see to handlers that earlier ones have left.
+    /// Takes over pending handlers of earlier runs.
     pub(crate) fn carry(&self, pending: &[Pending]) {
         let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
         for one in pending {
-            // From now on it is this run's business.
+            // From here on they belong to this run.
             let entry = Entry {
                 task: one.task.clone(),
                 when: one.when.clone(),
@@ -380,12 +380,12 @@ impl Recorder {
         carried.remove(&(host.to_owned(), play.to_owned())).unwrap_or_default()
     }
 
-    /// A notified handler has run on a host.
+    /// Records that a notified handler has run on a host.
     pub(crate) fn ran(&self, host: &str, play: &str, handler: &str) {
         self.note(&Event::Ran(self.named(host, play, handler)));
     }
 
-    /// The user does not want these handlers to run.
+    /// Records that the user dismissed these handlers.
     pub(crate) fn dismiss(&self, pending: &[Pending]) {
         for one in pending {
             self.note(&Event::Dismissed(self.named(&one.host, &one.play, &one.handler)));
@@ -402,7 +402,7 @@ impl Recorder {
         }
     }
 
-    /// The run has ended; nothing is written after this.
+    /// Records the end of the run; nothing is written after this.
     pub(crate) fn end(&self, code: u8, failed: &[&str]) {
         let failed = failed.iter().map(ToString::to_string).collect();
         self.append(&Record::End(End { ended: jiff::Timestamp::now().to_string(), code, failed }));

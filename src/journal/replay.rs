@@ -1,4 +1,4 @@
-//! Outcomes of an earlier run, taken instead of doing their tasks again.
+//! Outcomes of an earlier run, used instead of repeating their tasks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -12,8 +12,8 @@ const UNREPEATABLE: &[&str] =
 
 /// Outcomes of a run, by place and host.
 ///
-/// The tasks of a host are a line: what was done is its beginning. The first task without a good outcome ends the replay of its host, and
-/// everything behind it is done for real, also what the earlier run did in `always` after the failure.
+/// The tasks of a host form a sequence. The first one without a good outcome ends the replay of its host. All later
+/// tasks are run, including those that the earlier run did in `always` after the failure.
 #[derive(Debug, Default)]
 pub struct Replay {
     done: HashMap<(At, String), Done>,
@@ -39,15 +39,15 @@ pub enum Step {
     Done(Box<Done>, Vec<ItemDone>),
     /// It was done, and is done again because its result is not in the journal.
     Again(Withheld),
-    /// The replay of the host has ended; true if the task was sent before, and nobody knows whether it ran.
+    /// The replay of the host has ended; true if the task was sent before, with unknown outcome.
     Run(bool),
 }
 
-/// Decision as the engine sees it.
+/// Decision for the engine.
 pub(crate) enum Restored {
-    /// Take this outcome.
+    /// Use this outcome.
     Done(Box<Done>, Vec<ItemDone>),
-    /// Do it.
+    /// Run the task.
     Run,
 }
 
@@ -172,7 +172,7 @@ fn sentence(at: &At, host: &str, reason: Withheld) -> String {
     format!("{} on {host} would have to be run a second time: {}", at.task, reason.reason())
 }
 
-/// Whether an outcome is one that a run goes on from.
+/// Whether a run can go on from an outcome.
 fn is_final(done: &Done) -> bool {
     let status = done.status;
     (!status.unreachable || status.ignored) && (!status.failed || status.ignored || done.rescuable)

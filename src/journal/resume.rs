@@ -88,7 +88,7 @@ fn files(journal: &Journal, inputs: &Inputs<'_>, found: &mut Vec<String>) {
         Record::File(file) => Some(file),
         _ => None,
     });
-    // Of a file that was read several times, what was read last counts.
+    // The last hash counts of a file that was read several times.
     read.for_each(|file| _ = known.insert(&file.path, file));
     for file in known.values() {
         match file_hash(Path::new(&file.path)) {

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 
-/// Entries of a directory that are looked at, at most.
+/// Largest number of entries of a directory that are examined.
 const ENTRIES: usize = 100_000;
 
 /// The state directory.

@@ -36,7 +36,7 @@ pub struct SetFacts {
     pub vars: Vec<(Arc<str>, Value)>,
     /// Whether they are facts, too.
     pub cacheable: bool,
-    /// Where their texts come from, which `type_debug` tells up to 2.18.
+    /// Origins of their texts, which `type_debug` reports up to 2.18.
     pub origins: Vec<(Arc<str>, Origin)>,
 }
 

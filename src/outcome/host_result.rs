@@ -8,10 +8,10 @@ use crate::vars::{FactNames, HostFacts};
 /// Keys with which Ansible's own actions change a run. In the result of a module they mean nothing.
 const OF_ACTIONS: &[&str] = &["add_host", "add_group", "ansible_included_var_files", "ansible_stats", "parent_groups"];
 
-/// How Ansible's engine and ours begin the names of what they keep for themselves.
+/// Prefixes of the internal keys of Ansible's engine and ours.
 const INTERNAL: &[&str] = &["_ansible_", "_include_vars_", "_windlass_"];
 
-/// How many names a warning lists.
+/// Largest number of names that a warning lists.
 const LISTED: usize = 5;
 
 /// The result of a module as a host sent it: data, and the facts in it.
@@ -23,7 +23,7 @@ pub struct HostResult {
 }
 
 impl HostResult {
-    /// Takes the data out of the answer of a module with these facts; nothing if it is no mapping.
+    /// Extracts the data from a module's answer, with these facts; `None` if it is no mapping.
     pub fn read(answer: &Value, names: FactNames) -> Option<HostResult> {
         if answer.kind() != ValueKind::Map {
             return None;
@@ -43,7 +43,7 @@ impl HostResult {
         Some(HostResult { values, facts, removed })
     }
 
-    /// What was left out of the answer, as sentences for the user.
+    /// Warnings about parts of the answer that were left out.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.removed.is_empty() {

@@ -25,7 +25,7 @@ pub struct TaskResult {
     traits: Traits,
 }
 
-/// What the controller notes of a result besides its data.
+/// Attributes that the controller keeps beside the data of a result.
 #[derive(Debug, Clone, Copy, Default)]
 struct Traits {
     is_always_shown: bool,
@@ -81,7 +81,7 @@ impl TaskResult {
         self.is_given_up
     }
 
-    /// With a change of the run. Only actions of the controller make one.
+    /// Adds a change of the run. Only actions of the controller make one.
     pub fn with_effect(mut self, effect: Effect) -> TaskResult {
         self.effects.push(effect);
         self
@@ -92,7 +92,7 @@ impl TaskResult {
         &self.effects
     }
 
-    /// Printed in full also without `-v`, as the results of `debug` are.
+    /// Shows the result in full also without `-v`, as the results of `debug` are.
     pub fn always_shown(mut self) -> TaskResult {
         self.traits.is_always_shown = true;
         self
@@ -103,7 +103,7 @@ impl TaskResult {
         self.traits.is_always_shown
     }
 
-    /// Hidden as under `no_log`.
+    /// Hides the result as under `no_log`.
     pub fn secret(mut self) -> TaskResult {
         self.traits.is_secret = true;
         self
@@ -254,7 +254,7 @@ impl TaskResult {
         Value::from_pairs(told.map(|(key, value)| (Value::from(&**key), value.clone())))
     }
 
-    /// As JSON for showing, with the key by which Ansible's callbacks know that it is always shown.
+    /// JSON for callbacks, with Ansible's key for results that are always shown.
     pub fn to_json(&self) -> serde_json::Value {
         let always = self.traits.is_always_shown.then(|| ("_ansible_verbose_always".to_owned(), true.into()));
         let entries = self.values.iter().map(|(key, value)| (key.to_string(), windlass_template::to_json(value)));

@@ -98,7 +98,7 @@ impl DefaultOutput {
     }
 
     fn result(&mut self, event: &ResultEvent<Shown>) {
-        // Of most results nothing is shown but whether something has changed: they are not rendered.
+        // Most results show only whether something changed, so they are not rendered.
         let result = LazyCell::new(|| event.result.json());
         let changed = event.result.is_marked_changed();
         if event.diff && changed && (event.item.is_some() || !event.looped) {

@@ -103,7 +103,7 @@ fn string(content: &str) -> String {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.contains(is_dangerous) {
         return text;
     }
-    // None of them is beyond what four digits can say.
+    // Four digits are enough for all of them.
     let escaped = |c: char| if is_dangerous(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
     text.chars().map(escaped).collect()
 }

@@ -12,7 +12,7 @@ use crate::outcome::TaskResult;
 use crate::playbook::Task;
 use crate::strategy::CustomStats;
 
-/// Bytes of a line that live output is held back for, before its beginning is shown.
+/// Longest unfinished line of live output that is held back, in bytes; beyond it the beginning is shown.
 const LINE: usize = 64 << 10;
 
 /// A result that shows nothing secret. It is rendered once, and only if somebody asks for it.
@@ -43,7 +43,7 @@ impl Shown {
         self.result.is_always_shown()
     }
 
-    /// Whether something is different now.
+    /// Whether the result reports a change.
     pub(super) fn changed(&self) -> bool {
         self.result.changed()
     }
@@ -93,9 +93,9 @@ impl Masked {
 #[derive(Debug)]
 pub struct Masker {
     secrets: Secrets,
-    /// Names of tasks that stand in the project as they are shown, and hide nothing.
+    /// Task names that are written literally in the project, and are shown unmasked.
     written: HashSet<String>,
-    /// Live output of hosts that does not end with a line yet.
+    /// Unfinished lines of live output, by host.
     unfinished: HashMap<String, Vec<u8>>,
 }
 
@@ -132,7 +132,7 @@ impl Masker {
             Event::NoHostsMatched => Event::NoHostsMatched,
             Event::NoHostsLeft => Event::NoHostsLeft,
             Event::TaskStart { task, name, check, lazy } => {
-                // What is written in a file of the project that anybody can read hides nothing.
+                // A name written in an unencrypted file of the project is no secret.
                 if !task.span.source.is_secret() && crate::strategy::task_label(&task) == name {
                     self.written.insert(name.clone());
                 }
@@ -169,7 +169,7 @@ impl Masker {
         })
     }
 
-    /// The name of a task. One that stands in the project stays, whatever a vault holds.
+    /// The name of a task. A name that is written in the project stays unmasked, whatever a vault holds.
     fn name(&self, name: String) -> String {
         if self.written.contains(&name) { name } else { self.secrets.mask(&name) }
     }
@@ -188,7 +188,7 @@ impl Masker {
         Recap { custom: Arc::new(custom), ..recap }
     }
 
-    /// Live output as far as it can be searched for secrets: whole lines, and of a line that does not end its beginning.
+    /// Live output that can be searched for secrets: whole lines, and the beginning of a long unfinished one.
     fn finished_lines(&mut self, host: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
         let mut all = self.unfinished.remove(host).unwrap_or_default();
         all.extend(bytes);
@@ -197,7 +197,7 @@ impl Masker {
         let end = if all.len() - line_end < LINE {
             line_end
         } else {
-            // What may be the beginning of a secret stays, and a secret is not cut in two.
+            // Text that may begin a secret is held back, and a secret is not split.
             let end = all.len().saturating_sub(self.secrets.longest());
             found.iter().find(|range| range.start < end && end < range.end).map_or(end, |range| range.start)
         };
@@ -209,7 +209,7 @@ impl Masker {
         (!text.is_empty()).then(|| text.into_bytes())
     }
 
-    /// What is left of a host's live output.
+    /// Remaining live output of a host.
     fn rest_of(&mut self, host: &str) -> Option<Event<Shown>> {
         let rest = self.unfinished.remove(host)?;
         let bytes = self.secrets.mask(&String::from_utf8_lossy(&rest)).into_bytes();

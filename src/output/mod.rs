@@ -40,10 +40,10 @@ pub(crate) use verbose::tell_details;
 
 /// Turns events into text.
 pub trait Output: Send {
-    /// Something happened. An output never sees an event that is not masked.
+    /// Handles an event. An output never sees an event that is not masked.
     fn event(&mut self, event: &Masked);
 
-    /// Whether it shows the output of running commands; nobody keeps that otherwise.
+    /// Whether it shows the output of running commands, which is dropped otherwise.
     fn wants_live(&self) -> bool {
         false
     }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 ///
 /// Line feeds, tabs, and carriage returns right before a line feed stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    // Most text is plain, and some of it is long.
+    // Plain text, which is the usual case, is found without decoding it.
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
     if is_plain || !text.contains(is_dangerous) {
         return Cow::Borrowed(text);

@@ -20,7 +20,7 @@ pub struct Printer {
     color: bool,
     palette: Arc<Palette>,
     secrets: Secrets,
-    /// Whether text is masked: not what callbacks render from events, which are masked before.
+    /// Whether text is masked. Text that callbacks render from events is not, because events are masked before.
     masks: bool,
     /// Sentences that are said once, whoever says them.
     said: Arc<Mutex<HashSet<String>>>,
@@ -43,12 +43,12 @@ impl Printer {
         }
     }
 
-    /// A printer for what is rendered from masked events.
+    /// A printer for text that is rendered from masked events.
     pub(super) fn without_masking(&self) -> Printer {
         Printer { masks: false, ..self.clone() }
     }
 
-    /// A text that hides what is secret and cannot drive the terminal.
+    /// The text with secrets masked and control characters escaped.
     fn safe(&self, text: &str) -> String {
         let masked = if self.masks { self.secrets.masked(text) } else { Cow::Borrowed(text) };
         printable(&masked).into_owned()
@@ -198,7 +198,7 @@ pub fn has_failed() -> bool {
     FAILED.load(Ordering::Acquire)
 }
 
-/// Notes that output could not be written, and says so once where it still can.
+/// Notes that output could not be written, and reports it once where that is still possible.
 ///
 /// A reader that has gone away is no failure: it has seen what it wanted, and a run is not stopped half-way for it.
 pub(super) fn written(to: &str, outcome: std::io::Result<()>) {

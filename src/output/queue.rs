@@ -12,13 +12,13 @@ use super::event::Event;
 /// Bytes of events that may wait to be shown before tasks wait for room.
 const BUDGET: usize = 32 << 20;
 
-/// Times the budget beyond which warnings and details are dropped: what sends them cannot wait for room.
+/// Multiple of the budget beyond which warnings and details are dropped, because their senders cannot wait for room.
 const FLOOD: usize = 2;
 
-/// What an event costs besides its texts.
+/// Overhead of an event besides its texts, in bytes.
 const OVERHEAD: usize = 256;
 
-/// Values of a result that are looked at for its size.
+/// Largest number of values of a result that are counted for its size.
 const LOOKED_AT: usize = 4096;
 
 /// The receiver has gone.
@@ -54,7 +54,7 @@ struct Budget {
     room: Notify,
     /// Whether anybody shows live output.
     wants_live: AtomicBool,
-    /// Bytes of live output, and sentences, that were dropped and of which nobody knows yet.
+    /// Dropped live output in bytes, and dropped sentences, not yet reported.
     dropped_bytes: AtomicUsize,
     dropped_sentences: AtomicUsize,
 }
@@ -77,7 +77,7 @@ pub fn event_queue() -> (Events, EventQueue) {
     with_limit(BUDGET)
 }
 
-/// A queue for events that are held back for their turn. It always has room: who forwards them waits.
+/// A queue for events that are held back for their turn. It always has room, because their forwarder waits instead.
 pub fn held_events() -> (Events, EventQueue) {
     with_limit(usize::MAX / FLOOD)
 }
@@ -125,7 +125,7 @@ impl Events {
 }
 
 impl EventQueue {
-    /// The next event. The one before counts as shown now.
+    /// Receives the next event. The one before counts as shown now.
     pub async fn recv(&mut self) -> Option<Event> {
         self.release();
         let bytes = self.budget.dropped_bytes.swap(0, Ordering::AcqRel);

@@ -15,7 +15,7 @@ pub(super) struct Screen {
     printer: Printer,
     deprecations: bool,
     live: bool,
-    /// Tasks that hosts are at, and since when.
+    /// Running task of each host, and its start.
     running: BTreeMap<Arc<str>, (String, Instant)>,
 }
 
@@ -25,7 +25,7 @@ impl Screen {
         Screen { printer, deprecations: settings.deprecation_warnings, live, running: BTreeMap::new() }
     }
 
-    /// Says what a signal stops, and where.
+    /// Lists the tasks that a signal stops, with their hosts.
     fn interrupted(&self, signal: &str) {
         let say = |text: &str| self.printer.error_line(text, Color::Error);
         if self.running.is_empty() {

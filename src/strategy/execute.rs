@@ -129,7 +129,7 @@ impl TaskOnHost {
         on_host.with_action_rendered()
     }
 
-    /// `action: "{{ name }}"`: each host may run another one. What cannot be rendered, or gives no name, stays and is not found.
+    /// Renders `action: "{{ name }}"`, which may differ between hosts. Text that yields no name stays, and is not found.
     fn with_action_rendered(mut self) -> TaskOnHost {
         if self.task.action.contains("{{") {
             #[expect(clippy::disallowed_methods, reason = "only names are put into `action`, which hold no template")]

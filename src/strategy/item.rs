@@ -186,11 +186,11 @@ impl TaskOnHost {
         self.outcome(context, None, outcome, args)
     }
 
-    /// When the task's `timeout` is over, for the programs that its lookups start.
+    /// End of the task's `timeout`, for programs that its lookups start.
     fn end(&self, context: &Context) -> Option<Instant> {
         let seconds = match self.task.keyword("timeout") {
             None => self.shared.run.settings.task_timeout,
-            // What is wrong with it is reported when the task is prepared.
+            // An invalid value is reported when the task is prepared.
             Some(node) => given(context, node).ok().flatten().as_ref().and_then(number).unwrap_or_default(),
         };
         (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds))

@@ -73,7 +73,7 @@ impl<'a> Items<'a> {
             let context = self.context_of(index);
             let item = opened.items.get(index).cloned().unwrap_or_default();
             if let Some(outcome) = self.task.restored_item(index, &opened.loop_var, &item, &context) {
-                // Behind the item that failed there may be others that were done.
+                // Items after the failed one may have been done.
                 go_ahead = false;
                 if !self.finish(index, outcome, false) {
                     break;
@@ -176,7 +176,7 @@ impl<'a> Items<'a> {
         self.context.with(vars)
     }
 
-    /// Keeps the result of an item, shows and records it if it `is_new`; whether the loop goes on.
+    /// Keeps the result of an item; shows and records it if it `is_new`. Returns whether the loop goes on.
     fn finish(&mut self, index: usize, outcome: ItemOutcome, is_new: bool) -> bool {
         let (task, opened) = (self.task, self.opened);
         let ItemOutcome { mut result, delegate, context, ends_loop } = outcome;

@@ -23,11 +23,11 @@ pub(super) struct HostRun {
     pub(super) notifications: IndexSet<String>,
     /// The handlers that will run.
     pub(super) notified: HashSet<u64>,
-    /// Notifications whose handlers run now, with those that have not run.
+    /// Notifications whose handlers are being run, with the handlers that have not run.
     pub(super) flushing: IndexMap<String, HashSet<u64>>,
     /// The step the host waits at.
     pub(super) pending: Option<Step>,
-    /// Where the host went past last.
+    /// Last position that the host has passed.
     pub(super) at: Option<Position>,
     /// It failed for good, or could not be reached.
     pub(super) out: bool,

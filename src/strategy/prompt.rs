@@ -96,7 +96,7 @@ impl<'a> Question<'a> {
                 let _ = shared.events.send(Event::Notice("***** VALUES ENTERED DO NOT MATCH ****".to_owned()));
                 continue;
             }
-            // Every prompt is private unless it says otherwise; one that says so is a password, whatever it holds.
+            // Prompts are private by default; with an explicit `private: true` any answer counts as a password.
             match self.private {
                 Some(true) => shared.secrets.add_password(&first),
                 None => shared.secrets.add(&first),

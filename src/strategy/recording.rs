@@ -91,7 +91,7 @@ impl Batch {
         }
     }
 
-    /// A handler has an outcome: notifications whose handlers have all run are settled.
+    /// Records a handler's outcome, and settles notifications whose handlers have all run.
     pub(super) fn handler_done(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
         let Some(recorder) = self.shared.recorder().filter(|_| task.handler) else { return };
         let went_well = !outcome.result.is_unreachable() && !outcome.result.failed();
@@ -105,7 +105,7 @@ impl Batch {
         });
     }
 
-    /// Hosts that have left their handlers without a failure have run them, also those that are includes.
+    /// Settles the handlers, also those that are includes, of hosts that passed them without a failure.
     pub(super) fn settle_handlers(&mut self) {
         let Some(recorder) = self.shared.recorder() else { return };
         for (host, run) in &mut self.hosts {
@@ -135,10 +135,10 @@ impl Batch {
 }
 
 impl TaskOnHost {
-    /// The task is about to leave, with the handlers that a change will notify.
+    /// Records that the task is about to be sent, with the handlers that a change will notify.
     pub(super) fn record_sent(&self, context: &Context) -> Option<u64> {
         let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) else { return None };
-        // What is done here at once is done or not done.
+        // An immediate action is never in flight, so it is not announced.
         if action::is_immediate(self.task.short_action()) {
             return None;
         }
@@ -149,7 +149,7 @@ impl TaskOnHost {
                     names.extend(value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)));
                 }
                 Ok(Some(value)) => names.push(windlass_template::text(&value)),
-                // It is reported when it is needed.
+                // The error is reported where the value is needed.
                 Ok(None) | Err(_) => {}
             }
         }
@@ -163,14 +163,14 @@ impl TaskOnHost {
         }
     }
 
-    /// An item has its result.
+    /// Records the result of an item.
     pub(super) fn record_item(&self, index: usize, part: &(TaskResult, Option<String>), no_log: bool) {
         if let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) {
             recorder.item(place, &self.host, self.task.short_action(), index, part, no_log);
         }
     }
 
-    /// The task has its outcome.
+    /// Records the outcome of the task.
     pub(super) fn record_done(&self, outcome: &HostOutcome, looped: bool, no_log: bool) {
         if let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) {
             let has_facts = outcome.parts.iter().any(|(result, _)| !result.effects().is_empty());
@@ -212,7 +212,7 @@ fn named(task: &Arc<Task>) -> String {
     format!("'{label}' ({}:{})", file.display(), task.span.line)
 }
 
-/// An outcome as it was; nothing if the journal has that of another action.
+/// Restores an outcome; `None` if the journal has that of another action.
 fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> Option<HostOutcome> {
     if !task.action.contains("{{") && task.short_action() != done.action {
         return None;
@@ -238,7 +238,7 @@ fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> O
     })
 }
 
-/// A result as it was; or its flags, where the rest was withheld and nothing reads it.
+/// Restores a result, or only its flags where the rest was withheld and nothing reads it.
 ///
 /// Values of a journal are data and pass the border that answers of hosts pass. Only `set_fact` has an effect besides, on the variables
 /// that the task itself names.

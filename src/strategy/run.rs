@@ -270,7 +270,7 @@ impl PlaybookRun {
         Ok(true)
     }
 
-    /// Records that a play begins; its number. A run that is resumed gives back an order that was random.
+    /// Records that a play begins; returns its number. A resumed run restores an order of hosts that was random.
     fn record_play(&self, play: &Play, name: &str, ordered: &mut [Arc<str>]) -> u32 {
         let Some(recorder) = self.shared.journal.get() else { return 0 };
         let order = play.frame.keywords.get("order").and_then(Node::as_str).unwrap_or_default();
@@ -473,7 +473,7 @@ fn play_name(play: &Play, context: &Context) -> String {
         None => {
             let written = play.hosts.as_list().and_then(<[Node]>::first).unwrap_or(&play.hosts);
             context.render_tolerant(&written.reworded(play.name.as_str()))
-        },
+        }
     }
 }
 

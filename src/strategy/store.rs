@@ -81,7 +81,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Makes the change of a task.
+    /// Applies the change of a task.
     fn apply(&self, task: &Arc<Task>, effect: &Effect, place: &Place<'_>, world: &mut World) -> Result<()> {
         let to = place.of_facts();
         match effect {
@@ -92,7 +92,7 @@ impl Batch {
                     known.set_gathered();
                 }
             }
-            // What was found about the host a task was delegated to is always about that host.
+            // A Python found by a delegated task always belongs to the delegated host.
             Effect::Python { user, path } => {
                 let there = place.delegate.unwrap_or(place.host);
                 Arc::make_mut(&mut world.host_mut(there).facts).set_python(user.as_deref(), path);
@@ -164,7 +164,7 @@ pub(super) fn registered(task: &Arc<Task>, result: &TaskResult) -> Value {
     super::unknown::partial(result, &reason)
 }
 
-/// Whom the effects of a task are about.
+/// Hosts that the effects of a task apply to.
 struct Place<'a> {
     host: &'a Arc<str>,
     delegate: Option<&'a Arc<str>>,

@@ -147,10 +147,10 @@ impl Batch {
         Some(first)
     }
 
-    /// Gives up what was sent behind a task that failed: the executor does not run it.
+    /// Gives up tasks that were sent behind a failed one, which the executor does not run.
     pub(super) fn abandon(&mut self, failed: &HostOutcome) {
         let window = self.windows.remove(&failed.host);
-        // Behind a connection that was lost nobody knows.
+        // After a lost connection their outcome is unknown.
         let (Some(window), Some(recorder)) = (window, self.shared.recorder()) else { return };
         if !failed.result.is_unreachable() {
             let places = window.entries.iter().filter_map(|entry| entry.place.as_ref());

@@ -28,7 +28,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Goes on from these counts.
+    /// Continues from these counts.
     pub(super) fn new(counts: Counts, left: LeftBehind) -> Tally {
         Tally { counts, left }
     }

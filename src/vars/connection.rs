@@ -93,7 +93,7 @@ pub fn connection_variables(
     target.ssh_arguments = ssh_arguments;
     let is_checking = |option: &String| option.to_lowercase().trim_start().starts_with("stricthostkeychecking");
     target.host_key_checking = match () {
-        // SSH's own option says more.
+        // The option for SSH has more values, so it decides.
         () if settings.ssh_options.iter().any(is_checking) => None,
         () if !checking => Some(HostKeyChecking::No),
         () => settings.accept_new_host_keys.then_some(HostKeyChecking::AcceptNew),

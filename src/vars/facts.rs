@@ -207,7 +207,7 @@ impl HostFacts {
         read
     }
 
-    /// Reads what a cache keeps of a host, which came from the host once.
+    /// Reads a host's facts from a cache. They came from the host, so they are no more trusted.
     pub fn of_cache(facts: &Value) -> HostFacts {
         let mut read = HostFacts::of_host(facts, FactNames::Any);
         if facts.get_attr(GATHERED).is_ok_and(|gathered| super::truth(&gathered)) {

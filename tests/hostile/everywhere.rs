@@ -25,13 +25,13 @@ fn stage() -> Option<Stage> {
     })
 }
 
-/// What the program's documentation says, as JSON.
+/// Reads the program's documentation as JSON.
 fn documented(words: &[&str]) -> Map<String, Value> {
     let output = Command::new(program()).arg("doc").args(words).arg("-j").output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Runs tasks after the one whose evil result is `r`; what rendered it. Tasks that are refused before the run are left out, in halves.
+/// Runs tasks after one whose evil result is `r`; returns those that rendered it. Tasks refused before the run are bisected out.
 fn rendered(stage: &Stage, what: &str, tasks: &[String]) -> Vec<String> {
     let playbook = format!(
         "- hosts: liar\n  gather_facts: false\n  ignore_errors: true\n  ignore_unreachable: true\n  timeout: 5\n  tasks:\n    \
@@ -94,7 +94,7 @@ pub(crate) fn actions() {
             }
             tasks.push(task);
         }
-        // What may be refused before the run stands apart, so that it takes nothing else with it.
+        // Arguments that may be refused before the run are in a task of their own, so that the others still run.
         let whole = format!("    - {name}: {}\n    - action: {name}\n      args: {}\n", VALUES[0], VALUES[0]);
         broken.extend(rendered(&stage, &name, &[whole]));
         broken.extend(rendered(&stage, &name, &tasks));

@@ -36,7 +36,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// With this deadline.
+    /// Limits with this deadline and the default bound on output.
     pub fn within(deadline: Option<Duration>) -> Self {
         Self { deadline, ..Self::default() }
     }
@@ -68,13 +68,13 @@ pub enum Error {
 }
 
 thread_local! {
-    /// The end of what this thread is doing, for every program that it starts meanwhile.
+    /// Deadline of this thread's current action; it bounds every program that the action starts.
     static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Does something during which programs end at this time at the latest (`timeout` of a task).
+/// Runs an action; programs that it starts end at `end` at the latest (`timeout` of a task).
 pub fn until<T>(end: Option<Instant>, action: impl FnOnce() -> T) -> T {
-    /// Restores the former end also if the action panics.
+    /// Restores the previous deadline, also if the action panics.
     struct Restore(Option<Instant>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -87,14 +87,14 @@ pub fn until<T>(end: Option<Instant>, action: impl FnOnce() -> T) -> T {
     action()
 }
 
-/// A future during which programs end at this time at the latest.
+/// A future whose programs end at a given time at the latest.
 pub struct Until<'a, T> {
     end: Option<Instant>,
     future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
 }
 
 impl<'a, T> Until<'a, T> {
-    /// The future with this end.
+    /// Applies this deadline to every poll of the future.
     pub fn new(end: Option<Instant>, future: Pin<Box<dyn Future<Output = T> + Send + 'a>>) -> Self {
         Self { end, future }
     }
@@ -109,13 +109,13 @@ impl<T> Future for Until<'_, T> {
     }
 }
 
-/// Time that a program started now may take: up to this deadline and the end of what this thread is doing.
+/// Time left for a program that starts now: the shorter of `deadline` and the deadline of this thread's action.
 pub fn remaining(deadline: Option<Duration>) -> Option<Duration> {
     let left = UNTIL.get().map(|end| end.saturating_duration_since(Instant::now()));
     [deadline, left].into_iter().flatten().min()
 }
 
-/// Runs a program to its end. Its standard output is taken, and its standard error unless the command says otherwise by `stderr_shown`.
+/// Runs a program to its end. Captures its standard output, and its standard error unless `stderr_shown`.
 pub fn run(command: &mut Command, limits: Limits, stderr_shown: bool) -> Result<Output, Error> {
     let limits = Limits { deadline: remaining(limits.deadline), ..limits };
     let stderr = if stderr_shown { Stdio::inherit() } else { Stdio::piped() };
@@ -148,14 +148,14 @@ fn finish(child: &mut Child, limits: Limits, until: Option<Instant>) -> Result<O
     }
 }
 
-/// Reads a pipe to its end in a thread, so that no stream holds up another. `None` is too much.
+/// Reads a pipe to its end in a thread, so that no stream blocks another. `None` if it exceeds the limit.
 fn drain(pipe: impl Read + Send + 'static, limit: u64) -> io::Result<Receiver<io::Result<Option<Vec<u8>>>>> {
     let (sender, receiver) = channel();
     thread::Builder::new().name("child output".into()).spawn(move || {
         let mut bytes = Vec::new();
         let read = pipe.take(limit + 1).read_to_end(&mut bytes);
         let outcome = read.map(|length| (length as u64 <= limit).then_some(bytes));
-        // An error means that the deadline is over and nobody waits any more.
+        // Sending fails only after the deadline, when nobody receives.
         let _ = sender.send(outcome);
     })?;
     Ok(receiver)
@@ -180,7 +180,7 @@ fn collect(
 
 /// Kills a program and everything that descends from it.
 pub fn kill_tree(child: &mut Child) {
-    // Twice, for those that were started meanwhile. Errors mean that a process has ended by itself.
+    // The second pass kills processes that the first one missed. Errors mean that a process has already ended.
     for _ in 0..2 {
         for pid in descendants(child.id()) {
             if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
@@ -192,13 +192,13 @@ pub fn kill_tree(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// The processes that descend from one, without itself.
+/// All descendants of a process, without the process itself.
 fn descendants(root: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name of the program stands in parentheses and may hold some itself.
+        // The program's name is in parentheses and may contain parentheses.
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
         children.entry(parent.unwrap_or_default()).or_default().push(pid);
     }

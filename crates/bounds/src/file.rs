@@ -10,17 +10,17 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     read_up_to(path, LARGEST_FILE)
 }
 
-/// Reads a file of at most so many bytes.
+/// Reads a file of at most `limit` bytes.
 pub fn read_up_to(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
-    // A regular file says its size: one that is too large costs nothing.
+    // The size of a regular file is known, so one that is too large is refused unread.
     if file.metadata().is_ok_and(|found| found.is_file() && found.len() > limit) {
         return Err(too_large(limit));
     }
     read_from(file, limit)
 }
 
-/// Reads a stream of at most so many bytes to its end.
+/// Reads a stream of at most `limit` bytes to its end.
 pub fn read_from(reader: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = reader.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;

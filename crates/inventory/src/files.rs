@@ -59,7 +59,7 @@ impl VariableFiles {
     /// The files for a group or host beside an inventory or playbook: `NAME`, else `NAME.yml`, `NAME.yaml` or
     /// `NAME.json`; when it is a directory, all files in it.
     pub(crate) fn find(&self, base: &Path, kind: Kind, name: &str) -> Result<Vec<File>, Error> {
-        // Such a name, which may come from a host (`group_by` over facts), would lead out of the directory.
+        // Names may come from a host (`group_by` over facts); such a one would escape the directory.
         if name.starts_with('/') || name.split('/').any(|part| part == "..") || name.contains('\0') {
             return Ok(Vec::new());
         }

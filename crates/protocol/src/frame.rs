@@ -9,7 +9,7 @@ use crate::weight::weigh;
 pub const MAX_MESSAGE: usize = 160 << 20;
 /// The largest blob in one frame; larger contents travel in several frames.
 pub const MAX_BLOB: usize = 16 << 20;
-/// Room for bytes that have not arrived yet that a decoder keeps between two frames.
+/// Largest spare buffer that a decoder keeps between two frames, in bytes.
 const KEPT: usize = 256 << 10;
 
 /// What can be wrong with a frame.
@@ -113,7 +113,7 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<
     Ok(Some((serde_json::from_slice(&message)?, bytes)))
 }
 
-/// Reads that many bytes. Memory grows with what arrives, not with what a header announces.
+/// Reads `length` bytes. Memory grows with the bytes received, not with the length a header announces.
 fn read_whole(reader: &mut impl Read, length: usize) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::with_capacity(length.min(KEPT));
     let read = reader.take(length as u64).read_to_end(&mut bytes)?;
@@ -187,7 +187,7 @@ impl FrameDecoder {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// Forgets what was taken once that is much or all, and gives back the memory of a large frame.
+    /// Drops consumed bytes once they are many or all, and releases the memory of a large frame.
     fn shrink(&mut self) {
         if self.start == self.buffer.len() || self.start > 1 << 20 {
             self.buffer.drain(..self.start);

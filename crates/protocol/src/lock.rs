@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a request uses the host. A host is changed by one run at a time; any number may read it meanwhile that nobody changes it.
+/// Access to the host that a request needs. Either one run changes a host, or any number of runs read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Locking {
@@ -14,25 +14,25 @@ pub enum Locking {
     Exclusive,
 }
 
-/// On which terms a run locks a host. Sent once on a connection, ahead of its first request.
+/// Terms on which a run locks a host. Sent once on a connection, ahead of its first request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockTerms {
     /// The run, in hex digits chosen at random. Executors of one run never wait for each other.
     pub run: String,
-    /// Who it is, for others that wait.
+    /// Description of the run, shown to runs that wait for it.
     pub holder: Holder,
     /// Seconds to wait for another run; 0 fails at once.
     pub wait: u64,
 }
 
-/// Whoever holds a lock. Written on the host by one controller and shown by another, so it is data that nobody vouches for.
+/// Holder of a lock. Written on the host by one controller and shown by another, so it is untrusted data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The user who started the run.
     pub user: String,
     /// The machine it was started on.
     pub machine: String,
-    /// Its process there.
+    /// Its process id on that machine.
     pub pid: u32,
     /// The verb and its playbooks, without options.
     pub command: String,
@@ -40,7 +40,7 @@ pub struct Holder {
     pub since: String,
 }
 
-/// The longest part of a holder that is shown.
+/// Longest text in a holder that is shown.
 const LONGEST: usize = 200;
 
 impl fmt::Display for Holder {

@@ -254,7 +254,7 @@ pub enum Event {
     NotRun,
     /// Another run holds the host's lock; repeated as a sign of life.
     LockWait {
-        /// Who holds it.
+        /// The holder of the lock.
         holder: Holder,
         /// Seconds waited so far.
         waited: u64,
@@ -265,7 +265,7 @@ pub enum Event {
     LockTaken,
     /// Another run holds the host's lock and was not waited for any longer; nothing was run.
     LockRefused {
-        /// Who holds it.
+        /// The holder of the lock.
         holder: Holder,
         /// Seconds waited.
         waited: u64,

@@ -5,13 +5,13 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
-/// Text that must never be printed: a password or a passphrase. Its `Debug` shows nothing, and its memory is zeroed when it is dropped, that
-/// of every clone too. Serialising writes the text itself, because the other end of a connection needs it.
+/// A password or passphrase that must never be printed. `Debug` shows nothing; its memory, and that of every clone, is zeroed on drop.
+/// Serialising writes the text itself, because the other end of a connection needs it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Wraps the text. A `String` is taken over as it is; of borrowed text this is one more copy.
+    /// Wraps the text. A `String` is moved; borrowed text is copied.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Zeroizing::new(text.into()))
     }
@@ -21,7 +21,7 @@ impl Secret {
         &self.0
     }
 
-    /// The text and a line feed, as a prompt reads it.
+    /// The text with a line feed, as input for a prompt.
     pub fn line(&self) -> Zeroizing<Vec<u8>> {
         let mut line = Zeroizing::new(Vec::with_capacity(self.0.len() + 1));
         line.extend_from_slice(self.0.as_bytes());

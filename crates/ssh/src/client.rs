@@ -13,7 +13,7 @@ use crate::host_key::{Accepted, HostKeyPolicy};
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) accepted: Accepted,
-    /// The key, if it was asked for alone.
+    /// The key that a scan noted.
     pub(crate) scanned: Option<PublicKey>,
     pub(crate) banner: Option<String>,
     pub(crate) disconnected: Option<String>,
@@ -35,7 +35,7 @@ impl Client {
         Self { policy: Some(policy), shared, pinned: None }
     }
 
-    /// Only looks at the key.
+    /// Notes the key and ends the handshake.
     pub(crate) fn scanner(shared: Shared) -> Self {
         Self { policy: None, shared, pinned: None }
     }

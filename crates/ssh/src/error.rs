@@ -71,7 +71,7 @@ pub enum Error {
     NoCommonAlgorithm {
         /// `host:port`.
         peer: String,
-        /// Which kind of algorithm.
+        /// Kind of algorithm that differs.
         reason: String,
     },
     /// Nothing is known about the host's key, and the policy does not accept unknown ones.

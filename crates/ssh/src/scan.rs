@@ -20,7 +20,7 @@ pub struct HostKey {
     pub algorithm: String,
     /// Its fingerprint.
     pub fingerprint: String,
-    /// What known_hosts says about it.
+    /// Verdict of known_hosts on the key.
     pub verdict: Verdict,
     /// The file new keys of this host are written to.
     pub file: PathBuf,

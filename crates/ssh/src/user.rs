@@ -22,7 +22,7 @@ pub trait HostKeyUser: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Dialogue {
     user: Option<Arc<dyn HostKeyUser>>,
-    /// Held while a question is open. The keys that were declined, as host and fingerprint.
+    /// Declined keys, as host and fingerprint. Locked while a question is open.
     declined: tokio::sync::Mutex<HashSet<(String, String)>>,
     shown: Mutex<HashSet<String>>,
 }
@@ -38,7 +38,7 @@ impl Dialogue {
         Self { user: Some(user), ..Self::default() }
     }
 
-    /// Asks about an unknown key. `is_known` looks again whether it is still unknown when its turn has come. `Ok(false)`: nobody to ask.
+    /// Asks about an unknown key. `is_known` repeats the check when the question's turn has arrived. `Ok(false)`: nobody to ask.
     pub(crate) async fn confirm(&self, key: &PresentedKey, is_known: impl FnOnce() -> bool) -> Result<bool, Error> {
         let Some(user) = &self.user else { return Ok(false) };
         let mut declined = self.declined.lock().await;

@@ -16,7 +16,7 @@ use crate::syntax::{inline_templates, is_template};
 
 use std::sync::Arc;
 
-/// Why what a template makes is no expression, in the words of ansible-core 2.19.
+/// Refusal of an expression that a template makes, in the words of ansible-core 2.19.
 const UNTRUSTED: &str = "Encountered untrusted template or expression. Templates and expressions must be defined by trusted sources such \
                          as playbooks or roles, not untrusted sources such as module results.";
 
@@ -32,7 +32,7 @@ impl Context {
         self.judged(node, 0)
     }
 
-    /// The project's list that a node like `{{ name }}` stands for: its items are the project's own text, as if they stood here.
+    /// The project's list that a node like `{{ name }}` refers to. Its items are the project's own text.
     pub fn list_of_project(&self, node: &Node) -> Option<Vec<Node>> {
         let text = text_of(node)?.trim();
         let mut found = self.inner().indirection(text)?;
@@ -181,7 +181,7 @@ impl Inner {
         if self.compat() == Compat::V2_19 {
             return Err(Error::new(ErrorKind::Conditional, UNTRUSTED));
         }
-        // Names may be put together, as in `ansible_{{ interface }}.mtu`, as long as nothing but a path comes out.
+        // Names may be composed, as in `ansible_{{ interface }}.mtu`, as long as the result is only a path.
         let made = finish(&self.text(text)?)?;
         match made.as_str().filter(|path| !text.starts_with("{{") && is_path(path)) {
             Some(path) => self.expression(&*compile::expression(path)?, None),
@@ -189,7 +189,7 @@ impl Inner {
         }
     }
 
-    /// The project's node that text like `{{ name }}` or `{{ name.key }}` stands for.
+    /// The project's node that text like `{{ name }}` or `{{ name.key }}` refers to.
     fn indirection(self: &Arc<Self>, text: &str) -> Option<Node> {
         let compiled = compile::text(text).ok()?;
         let Compiled::Single(expression) = compiled.as_ref() else { return None };

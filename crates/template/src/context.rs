@@ -480,9 +480,9 @@ impl Context {
         }
     }
 
-    /// Evaluates an expression of the project, as it would stand between `{{` and `}}`. A template that stands for nothing but a variable
-    /// with the project's text stands for the expression in it. Text that a template makes is data and no expression: it is refused,
-    /// and with [`Compat::V2_18`] it is the value, or the path of a variable.
+    /// Evaluates an expression of the project, as if written between `{{` and `}}`. A template of one variable with the project's text
+    /// evaluates the expression in that text. Text that a template makes is data, so it is refused as an expression;
+    /// with [`Compat::V2_18`] it is the value, or the path of a variable.
     pub fn evaluate(&self, expression: &Node) -> Result<Value, Error> {
         let written = expression.scalar_text().unwrap_or_default();
         self.complete(self.0.evaluate(expression), Some(&written), &expression.span)

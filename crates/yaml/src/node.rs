@@ -87,7 +87,7 @@ impl Node {
         Self::new(Value::Null, span)
     }
 
-    /// Text of the project, which may be a template. Like [`Text::of_project`], it is no way for data.
+    /// Makes text of the project, which may be a template. Never pass data here, nor to [`Text::of_project`].
     #[expect(clippy::disallowed_methods, reason = "the caller answers for it: this method is on the same list")]
     pub fn of_project(text: impl Into<Arc<str>>, span: Span) -> Self {
         Self::new(Value::String(Text::of_project(text)), span)

@@ -1,4 +1,4 @@
-//! Bounds on what an archive unpacks to.
+//! Limits on the unpacked size of an archive.
 
 use std::{
     cell::Cell,
@@ -12,12 +12,12 @@ use crate::Failure;
 
 /// Members an archive may have.
 const MAX_MEMBERS: u64 = 5_000_000;
-/// Times its own size that an archive may unpack to. A tar archive of nothing but zeros, which gzip makes 1,000 times smaller, is below it.
+/// Largest ratio of unpacked to packed size. A tar archive of zeros, which gzip shrinks 1,000 times, stays below it.
 const MAX_RATIO: u64 = 2_000;
-/// Bytes that any archive may unpack to, however small it is.
+/// Unpacked bytes that are allowed for any archive, however small it is.
 const ALWAYS: u64 = 4 << 30;
 
-/// Bytes that come out of one archive while it is read.
+/// Budget of the bytes and members that one archive unpacks to.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     limit: u64,
@@ -77,7 +77,7 @@ impl<R: Read> Read for Metered<R> {
 pub(super) fn check_room(needed: u64, dest: &std::path::Path) -> Result<(), Failure> {
     let Ok(found) = rustix::fs::statvfs(dest) else { return Ok(()) };
     let free = found.f_bavail.saturating_mul(found.f_frsize);
-    // That a filesystem cannot be written at all is said by the first file.
+    // A read-only filesystem is reported when the first file is written.
     if needed <= free || found.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return Ok(());
     }

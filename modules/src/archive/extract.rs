@@ -35,7 +35,7 @@ pub(super) struct Extraction<'a> {
     real_dest: PathBuf,
     /// Links of the archive, which were checked; nothing is written through them to the outside.
     links: &'a HashMap<PathBuf, PathBuf>,
-    /// Directories get their owners, permissions and times when nothing more comes into them.
+    /// Directories, whose owners, permissions and times are set last.
     directories: Vec<Member>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Extraction<'a> {
         }
     }
 
-    /// Gives directories what they get last, and waits for the disk.
+    /// Applies the deferred attributes of directories, and syncs to disk.
     pub(super) fn finish(self) -> Result<(), Failure> {
         for member in self.directories.iter().rev() {
             let place = self.resolve(&member.path, true)?;
@@ -108,7 +108,7 @@ impl<'a> Extraction<'a> {
         })
     }
 
-    /// The place of a path of the archive. Refuses one that goes through a link of the archive to the outside.
+    /// Resolves a path of the archive. Refuses one that leaves the destination through a link of the archive.
     fn resolve(&self, inside: &Path, follow: bool) -> Result<Place, Failure> {
         let path = self.real_dest.join(inside);
         let shown = || self.task.dest.join(inside).display().to_string();
@@ -129,7 +129,7 @@ impl<'a> Extraction<'a> {
         if self.real_dest.join(parent).is_dir() {
             return Ok(());
         }
-        // Step by step, so that nothing is made on the other side of a link before it is looked at.
+        // Name by name, so that nothing is created behind a link before the link is checked.
         let mut step = PathBuf::new();
         for part in parent.components() {
             step.push(part);
@@ -193,7 +193,7 @@ impl<'a> Extraction<'a> {
             }
             let temporary = place.sibling(format!(".windlass-{}.tmp", random_name()?).as_ref())?;
             let made = make(&temporary).and_then(|()| temporary.rename_to(&place));
-            // Two names of one file are not renamed onto each other, and a failure leaves its beginning.
+            // `rename` leaves the temporary name if both names are one file; a failure leaves it too.
             let _ = temporary.unlink();
             made
         };

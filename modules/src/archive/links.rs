@@ -1,4 +1,4 @@
-//! Where the links of an archive lead.
+//! Checks of the links in an archive.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,13 +11,13 @@ use crate::{Failure, files::way::Place, process::reason};
 /// As many links as the kernel follows.
 const MAX_LINKS: usize = 40;
 
-/// The destination without links on the way.
+/// The destination with its links resolved.
 pub(super) fn real(dest: &Path) -> Result<PathBuf, Failure> {
     let place = Place::to_write(dest, true).map_err(|error| {
         Failure::new(format!("Destination '{}' cannot be entered: {}.", dest.display(), reason(&error)))
     })?;
     let real = place.real();
-    // Only a path with `..` is not what the kernel would call it.
+    // Only a path with `..` differs from the kernel's name for it.
     Ok(if real.components().any(|part| part == Component::ParentDir) {
         real.canonicalize().unwrap_or_else(|_| real.to_owned())
     } else {
@@ -42,7 +42,7 @@ pub(super) fn check(links: &HashMap<PathBuf, PathBuf>, dest: &Path) -> Result<()
     Ok(())
 }
 
-/// The path a link of the archive leads to; none of a link that leads round in circles.
+/// Target of a link of the archive; `None` for a cycle.
 fn end_of(name: &Path, links: &HashMap<PathBuf, PathBuf>, dest: &Path) -> Option<PathBuf> {
     let mut here = dest.join(name.parent().unwrap_or(Path::new("")));
     let mut pending: VecDeque<Option<OsString>> = VecDeque::new();

@@ -149,7 +149,7 @@ struct Findings {
     files: Vec<String>,
     /// Paths of members whose owner or permissions the task may ask for.
     paths: Vec<PathBuf>,
-    /// The links of the archive, with what they say.
+    /// Links of the archive, with their targets.
     links: HashMap<PathBuf, PathBuf>,
     /// The size of the members that have to change.
     needed: u64,

@@ -118,7 +118,7 @@ impl Level<'_> {
         Ok(Value::Array(items.collect::<Result<_, _>>()?))
     }
 
-    /// Fails if a text would be more than the word or the line it stands for.
+    /// Fails if a text breaks the form that its option declares, such as one word or one line.
     fn refuse_form(&self, option: &Opt, value: &Value) -> Result<(), Failure> {
         let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         for text in items.iter().filter_map(Value::as_str) {

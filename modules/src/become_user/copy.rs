@@ -93,7 +93,7 @@ impl Drop for Reachable {
     }
 }
 
-/// Whether the name or `#ID` is root's. Root can read every file, but on a network filesystem that does not trust it; there the start fails with
+/// Whether the name or `#ID` is root's. Root can read every file, except on a network filesystem that squashes root; there the start fails with
 /// a message of its own.
 fn is_root(name: &str) -> bool {
     let user = accounts::user_by_name(name).or_else(|| accounts::user_by_id(name.strip_prefix('#')?.parse().ok()?));

@@ -30,7 +30,7 @@ pub(crate) struct Elevated {
     alive: AtomicBool,
     said: Arc<Mutex<Vec<u8>>>,
     terminal: bool,
-    /// Why nothing it says is believed any more.
+    /// Reason why this executor is no longer trusted.
     distrusted: Mutex<Option<String>>,
 }
 
@@ -63,7 +63,7 @@ impl Elevated {
         self.alive.load(Ordering::Acquire)
     }
 
-    /// Why this user gets no further executor in this session: the last one sent what it had no right to.
+    /// Reason why this user gets no further executor in this session: the last one broke the protocol.
     pub(crate) fn distrusted(&self) -> Option<String> {
         lock(&self.distrusted).clone()
     }
@@ -137,7 +137,7 @@ impl Elevated {
             // An executor of another user starts no further one.
             Reply::Event { id, event: Event::BecomeFailed { .. } } => (id, false),
             Reply::Event { id, .. } => (id, pending.contains(id)),
-            // A sign of life may cross the answer, and means nothing for a request of somebody else: see `relay`.
+            // A sign of life may cross the answer; for another executor's request it is ignored, see `relay`.
             Reply::Pong { .. } => return Ok(()),
             Reply::Hello(_) => {
                 return Err(format!("The executor of user {user} greeted twice and is not trusted any more"));
@@ -152,7 +152,7 @@ impl Elevated {
         ))
     }
 
-    /// Whether a reply is a sign of life of a request that this executor does not have, or has answered.
+    /// Whether a reply is a sign of life for a request that this executor does not have, or has answered.
     fn is_stray(&self, reply: &Reply<Value>) -> bool {
         matches!(reply, Reply::Pong { id } if !lock(&self.pending).contains(id))
     }
@@ -187,7 +187,7 @@ impl Elevated {
         self.close();
         drop(output);
         if lock(&self.distrusted).is_some() {
-            // Of another user's process this may not be allowed, but its channel is closed in both directions.
+            // Killing another user's process may be forbidden, but its channel is closed in both directions.
             let _ = kill_process_group(Pid::from_child(&lock(&self.child)), Signal::KILL);
         }
         let said = String::from_utf8_lossy(&lock(&self.said)).trim().to_owned();
@@ -236,9 +236,9 @@ mod tests {
     struct Scripted {
         session: Arc<Session>,
         elevated: Arc<Elevated>,
-        /// The mouth of the peer.
+        /// Writes as the peer.
         says: File,
-        /// What the controller receives.
+        /// Reads as the controller.
         heard: File,
         _input: File,
     }
@@ -290,7 +290,7 @@ mod tests {
             }
         }
 
-        /// The peer's own request fails with a sentence, and nothing it says later reaches the controller.
+        /// Expects that the peer's own request fails, and that its later messages do not reach the controller.
         fn expect_cast_out(mut self, own: u64) {
             let (id, result) = self.hear();
             assert_eq!((id, result["failed"].as_bool()), (own, Some(true)), "{result}");

@@ -17,7 +17,7 @@ use crate::{
     process::reason,
 };
 
-/// The longest file of facts.
+/// Largest file of facts, in bytes.
 const LONGEST: u64 = 16 << 20;
 
 /// `local`: what the files `*.fact` of a folder say, or, of those that are executable, print.

@@ -47,7 +47,7 @@ pub(crate) fn ask(program: &str, arguments: &[&str], limit: Duration) -> Option<
             Some(Answer { rc: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) })
         }
         Err(_) => {
-            // With everything it has started: a script's own child would run on and hold the pipes.
+            // Descendants too: a script's child would run on and keep the pipes open.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.wait();
             None

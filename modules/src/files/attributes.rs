@@ -122,7 +122,7 @@ impl Attributes {
         self.mode.as_ref().map_or(Ok(current), |mode| mode.bits(current, directory))
     }
 
-    /// Only these: what a user's own file needs.
+    /// Only owner, group and permissions, for a user's own file.
     pub(crate) fn owned_by(uid: u32, gid: u32, bits: u32) -> Attributes {
         let (owner, group) = (Some(Id::Known(uid)), Some(Id::Known(gid)));
         Attributes { mode: Some(Mode::Bits(bits)), owner, group, ..Attributes::default() }
@@ -133,7 +133,7 @@ impl Attributes {
         self.changes_of(place(path, follow)?.existing().map_err(|error| unseen(path, &error))?, path)
     }
 
-    /// The same of an open file, whatever has its name by now.
+    /// The same for an open file, even if its name has changed.
     fn changes_of(&self, node: &File, path: &Path) -> Result<Vec<Change>, Failure> {
         let found = node.metadata().map_err(|error| unseen(path, &error))?;
         let mut changes = Vec::new();
@@ -183,7 +183,7 @@ impl Attributes {
         self.apply_to(place(path, follow)?.existing().map_err(|error| unseen(path, &error))?, path)
     }
 
-    /// The same of an open file, whatever has its name by now.
+    /// The same for an open file, even if its name has changed.
     pub(crate) fn apply_to(&self, node: &File, path: &Path) -> Result<Vec<Change>, Failure> {
         let changes = self.changes_of(node, path)?;
         for change in &changes {

@@ -15,7 +15,7 @@ use crate::{Failure, accounts, process::reason};
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    /// Keeps others from sweeping it up.
+    /// Protects the directory from [`sweep`](super::sweep).
     _held: Option<OwnedFd>,
 }
 

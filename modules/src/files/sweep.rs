@@ -1,4 +1,4 @@
-//! What killed executors have left behind, removed by the next one of the same user.
+//! Leftovers of killed executors, removed by the next executor of the same user.
 
 use std::{
     os::unix::fs::MetadataExt,
@@ -13,10 +13,10 @@ use rustix::{
 
 /// The names of temporary directories and files begin with this; 32 hexadecimal digits follow that nobody can guess.
 const PREFIX: &str = ".windlass-";
-/// What is younger may belong to an executor that has not got to [`hold`] yet.
+/// Younger entries may belong to an executor that has not reached [`hold`] yet.
 const YOUNG: Duration = Duration::from_secs(600);
 
-/// Marks a temporary directory as being in use for as long as the answer lives, which ends with the process at the latest.
+/// Marks a temporary directory as in use while the returned descriptor is open, at most for the life of this process.
 pub(crate) fn hold(directory: &Path) -> Option<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     let directory = openat(CWD, directory, flags, Mode::empty()).ok()?;
@@ -26,7 +26,7 @@ pub(crate) fn hold(directory: &Path) -> Option<OwnedFd> {
 
 /// Marks an open directory in the same way.
 pub(crate) fn mark(directory: &OwnedFd) {
-    // Where locks are not supported it is only swept later than it could be.
+    // Without support for locks, the directory is only swept later than it could be.
     let _ = flock(directory, FlockOperation::NonBlockingLockShared);
 }
 

@@ -18,7 +18,7 @@ use sha1::{Digest, Sha1};
 use super::place;
 use crate::{Failure, Host};
 
-/// How long a file is waited for if the task has no shorter limit of its own.
+/// Time to wait for a file, unless the task has a shorter limit of its own.
 const DEADLINE: Duration = Duration::from_secs(300);
 
 /// A file that this thread alone edits among all executors of its user. Dropping it frees the file.
@@ -60,7 +60,7 @@ impl FileLock {
     }
 }
 
-/// The same text for every path to one file, also while the file does not exist.
+/// Identity of a file: the same text for every path to it, also while it does not exist.
 fn identity(path: &Path) -> String {
     let resolved = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let parent = resolved.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! The lock on this host: held by the life of an executor, one run at a time.
+//! The lock on this host: held while an executor lives, by one run at a time.
 //!
 //! Every executor that works for a run holds a shared `flock` on that run's own file in a private directory (see [`place`]). A run may work
 //! if no other run's file is held, so several executors of one run never wait for each other, and the kernel frees the file when the last of
@@ -21,7 +21,7 @@ use rustix::{
 };
 use windlass_protocol::{Holder, LockTerms, Locking};
 
-/// How long the gate is waited for. It is held for a few system calls only, unless its holder is stopped.
+/// Time to wait for the gate. It is held for a few system calls only, unless its holder is stopped.
 const GATE: Duration = Duration::from_secs(10);
 /// The longest description of a run that is read.
 const LONGEST: u64 = 4096;
@@ -105,7 +105,7 @@ impl HostLock {
         }
     }
 
-    /// A living run that stands in the way. Files of dead ones are removed.
+    /// A living run that prevents the lock. Removes the files of dead runs.
     fn other_run(&self, own: &str, locking: Locking) -> io::Result<Option<Holder>> {
         for entry in Dir::read_from(&self.directory)? {
             let entry = entry?;

@@ -9,7 +9,7 @@ use rustix::{
 
 use crate::process::reason;
 
-/// Opens the user's directory, which is made if it is missing.
+/// Opens the user's directory, and creates it if it is missing.
 ///
 /// Root's is in `/run`, where nobody else can put anything, so no user can keep root from locking. Others have theirs in a directory that all
 /// may write to; its sticky bit keeps others from removing it. One that somebody else made there first is not used, and the next place is

@@ -18,7 +18,7 @@ pub(crate) enum Condition {
     Learner,
 }
 
-/// A member, by the name a sentence gives it, and its condition.
+/// A member's name in messages, and its condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) name: String,
@@ -73,7 +73,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// Fails with the refusal, unless it is overridden; then the plan warns of what is risked.
+    /// Fails with the refusal, unless it is overridden; then the plan warns of the risk.
     pub(crate) fn apply(
         self,
         override_it: bool,
@@ -136,7 +136,7 @@ impl<'a> Count<'a> {
         Count { kind, members, voters, healthy }
     }
 
-    /// Refusal of every change of the members' list while there is no majority to agree to it.
+    /// Refusal of any change of the member list without a majority to agree to it.
     fn decidable(&self, what: &str) -> Option<String> {
         let needed = majority(self.voters);
         (self.kind == Kind::Etcd && self.healthy < needed).then(|| {

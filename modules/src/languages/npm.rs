@@ -99,7 +99,7 @@ impl Task {
             let given = names.iter().filter(|name| args.bool(name));
             given.map(|name| format!("--{}", name.replace('_', "-"))).collect()
         };
-        // One with a password is no word of the command, which every user of the host sees.
+        // A registry with a password stays off the command line, which every user of the host can read.
         let (secret, registry): (Option<&str>, Option<&str>) = match args.str("registry") {
             Some(registry) if without_passwords(registry) != registry => (Some(registry), None),
             registry => (None, registry),

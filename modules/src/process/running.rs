@@ -170,7 +170,7 @@ impl Pipes {
         }
     }
 
-    /// Reads what there is and forgets it.
+    /// Reads the available output and drops it.
     fn discard(&mut self) {
         let mut buffer = [0; 8 << 10];
         for pipe in [&mut self.stdout, &mut self.stderr] {
@@ -181,7 +181,7 @@ impl Pipes {
                 Ok(0) | Err(_) => *pipe = None,
             }
         }
-        // What it has not read yet it need not read any more, but closing the pipe could end it early.
+        // Unread input needs no reader now, but closing its pipe could end the process early.
     }
 
     fn feed(&mut self) {

@@ -13,9 +13,9 @@ use windlass_protocol::{Event, Holder, LockTerms, Locking, Request};
 use super::session::{Route, Session, failed, lock};
 use crate::host_lock::{Attempt, HostLock};
 
-/// How often a host that another run holds is tried again.
+/// Interval between attempts to lock a host that another run holds.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often the controller hears that it is still waited for.
+/// Interval between reports to the controller that the lock is still awaited.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Lets requests pass once the host is locked for their run.
@@ -26,7 +26,7 @@ pub(crate) struct Gate(Mutex<State>);
 struct State {
     terms: Option<LockTerms>,
     lock: Option<HostLock>,
-    /// Locking is impossible here, which has been said.
+    /// Locking is impossible here, and the user has been warned.
     given_up: bool,
     /// Requests in the order they came, while a thread waits for the lock.
     queue: VecDeque<(Request<Value>, Vec<u8>)>,
@@ -34,7 +34,7 @@ struct State {
 }
 
 impl State {
-    /// Tries to lock; `Held` too where it is impossible, with the reason the first time.
+    /// Tries to lock. `Held` also where locking is impossible, the first time with the reason.
     fn attempt(&mut self, terms: &LockTerms, locking: Locking) -> (Attempt, Option<String>) {
         if self.given_up {
             return (Attempt::Held, None);
@@ -56,7 +56,7 @@ impl State {
 }
 
 impl Gate {
-    /// Notes on which terms the host is locked.
+    /// Stores the terms on which the host is locked.
     pub(super) fn agree(&self, terms: LockTerms) {
         lock(&self.0).terms = Some(terms);
     }
@@ -66,7 +66,7 @@ impl Gate {
         lock(&self.0).terms.clone()
     }
 
-    /// Gives the request back if it may run now. Otherwise it has been refused, or runs when the lock is free.
+    /// Returns the request if it may run now. Otherwise it was refused, or runs once the lock is free.
     pub(super) fn admit(
         &self,
         session: &Arc<Session>,
@@ -107,7 +107,7 @@ impl Gate {
         None
     }
 
-    /// Takes a request out of the queue; false if it runs by now.
+    /// Removes a request from the queue; false if it is running already.
     pub(super) fn cancel(&self, session: &Session, id: u64) -> bool {
         let mut state = lock(&self.0);
         let place = state.queue.iter().position(|(request, _)| request.id == id);
@@ -116,7 +116,7 @@ impl Gate {
         true
     }
 
-    /// Forgets who waits, and frees the host.
+    /// Drops waiting requests, and frees the host.
     pub(super) fn end(&self) {
         let mut state = lock(&self.0);
         state.queue.clear();
@@ -150,7 +150,7 @@ fn wait(session: &Arc<Session>, terms: &LockTerms, mut holder: Holder) {
         };
         match state.attempt(terms, locking) {
             (Attempt::Held, warning) => {
-                // Under the lock: what comes meanwhile must not overtake what has waited.
+                // Under the lock, so that new requests do not overtake waiting ones.
                 for (request, blob) in std::mem::take(&mut state.queue) {
                     if let Some(message) = warning.clone() {
                         session.event(request.id, Event::Warning { message }, &[]);

@@ -49,7 +49,7 @@ pub fn serve(word: &str) -> Result<(), ServeError> {
     job::install_panic_hook();
     writeln!(output, "{BEGIN_MARKER}{word}").and_then(|()| output.flush()).map_err(ServeError::Streams)?;
     write_frame(&mut output, &Reply::<Value>::Hello(hello()), &[]).map_err(ServeError::Greeting)?;
-    // What killed executors have left is nobody's hurry.
+    // Removing the leftovers of killed executors is not urgent.
     let _ = std::thread::Builder::new().name("sweep".into()).spawn(crate::files::sweep::sweep);
     let session = Arc::new(Session::new(output, word));
     // Not buffered: a password would stay behind in the buffer.

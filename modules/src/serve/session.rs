@@ -41,7 +41,7 @@ pub(crate) enum Route {
     Here(Arc<Job>),
     /// In another user's executor.
     There(Arc<Relay>),
-    /// Nowhere yet: it waits for the host's lock.
+    /// Queued until the host is locked.
     Locked,
 }
 
@@ -95,7 +95,7 @@ impl Session {
                 None => {}
             },
             ToExecutor::Ping { id } => match self.route(id) {
-                // Until the other user's executor has started, this process is the one that is waited for.
+                // Until the other user's executor has started, this process answers in its place.
                 Some(Route::There(relay)) if relay.send(&ToExecutor::Ping { id }, &[]) => {}
                 Some(_) => self.write(&Reply::Pong { id }, &[]),
                 None => {}
@@ -143,11 +143,11 @@ impl Session {
         lock(&self.routes).insert(id, route);
     }
 
-    /// Sends an event of a request that is under way. What a straggler says after its answer belongs to nobody: the relay of another user's
+    /// Sends an event of a request that is under way. An event after the answer is dropped: the relay of another user's
     /// executor would take it for a forgery.
     pub(crate) fn event(&self, id: u64, event: Event, blob: &[u8]) {
         let Ok(frame) = encode(&Reply::<Value>::Event { id, event }, blob) else { return };
-        // Looked at while the output is locked: an answer that is on its way is either written after this or has left the routes.
+        // Checked while the output is locked: a pending answer is either written after this or has left the routes.
         let mut output = lock(&self.output);
         if lock(&self.routes).contains_key(&id) {
             let _ = output.write_all(&frame).and_then(|()| output.flush());
@@ -227,7 +227,7 @@ impl Session {
         drop(routes);
         self.store.clear();
         self.users.wait();
-        // Last: until here something of this run may still be at work.
+        // Last, because work of this run may go on until here.
         self.gate.end();
     }
 }

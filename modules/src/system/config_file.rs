@@ -26,7 +26,7 @@ pub(super) fn replace(path: &str, text: &str, keep_old: bool) -> Result<Option<S
     replace_with(path, text, keep_old, Attributes::default())
 }
 
-/// The same with attributes of its own.
+/// The same, with the given attributes.
 pub(super) fn replace_with(
     path: &str,
     text: &str,

@@ -111,7 +111,7 @@ impl Bench {
         self.run_as_it_is(module, &self.resolve(args), check)
     }
 
-    /// The same with arguments in which `@` is only that.
+    /// The same, with arguments in which `@` has no special meaning.
     pub(crate) fn run_as_it_is(&self, module: &str, args: &Value, check: bool) -> Value {
         let host = Host::new(Arc::clone(&self.controller) as Arc<dyn Sink>, check, true)
             .with_contents(self.descriptions.clone())

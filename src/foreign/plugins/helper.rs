@@ -23,7 +23,7 @@ pub(super) struct Setup {
     pub(super) collections: Vec<PathBuf>,
     /// The folder of the playbook.
     pub(super) basedir: PathBuf,
-    /// How long an answer may take, and how much it may be.
+    /// Limits on the time and size of an answer.
     pub(super) limits: Limits,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Helper {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
-    /// Bytes that were read behind the last answer.
+    /// Bytes read beyond the last answer.
     read: Vec<u8>,
     limits: Limits,
 }

@@ -40,7 +40,7 @@ pub struct PythonPlugins {
     found: Mutex<Found>,
     /// Names that stand in the files of plugins.
     mentioned: Mutex<HashMap<PathBuf, HashSet<String>>>,
-    /// How long an answer of a plugin may take, and how much it may be.
+    /// Limits on the time and size of a plugin's answer.
     limits: Limits,
 }
 
@@ -73,7 +73,7 @@ impl PythonPlugins {
         }
     }
 
-    /// With these limits for each answer of a plugin.
+    /// Sets the limits for each answer of a plugin.
     pub fn with_limits(self, limits: Limits) -> PythonPlugins {
         PythonPlugins { limits, ..self }
     }
@@ -340,7 +340,7 @@ impl Given {
     }
 }
 
-/// A tag up to its end, or a part of it that is long enough to be known again.
+/// A tag up to its end, or a part of it that is long enough to be recognised.
 fn tag(text: &str) -> String {
     let end = ["}}", "%}", "#}"].iter().filter_map(|end| text.find(end)).min();
     text.get(..end.unwrap_or(text.len())).unwrap_or_default().to_owned()

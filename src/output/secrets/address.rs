@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-/// Where the passwords of URLs stand in a text.
+/// Ranges of the passwords of URLs in a text.
 pub(super) fn passwords(text: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for start in memmem::find_iter(text, b"://") {

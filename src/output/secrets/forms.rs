@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
-/// Bytes that a secret needs to be found within something else that was encoded as base64.
+/// Shortest secret that is searched for inside longer base64-encoded data, in bytes.
 const EMBEDDED: usize = 6;
 
 /// Lengths of the lines into which programs break base64.
 const WRAPPED: [usize; 2] = [64, 76];
 
-/// Bytes of a secret from which on only its commonest forms are looked for: each form costs memory.
+/// Size from which only the commonest forms of a secret are searched for, in bytes: each form costs memory.
 const LONG: usize = 8 << 10;
 
 /// All forms of a secret.
@@ -129,7 +129,7 @@ fn in_base64(secret: &[u8], forms: &mut BTreeSet<String>) {
     }
     for before in 0..3 {
         let encoded = STANDARD_NO_PAD.encode([vec![0; before], secret.to_vec()].concat());
-        // Letters that hold bits of what stands before or after are left out.
+        // Letters that hold bits of neighbouring bytes are left out.
         let first = (before * 8).div_ceil(6);
         let last = (before + secret.len()) * 8 / 6;
         add(encoded.get(first..last).unwrap_or_default().to_owned());

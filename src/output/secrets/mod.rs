@@ -1,4 +1,4 @@
-//! Values that must never be shown, and the search for them in what is about to be.
+//! Values that must never be shown, and the search for them in output.
 
 mod address;
 mod forms;
@@ -20,10 +20,10 @@ use self::rule::Kind;
 /// Text that stands for a secret.
 const MASK: &str = "********";
 
-/// Lines of one secret that are masked each on its own.
+/// Largest number of lines of one secret that are also masked individually.
 const LINES: usize = 2000;
 
-/// Bytes of the largest text that is searched for: what is larger is a file to hand on, and no value to show.
+/// Largest text that is searched for, in bytes: a larger one is a file to pass on, not a value to show.
 const LARGEST: usize = 256 << 10;
 
 /// Values that must never be shown. Cheap to clone; the clones share the values.
@@ -210,7 +210,7 @@ impl Secrets {
         }
     }
 
-    /// Where secrets stand in a text: in order, and without overlaps.
+    /// Ranges of secrets in a text, in order and without overlaps.
     pub(super) fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found = address::passwords(text);
         if self.0.any.load(Ordering::Acquire) {

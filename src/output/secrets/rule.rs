@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-/// Where a secret comes from, which decides whether the rule for trivial values holds for it.
+/// Source of a secret, which decides whether the rule for trivial values applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// A value of a vault or of a secret option: masked unless it is trivial.

@@ -51,7 +51,7 @@ pub(super) fn unvault(state: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     if !is_encrypted(value.as_bytes()) {
         return Ok(args.value().clone());
     }
-    // Whoever watches what the run decrypts sees this too.
+    // The observer of decrypted texts receives this too.
     let of_run = Context::from_state(state).map(|context| context.engine().options().secrets.emptied());
     let mut secrets: Secrets = of_run.unwrap_or_default();
     secrets.push(secret(args)?);

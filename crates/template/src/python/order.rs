@@ -45,7 +45,7 @@ pub(crate) fn sort<T: Clone>(items: &mut [T], reverse: bool, key: impl Fn(&T) ->
     })
 }
 
-/// Sorts stably by an order that may fail, or contradict itself as that of versions and NaN does. The sorting of slices panics then.
+/// Sorts stably by an order that may fail or be inconsistent, as with versions and NaN. The sorting of slices panics then.
 pub(crate) fn sort_by<T: Clone>(
     items: &mut [T],
     mut compare: impl FnMut(&T, &T) -> Result<Ordering, String>,

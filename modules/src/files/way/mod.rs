@@ -35,7 +35,7 @@ pub(crate) use fs::{
     rename, symlink,
 };
 
-/// The intended use of what a path leads to.
+/// Intended use of a resolved file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Only read: what everybody may read may be reached by any link.
@@ -44,7 +44,7 @@ pub(crate) enum Purpose {
     Write,
 }
 
-/// A name in an open directory, with what had that name when the path was resolved.
+/// A name in an open directory, with the file that had it when the path was resolved.
 #[derive(Debug)]
 pub(crate) struct Place {
     directory: OwnedFd,
@@ -117,7 +117,7 @@ impl Place {
         File::options().read(true).write(write).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(handle(node))
     }
 
-    /// Creates the file; fails if the name is taken, be it by a link.
+    /// Creates the file; fails if the name exists, even as a link.
     pub(crate) fn create_new(&self, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(&self.directory, &self.name, flags, Mode::from_raw_mode(mode))?.into())
@@ -135,7 +135,7 @@ impl Place {
         Ok(rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty())?)
     }
 
-    /// Gives what has this name the name of another place.
+    /// Renames the entry to another place.
     pub(crate) fn rename_to(&self, other: &Place) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.directory, &self.name, &other.directory, &other.name)?)
     }
@@ -147,12 +147,12 @@ impl Place {
     }
 }
 
-/// A path that stands for an open descriptor itself, whatever has its name by now.
+/// Path of an open descriptor, which stays valid when the file's name changes.
 pub(crate) fn handle(file: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
 }
 
-/// What has this name in a directory: a link is not followed.
+/// Opens an entry of a directory with `O_PATH`, without following a link; `None` if it does not exist.
 pub(crate) fn node_at(directory: &impl AsFd, name: &OsStr) -> io::Result<Option<File>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match openat(directory, name, flags, Mode::empty()) {

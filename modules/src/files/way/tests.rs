@@ -50,7 +50,7 @@ fn links_of_another_user_to_root_files_are_refused_in_words() {
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{path}");
         assert!(error.to_string().contains("belongs to 61001 and leads to"), "{error}");
     }
-    // A link of root's does not make it good again.
+    // A later link of root does not lift the refusal.
     symlink(root.join("secret"), root.join("link")).unwrap();
     assert!(writes(&bob.join("absolute/link")).is_err());
 }

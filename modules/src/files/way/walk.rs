@@ -78,7 +78,7 @@ pub(super) fn walk(path: &Path, follow: bool, purpose: Purpose) -> io::Result<Pl
             Some(Step::Name(name)) => name,
         };
         let last = walk.pending.is_empty();
-        // A directory is asked for as one first: only so are filesystems mounted that wait to be entered.
+        // First opened as a directory, because only that triggers an automount.
         let entered = openat(&walk.directory, &name, DIRECTORY, Mode::empty());
         let node: File = match entered {
             Ok(node) => node.into(),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::cluster::{self, Health, Member, Observed};
 use crate::{Args, Failure, Host, process::Command};
 
-/// How etcdctl is called.
+/// Invocation of etcdctl.
 #[derive(Clone)]
 pub(super) struct Client {
     pub(super) program: String,
@@ -94,7 +94,7 @@ impl Client {
         Ok(serde_json::from_str(output.stdout_text().trim()).unwrap_or_default())
     }
 
-    /// A member runs at one of these addresses.
+    /// Whether a member runs at one of these addresses.
     pub(super) fn serves(&self, host: &Host, endpoints: &[String]) -> Result<bool, Failure> {
         Ok(!self.statuses(host, endpoints)?.is_empty())
     }
@@ -104,7 +104,7 @@ impl Client {
         Client { endpoints: vec![endpoint.to_owned()], ..self.clone() }
     }
 
-    /// The client without the addresses of members that leave, where others are left.
+    /// The client without the addresses of leaving members, unless none would remain.
     pub(super) fn without(&self, leaving: &[Member]) -> Client {
         let leaves = |url: &&String| !leaving.iter().any(|member| member.client_urls.contains(url));
         let others: Vec<String> = self.endpoints.iter().filter(leaves).cloned().collect();

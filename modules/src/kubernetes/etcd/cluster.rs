@@ -1,4 +1,4 @@
-//! Readers of what etcdctl prints; nothing here asks or changes anything.
+//! Parsers of etcdctl's output; nothing here queries or changes the cluster.
 
 use std::fmt;
 

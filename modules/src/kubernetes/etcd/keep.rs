@@ -74,7 +74,7 @@ pub(super) fn plan_restart(client: &Client, args: &Args, host: &Host) -> Result<
     Verdict::Refused(reason).apply(override_it, || Ok(restart(client.clone())))
 }
 
-/// Members run, and none of them reaches a majority: they give their status and nothing else. So there is nothing to lose.
+/// Whether members run and none reaches a majority, so that nothing can be lost: they answer `endpoint status` only.
 fn without_majority(client: &Client, host: &Host) -> Result<bool, Failure> {
     let healthy = client.health(host, &client.endpoints)?.iter().any(|endpoint| endpoint.health);
     Ok(!healthy && client.serves(host, &client.endpoints)?)

@@ -48,7 +48,7 @@ pub(super) fn plan_add(client: &Client, args: &Args, host: &Host) -> Result<Plan
                 words.push("--learner");
             }
             let answer = add(&client, &words, limit, host)?;
-            // With etcdctl 3.4 the answer has the whole list; later ones are asked again.
+            // etcdctl 3.4 returns the whole list; with later versions the list is queried again.
             let members = cluster::members(&answer).or_else(|_| client.members(host))?;
             outcome.set("members", list(&members, None));
             Ok(())
@@ -145,7 +145,7 @@ pub(super) fn plan_remove(client: &Client, args: &Args, host: &Host) -> Result<P
         .apply(override_it, || {
             Ok(Plan::change(move |host, outcome| {
                 for (number, target) in targets.iter().enumerate() {
-                    // Something may have died since the first look.
+                    // A member may have failed since the first check.
                     if number > 0 {
                         let observed = client.observe(host)?;
                         let rest: Vec<usize> = observed.positions(targets.get(number..).unwrap_or_default());

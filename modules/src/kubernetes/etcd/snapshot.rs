@@ -1,4 +1,4 @@
-//! Snapshots, which count only after their own check.
+//! Snapshots, which are kept only after verification.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) fn plan(client: Client, args: &Args) -> Result<Plan, Failure> {
 }
 
 fn take_snapshot(client: &Client, path: &str, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
-    // A snapshot is of one member: the first that is healthy.
+    // A snapshot is taken from one member: the first healthy one.
     let health = client.health(host, &client.endpoints)?;
     let Some(endpoint) = health.iter().find(|endpoint| endpoint.health) else {
         let errors: Vec<String> =

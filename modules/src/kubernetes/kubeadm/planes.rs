@@ -31,7 +31,7 @@ struct Planes {
     etcd: Vec<Standing>,
 }
 
-/// `state: can_stop` and `state: can_restart`. Change nothing; fail if what stays would not serve.
+/// `state: can_stop` and `state: can_restart`. Change nothing; fail if the remaining control planes would not serve.
 pub(super) fn plan(tool: &Tool, args: &Args, purpose: Purpose, host: &Host) -> Result<Plan, Failure> {
     let verdict = verdict(tool, args, purpose, host)?;
     let whole = verdict == Verdict::WholeCluster;

@@ -198,7 +198,7 @@ struct Task {
     indexes: Vec<(&'static str, String)>,
 }
 
-/// Takes indexes with a password out of the words of a command, which every user of the host sees, and makes them variables for pip.
+/// Moves indexes with a password from the command line, which every user of the host can read, to variables for pip.
 fn without_indexes(words: Vec<String>) -> (Vec<String>, Vec<(&'static str, String)>) {
     const OPTIONS: [(&str, &str, &str); 2] =
         [("--index-url", "-i", "PIP_INDEX_URL"), ("--extra-index-url", "--extra-index-url", "PIP_EXTRA_INDEX_URL")];

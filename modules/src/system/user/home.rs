@@ -17,7 +17,7 @@ pub(super) fn make(user: &User, skeleton: &str, umask: Option<&str>) -> Result<(
         way::create_dir_all(parent).map_err(refuse)?;
     }
     let mask = umask.and_then(|text| u32::from_str_radix(text, 8).ok());
-    // It is the user's only when all is in it: until then nobody else can enter and put links in the way.
+    // Given to the user only when complete: until then nobody else can enter and plant links.
     way::create_dir(home, 0o700).map_err(refuse)?;
     fill(Path::new(skeleton), home, user).map_err(refuse)?;
     let given = Place::to_write(home, false).and_then(|place| {

@@ -1,4 +1,4 @@
-//! Addresses of repositories: what git must not be given, and the login they may hold.
+//! Addresses of repositories: forms that git must not get, and logins inside them.
 
 use crate::{Failure, secrets::decoded};
 

@@ -20,7 +20,7 @@ pub(super) struct Program {
     login: Option<Login>,
 }
 
-/// Answers git's question for a login with what is in the environment.
+/// Credential helper that answers git with the login from the environment.
 const HELPER: &str = r#"!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$WINDLASS_GIT_USER" "$WINDLASS_GIT_PASSWORD"; }; f"#;
 
 impl Program {
@@ -49,7 +49,7 @@ impl Program {
     pub(super) fn command(&self, words: &[&str], directory: Option<&Path>) -> Command {
         let mut command = Command::new(&self.path).plain_locale();
         if let Some(login) = &self.login {
-            // Only this server is answered, and helpers that the host has are not asked for it.
+            // Answers for this server only, and the host's own helpers are not asked about it.
             let key = format!("credential.{}.helper", login.server);
             command = command.args(["-c", &format!("{key}="), "-c", &format!("{key}={HELPER}")]);
             command = command.variable("WINDLASS_GIT_USER", &login.user);

@@ -88,7 +88,7 @@ pub(in crate::filters) fn lists_mergeby(_: &mut State<'_, '_>, args: &Arguments)
         merged.insert(key, value);
     }
     let mut pairs: Vec<(Value, Value)> = merged.into_iter().collect();
-    // Keys without an order stay as they came.
+    // Incomparable keys keep their order.
     let _ = crate::python::order::sort(&mut pairs, false, |(key, _)| key);
     Ok(list(pairs.into_iter().map(|(_, value)| value).collect()))
 }

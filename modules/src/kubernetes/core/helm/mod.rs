@@ -121,7 +121,7 @@ impl Helm {
         self.ask_with(words, None, host)
     }
 
-    /// The same, with this as its input.
+    /// The same, with `input` on standard input.
     fn ask_with(&self, words: &[String], input: Option<&str>, host: &Host) -> Result<Output, Failure> {
         let mut command = Command::new(&self.program).args(words);
         if let Some(input) = input {

@@ -52,7 +52,7 @@ impl Module for HelmRepository {
         let name = args.required("repo_name")?.to_owned();
         let known = known(&helm, &name, host)?;
         let url = args.str("repo_url").unwrap_or_default();
-        // A login in the address would be a word of the command; it travels as the options' would.
+        // A login in the address would show on the command line, so it is passed like the login of the options.
         let address = Address::parse(url);
         let login =
             address.as_ref().and_then(|address| address.credentials.clone()).filter(|login| !login.1.is_empty());
@@ -75,7 +75,7 @@ impl Module for HelmRepository {
             }
             words.extend(["add".into(), name, url]);
             if let Some((user, given)) = login {
-                // By its input: every user of the host sees the words of a command.
+                // On standard input, because every user of the host can read command lines.
                 words.extend([format!("--username={user}"), "--password-stdin".to_owned()]);
                 password = Some(given);
             }
