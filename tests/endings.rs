@@ -1,4 +1,4 @@
-//! How runs end that do not come to their end: by a signal, or because nobody takes what they write.
+//! Early ends of runs: by a signal, or because their output cannot be written.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -63,7 +63,7 @@ impl Machine {
         fs::write(self.0.path(name), text).unwrap();
     }
 
-    /// Writes a playbook that says it has begun and goes on when it is allowed to.
+    /// Writes a playbook that signals its start and then waits for permission to continue.
     fn long_playbook(&self, name: &str) {
         let (begun, go) = (self.0.path("begun"), self.0.path("go"));
         let task = format!("shell: touch {}; while [ ! -e {} ]; do sleep 0.05; done", begun.display(), go.display());

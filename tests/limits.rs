@@ -1,4 +1,4 @@
-//! Files, programs and hosts that have no end are given up with a sentence.
+//! Endless files and programs, and silent hosts, are given up with an error.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -334,7 +334,7 @@ fn handlers_of_a_killed_run_are_reported_and_kept_until_they_ran() {
     // Elsewhere than on a terminal they are reported, and stay.
     project.play(&[]).ends(0).has("a: 'restart' of play 'main'").has("b: 'topic'").has("--pending-handlers run");
     assert_eq!(count("restart"), 0);
-    // A run that does not touch the host says nothing of it, and forgets nothing.
+    // A run without the host does not report its handlers, and forgets none.
     project.play(&["--limit", "b"]).lacks("a: 'restart'");
     // A dry run neither runs nor forgets them.
     project.play(&["--check", "--pending-handlers", "run"]).has("a: 'restart'");

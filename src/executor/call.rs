@@ -200,7 +200,7 @@ where
             loop {
                 match tokio::time::timeout(limit, &mut answer).await {
                     Ok(outcome) => return Ok(outcome),
-                    // Waiting for another run's lock is no part of the task's time; the executor says regularly that it does.
+                    // A wait for another run's lock does not count as the task's time; the executor reports it regularly.
                     Err(_) if patience.swap(false, Ordering::Relaxed) => {}
                     Err(_) => return Err(limit),
                 }

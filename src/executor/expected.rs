@@ -14,7 +14,7 @@ const WARNING_BYTES: usize = 64 << 10;
 /// The state of one request's answer.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// How often each content may still be asked for.
+    /// Remaining requests that are allowed for each content.
     contents: Vec<u8>,
     output: bool,
     file: bool,

@@ -185,7 +185,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
 
     /// Sends the terms on which hosts are locked, ahead of every request. Nothing answers, so it costs no round trip.
     pub(super) fn agree(&self, terms: &LockTerms) {
-        // The queue is empty so far, and an executor that is gone is noticed by the first request.
+        // The queue is still empty, and the first request notices an executor that has ended.
         if let Ok(frame) = encode(&ToExecutor::<V>::Lock(terms.clone()), &[]) {
             let _ = self.outgoing.try_send(Outgoing { frame: Some(frame), departed: None });
         }
@@ -239,7 +239,7 @@ async fn write(mut input: Input, mut queue: mpsc::Receiver<Outgoing>, counters: 
     input.finish().await;
 }
 
-/// Writes a frame; false if nobody takes it.
+/// Writes a frame; false if the executor no longer reads.
 async fn pass(input: &mut Input, frame: Vec<u8>, pulse: &Pulse) -> bool {
     if frame.len() < LARGE {
         return input.send(frame).await;

@@ -159,7 +159,7 @@ impl Ledger {
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             }
-            // Somebody may have put another file in its place before the lock was there.
+            // Another run may have replaced the file before the lock was taken.
             let same = fs::metadata(&path).is_ok_and(|there| file.metadata().is_ok_and(|own| own.ino() == there.ino()));
             if !same {
                 continue;

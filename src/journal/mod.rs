@@ -8,7 +8,7 @@
 //! | `run` | version, run, user, machine, command line, playbooks, inventory sources, limit, tags, hashes of extra variables |
 //! | `file` | a file of the project or the inventory that was read, with its SHA-256 |
 //! | `play` | a play begins; its hosts in order where the order is random |
-//! | `sent` | a task is about to be sent to a host; without a later `done` nobody knows whether it ran |
+//! | `sent` | a task is about to be sent to a host; without a later `done` it is unknown whether it ran |
 //! | `item` | one item of a loop has its result |
 //! | `done` | a task on a host has its result |
 //! | `end` | the run ended, and how |

@@ -15,7 +15,7 @@ use crate::strategy::CustomStats;
 /// Longest unfinished line of live output that is held back, in bytes; beyond it the beginning is shown.
 const LINE: usize = 64 << 10;
 
-/// A result that shows nothing secret. It is rendered once, and only if somebody asks for it.
+/// A result with its secrets masked. It is rendered at most once, on first use.
 #[derive(Debug)]
 pub struct Shown {
     result: Arc<TaskResult>,

@@ -200,7 +200,7 @@ pub fn has_failed() -> bool {
 
 /// Notes that output could not be written, and reports it once where that is still possible.
 ///
-/// A reader that has gone away is no failure: it has seen what it wanted, and a run is not stopped half-way for it.
+/// A broken pipe is no failure: the reader has seen enough, and the run is not stopped half-way for it.
 pub(super) fn written(to: &str, outcome: std::io::Result<()>) {
     let Err(error) = outcome else { return };
     if error.kind() != std::io::ErrorKind::BrokenPipe && !FAILED.swap(true, Ordering::AcqRel) {

@@ -1,4 +1,4 @@
-//! The queue of events between tasks and whoever prints, with a budget: a reader of the output that pauses holds the
+//! The queue of events between tasks and the printer, with a budget: a reader of the output that pauses holds the
 //! run up instead of filling the memory.
 
 use std::sync::Arc;
@@ -52,7 +52,7 @@ struct Budget {
     limit: usize,
     queued: AtomicUsize,
     room: Notify,
-    /// Whether anybody shows live output.
+    /// Whether an output shows live output.
     wants_live: AtomicBool,
     /// Dropped live output in bytes, and dropped sentences, not yet reported.
     dropped_bytes: AtomicUsize,
@@ -105,7 +105,7 @@ impl Events {
         self.sender.send(Queued { event, size }).map_err(|_| Closed)
     }
 
-    /// Drops live output from now on: nobody shows it.
+    /// Drops live output from now on, because no output shows it.
     pub fn without_live(&self) {
         self.budget.wants_live.store(false, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Frames that lie: floods, giants, answers nobody asked for, streams that end or never do, and text that is meant for the terminal.
+//! Lying frames: floods, giants, unrequested answers, cut or endless streams, and text that drives the terminal.
 
 use serde_json::json;
 

@@ -40,7 +40,7 @@ pub struct Holder {
     pub since: String,
 }
 
-/// Longest text in a holder that is shown.
+/// Characters that are shown of each text of a holder, at most.
 const LONGEST: usize = 200;
 
 impl fmt::Display for Holder {

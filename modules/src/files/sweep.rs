@@ -26,7 +26,7 @@ pub(crate) fn hold(directory: &Path) -> Option<OwnedFd> {
 
 /// Marks an open directory in the same way.
 pub(crate) fn mark(directory: &OwnedFd) {
-    // Without support for locks, the directory is only swept later than it could be.
+    // Without support for locks no leftover is ever swept, because the exclusive lock fails, too.
     let _ = flock(directory, FlockOperation::NonBlockingLockShared);
 }
 

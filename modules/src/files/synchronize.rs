@@ -24,7 +24,7 @@ pub static SPEC: Spec = Spec {
         "If rsync is missing on one side, trees are pushed without it: by content, with their permissions and links, but without owners and times.",
     ],
     options: &[
-        Opt::required("src", Kind::Path, "What to copy. With a slash at its end, only what the directory holds.")
+        Opt::required("src", Kind::Path, "File or directory to copy; with a slash at its end, its content only.")
             .word(),
         Opt::required("dest", Kind::Path, "Where to.").word(),
         Opt::new("dest_port", Kind::Int, "The port of SSH on the other host, if rsync runs on a host."),

@@ -12,7 +12,7 @@ use crate::process::reason;
 /// Opens the user's directory, and creates it if it is missing.
 ///
 /// Root's is in `/run`, where nobody else can put anything, so no user can keep root from locking. Others have theirs in a directory that all
-/// may write to; its sticky bit keeps others from removing it. One that somebody else made there first is not used, and the next place is
+/// may write to; its sticky bit keeps others from removing it. One that another user made there first is not used, and the next place is
 /// taken, by every executor of that user alike. There is one lock for each user, root's covering the machine: a lock that another user could
 /// open is a lock that they could hold for ever.
 pub(super) fn open() -> Result<OwnedFd, String> {

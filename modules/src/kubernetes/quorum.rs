@@ -44,7 +44,7 @@ pub(crate) enum Kind {
     ControlPlane,
 }
 
-/// Change that is asked for. Numbers are indices of members.
+/// Requested change. Numbers are indices of members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change<'a> {
     /// Add a voter, which counts before it runs.

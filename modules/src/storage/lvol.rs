@@ -18,7 +18,7 @@ static SPEC: Spec = Spec {
     ],
     options: &[
         Opt::required("vg", Kind::Str, "The volume group.").word(),
-        Opt::new("lv", Kind::Str, "The logical volume; of a snapshot, what it is taken of.").word(),
+        Opt::new("lv", Kind::Str, "The logical volume; for a snapshot, its origin.").word(),
         Opt::new(
             "size",
             Kind::Str,

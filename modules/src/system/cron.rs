@@ -23,10 +23,10 @@ static SPEC: Spec = Spec {
          a file in /etc/cron.d.",
     ],
     options: &[
-        Opt::required("name", Kind::Str, "What the job is called, or, with `env`, the variable.").line(),
+        Opt::required("name", Kind::Str, "Name of the job or, with `env`, of the variable.").line(),
         Opt::new("job", Kind::Str, "The command, or the variable's value.").aliases(&["value"]),
         Opt::new("state", Kind::Str, "Whether it is there.").default("\"present\"").choices(&["present", "absent"]),
-        Opt::new("user", Kind::Str, "Whose table, or, in a `cron_file`, as whom the job runs.").line(),
+        Opt::new("user", Kind::Str, "Owner of the table; in a `cron_file`, the user who runs the job.").line(),
         Opt::new("cron_file", Kind::Path, "A file in /etc/cron.d instead of a user's table.").line(),
         Opt::new("backup", Kind::Bool, "Keep a copy of the old table.").default("false"),
         Opt::new("minute", Kind::Str, "0 to 59, `*`, `*/2`.").line().default("\"*\""),

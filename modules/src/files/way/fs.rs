@@ -92,7 +92,7 @@ fn empty(place: &Place) -> io::Result<()> {
         let name = entry?.file_name();
         match unlinkat(&*directory, &name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
-            // Linux says that it is a directory, POSIX that this is not permitted.
+            // Linux reports EISDIR, POSIX EPERM.
             Err(error @ (Errno::ISDIR | Errno::PERM)) => match openat(&*directory, &name, flags, Mode::empty()) {
                 Ok(child) => {
                     let child = File::from(child);

@@ -1,13 +1,13 @@
 //! Paths below directories that other users may change.
 //!
-//! A path is text: between a look at it and its use, whoever owns a directory on the way can put a link in the place of a directory or a
+//! A path is text: between its check and its use, the owner of a directory in the path can put a link in the place of a directory or a
 //! file. Modules that run as root would then write wherever that user points. So everything that creates, replaces, removes or gives away
 //! a file resolves its path here, once, to open descriptors, and works on those.
 //!
 //! **The rule.** Links of root and of the effective user are followed. A link that belongs to anybody else may lead only to what belongs
 //! to its own owner: either the file at its end is theirs, or the way to it enters a directory of theirs and climbs no higher
 //! (`..`) afterwards. Links of two such users never continue each other. So `/srv/app/current`, a link of `app` to a release of `app`, works
-//! as ever, and `/home/bob/.ssh`, a link of bob to `/root/.ssh`, is refused in words. For reading ([`Purpose::Read`]) it is enough
+//! as ever, and `/home/bob/.ssh`, a link of bob to `/root/.ssh`, is refused with an error. For reading ([`Purpose::Read`]) it is enough
 //! that everybody may read what is at the end.
 //!
 //! The resolution asks the kernel for the whole path without any link first (`openat2`), which is one call and the usual case. Where there is a
