@@ -183,6 +183,14 @@ pub struct Settings {
     pub journal_days: u64,
     /// What happens to handlers that earlier runs notified and never ran.
     pub pending_handlers: PendingHandlers,
+    /// What to do about hosts that another run holds.
+    pub lock: crate::executor::LockPolicy,
+    /// Whether somebody chose that, rather than leaving it at its default.
+    pub lock_is_chosen: bool,
+    /// Seconds to wait for a host that another run holds.
+    pub lock_timeout: u64,
+    /// The verb and its playbooks, as other runs see who holds a host.
+    pub run_name: String,
     /// The stdout callback's name.
     pub stdout_callback: String,
     /// The callbacks that run beside it.
@@ -406,6 +414,13 @@ impl Settings {
                 Some(word) => PendingHandlers::named(&word)
                     .ok_or_else(|| Error::usage(format!("pending_handlers must be run, skip or ask, not '{word}'")))?,
             },
+            lock: match config.get("lock") {
+                None => crate::executor::LockPolicy::Wait,
+                Some(text) => text.parse().map_err(Error::usage)?,
+            },
+            lock_is_chosen: config.get("lock").is_some(),
+            lock_timeout: config.number("lock_timeout")?.unwrap_or(1800),
+            run_name: String::new(),
             stdout_callback: config.get("stdout_callback").unwrap_or_else(|| "default".to_owned()),
             callbacks_enabled: list("callbacks_enabled"),
             adhoc_callbacks: config.bool("bin_ansible_callbacks").unwrap_or(false),

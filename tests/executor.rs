@@ -56,6 +56,7 @@ fn call(module: &str, args: Value) -> Call<Value> {
         stream: true,
         detached: None,
         turn: None,
+        lock: None,
     })
 }
 
@@ -484,6 +485,27 @@ async fn a_place_someone_else_has_prepared_is_not_used() {
 }
 
 #[tokio::test]
+async fn remote_tmp_with_variables_is_expanded_and_never_evaluated() {
+    if !available() {
+        return;
+    }
+    let sshd = Sshd::start("LogLevel INFO");
+    let evil = sshd.path("evil");
+    for (written, made) in [
+        ("for $USER", "for root".to_owned()),
+        ("of ${LOGNAME}'s", "of root's".to_owned()),
+        (&*format!("$(touch {0})`touch {0}`", "evil"), "$(touch evil)`touch evil`".to_owned()),
+    ] {
+        let target = Arc::new(Target { remote_tmp: sshd.path(written).display().to_string(), ..target(&sshd) });
+        let pool = pool();
+        pool.run(&target, call("ping", json!({}))).await.unwrap();
+        assert!(sshd.path(&made).join(".windlass-0").is_dir(), "{written}");
+        pool.close().await;
+    }
+    assert!(!evil.exists() && !sshd.path("home/evil").exists());
+}
+
+#[tokio::test]
 async fn a_full_directory_is_passed_over() {
     if !available() {
         return;
@@ -557,7 +579,7 @@ async fn the_password_of_sudo_and_su_is_given_once() {
             user: user.to_owned(),
             exe: None,
             flags: None,
-            password: Some(password.into()),
+            password: Some(Secret::new(password)),
             timeout: 30,
         })
     };

@@ -12,7 +12,7 @@ struct Project {
     folder: tempfile::TempDir,
 }
 
-/// What a run printed, and its exit code.
+/// Printed text and exit code of a run.
 struct Ran {
     text: String,
     code: i32,
@@ -430,7 +430,7 @@ fn damaged_journal_is_named_with_its_line() {
 }
 
 #[test]
-fn run_killed_at_any_moment_and_resumed_loses_no_handler_and_repeats_nothing_done() {
+fn run_killed_at_any_moment_and_resumed_converges_and_loses_no_handler() {
     let mut tasks = String::new();
     for n in 0..4 {
         tasks += &format!(
@@ -444,7 +444,7 @@ fn run_killed_at_any_moment_and_resumed_loses_no_handler_and_repeats_nothing_don
     }
     for strategy in ["linear", "free"] {
         let mut delay = Duration::from_millis(30);
-        // Later and later, until a run comes to its end by itself.
+        // Later and later, until a run ends by itself.
         loop {
             let project = Project::new(&(head(&format!("  strategy: {strategy}\n")) + &tasks));
             let mut child = project

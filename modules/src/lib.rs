@@ -22,11 +22,13 @@ pub mod docker;
 pub mod files;
 pub mod foreign;
 mod host;
+mod host_lock;
 #[cfg(feature = "all")]
 pub mod http;
 mod invocation;
 mod module;
 pub mod net;
+mod privacy;
 pub mod process;
 pub mod registry;
 #[cfg(feature = "all")]
@@ -53,6 +55,7 @@ pub use become_user::become_command;
 pub use host::{Content, Host, Sink};
 pub use invocation::{has_secrets, invocation, secret_values};
 pub use module::{Diff, Failure, Module, Outcome, Plan};
+pub use privacy::refuse_inspection;
 pub use run::run;
 pub use serve::{ServeError, serve};
 pub use spec::{Check, Form, Kind, Opt, Return, Spec};

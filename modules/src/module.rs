@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use crate::{Args, Host, Map, Spec};
@@ -9,6 +11,13 @@ pub trait Module: Sync {
 
     /// Reads what the host has and decides what would change. Nothing may be changed here; the change goes into the plan.
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure>;
+
+    /// The file that the module reads, changes and writes again. No other executor of this user edits it meanwhile; a path that does not exist
+    /// may stand for something else that only one may edit at a time.
+    fn edits(&self, args: &Args) -> Option<PathBuf> {
+        let _ = args;
+        None
+    }
 
     /// The user that must run nothing when the module runs, because it removes the account.
     fn removes<'a>(&self, arguments: &'a Value) -> Option<&'a str> {

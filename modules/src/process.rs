@@ -329,6 +329,30 @@ mod tests {
     }
 
     #[test]
+    fn process_printing_while_it_stops_runs_its_traps() {
+        let directory = tempfile::tempdir().unwrap();
+        let (ready, cleaned) = (directory.path().join("ready"), directory.path().join("cleaned"));
+        let host = Host::alone(false, false);
+        let cancelled = Arc::clone(&host.cancelled);
+        let path = ready.clone();
+        let canceller = std::thread::spawn(move || {
+            while !path.exists() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            cancelled.store(true, Ordering::Relaxed);
+        });
+        // More than a pipe holds: without a reader it would wait or be killed.
+        let text = format!(
+            "trap 'head -c 300000 /dev/zero; echo stopping >&2; touch {}; exit 0' TERM; touch {}; while :; do sleep 0.05; done",
+            cleaned.display(),
+            ready.display()
+        );
+        shell(&text).run(&host).unwrap_err();
+        canceller.join().unwrap();
+        assert!(cleaned.exists(), "the trap did not run to its end");
+    }
+
+    #[test]
     fn a_program_that_is_still_open_for_writing_somewhere_is_started_a_little_later() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("program");

@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use crate::host_lock::file::FileLock;
 use crate::{Args, Check, Failure, Host, Map, Module, Outcome, Plan, secrets::Secrets};
 
 /// Runs a module: validates the arguments, plans, and carries the plan out unless only a prediction is asked for.
@@ -37,6 +38,11 @@ fn outcome(module: &dyn Module, arguments: &Value, host: &Host) -> Result<Outcom
         outcome.set("msg", format!("remote module ({name}) does not support check mode"));
         return Ok(outcome);
     }
+    // Held until the change is carried out: who plans on a text that another one is about to replace loses what that one wrote.
+    let _edited = match module.edits(&args).filter(|_| !host.check()) {
+        Some(path) => Some(FileLock::take(&path, host)?),
+        None => None,
+    };
     let plan = module.plan(&args, host)?;
     let mut outcome = if host.check() { plan.outcome } else { carry_out(plan, host)? };
     outcome.warnings.splice(0..0, args.warnings().iter().cloned());

@@ -58,7 +58,7 @@ fn allow(rule: &str) -> String {
 }
 
 fn with(password: &str, who: Become) -> Become {
-    Become { password: Some(password.into()), ..who }
+    Become { password: Some(windlass_protocol::Secret::new(password)), ..who }
 }
 
 fn as_user(who: Become, mut request: Request<serde_json::Value>) -> Request<serde_json::Value> {
@@ -226,4 +226,84 @@ fn cancelling_reaches_another_users_executor() {
     let again = session.run(as_user(become_user("sudo", "root"), shell(2, "id -un")));
     assert_eq!(again.result["stdout"], "root");
     session.close();
+}
+
+/// Runs as the become user inside of the tests below: what a process of that user can get hold of in another one.
+#[test]
+fn attacker_reports_what_it_can_take() {
+    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+    let Ok(victim) = std::env::var("WINDLASS_VICTIM") else { return };
+    let pid = Pid::from_raw(victim.parse().unwrap()).unwrap();
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+    let taken = (0..64).any(|number| pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()).is_ok());
+    let listed = std::fs::read_dir(format!("/proc/{victim}/fd")).is_ok_and(|mut entries| entries.next().is_some());
+    let opened = (0..64).any(|number| std::fs::File::open(format!("/proc/{victim}/fd/{number}")).is_ok());
+    let memory = std::fs::File::open(format!("/proc/{victim}/mem")).is_ok();
+    let environment = std::fs::read(format!("/proc/{victim}/environ")).is_ok_and(|bytes| !bytes.is_empty());
+    println!("verdict: taken={taken} listed={listed} opened={opened} memory={memory} environment={environment}");
+}
+
+/// Has a process of `user` attack the given process; its verdict.
+fn attacked(session: &mut Session, house: &House, id: u64, user: &str, victim: &str) -> String {
+    let attacker = house.directory.path().join("attacker");
+    if !attacker.exists() {
+        std::fs::copy(std::env::current_exe().unwrap(), &attacker).unwrap();
+        std::fs::set_permissions(&attacker, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let text = format!(
+        "WINDLASS_VICTIM={victim} {} --exact attacker_reports_what_it_can_take --nocapture",
+        attacker.display()
+    );
+    let answer = session.run(as_user(become_user("sudo", user), shell(id, &text))).result;
+    let stdout = answer["stdout"].as_str().unwrap_or_default().to_owned();
+    let verdict = stdout.lines().find_map(|line| line.split_once("verdict: ")).map(|(_, verdict)| verdict.to_owned());
+    verdict.unwrap_or_else(|| panic!("{answer}"))
+}
+
+const NOTHING: &str = "taken=false listed=false opened=false memory=false environment=false";
+
+#[test]
+fn process_of_the_become_user_cannot_take_the_executors_channel() {
+    let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
+    for login in ["anna", "root"] {
+        let mut session = house.session(login);
+        // Another process of the same user, to show that the attack works where nothing is done against it.
+        let control = attacked(&mut session, &house, 1, "ben", "$(sleep 60 >/dev/null 2>&1 & echo $!)");
+        assert!(control.contains("listed=true") && control.contains("environment=true"), "{control}");
+        assert_eq!(attacked(&mut session, &house, 2, "ben", "$PPID"), NOTHING);
+        // The executor of the login, from another process of the login.
+        let pid = session.hello.pid.to_string();
+        assert_eq!(attacked(&mut session, &house, 3, "anna", &pid), NOTHING);
+        session.close();
+        std::fs::remove_dir_all(house.directory.path().join("etc")).unwrap();
+        std::fs::remove_dir_all(house.directory.path().join("home")).unwrap();
+    }
+}
+
+#[test]
+fn job_of_an_ordinary_user_runs_in_a_process_nobody_can_inspect() {
+    let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
+    let mut session = house.session("anna");
+    let place = house.directory.path().join("tmp");
+    let detached = |who: Option<Become>, id| {
+        let directory = place.join(format!("jobs-{}", id_of(who.as_ref()))).display().to_string();
+        let detached = windlass_protocol::Detached { job: format!("j{id}"), directory, limit: 60 };
+        Request { become_user: who, detached: Some(detached), ..shell(id, "echo $PPID; sleep 2") }
+    };
+    for (id, who) in [(1, None), (2, Some(become_user("sudo", "ben")))] {
+        let user = id_of(who.as_ref());
+        let started = session.run(detached(who, id)).result;
+        assert_eq!(started["started"], true, "{started}");
+        let pid = started["ansible_job_id"].as_str().unwrap().rsplit('.').next().unwrap().to_owned();
+        assert_eq!(attacked(&mut session, &house, id + 10, &user, &pid), NOTHING);
+        let file = started["results_file"].as_str().unwrap().to_owned();
+        let look = format!("for n in $(seq 100); do grep -q '\"stdout\"' {file} && break; sleep 0.1; done; cat {file}");
+        let found = session.run(as_user(become_user("sudo", "root"), shell(id + 20, &look))).result;
+        assert!(found["stdout"].as_str().unwrap().contains(&pid), "{found}");
+    }
+    session.close();
+}
+
+fn id_of(who: Option<&Become>) -> String {
+    who.map_or_else(|| "anna".to_owned(), |who| who.user.clone())
 }

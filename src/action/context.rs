@@ -307,6 +307,8 @@ impl ActionContext {
             stream: !self.no_log,
             detached,
             turn,
+            // The pool knows on which terms hosts are locked.
+            lock: None,
         };
         let target = Arc::new(connection.target.clone());
         let (events, host) = (self.events.clone(), Arc::clone(&self.host));

@@ -10,6 +10,7 @@ use super::options::{TaskOptions, module_arguments, playbook_folder};
 use super::session::{Session, block_on};
 use super::signals::until_signal;
 use crate::error::{Error, Result};
+use crate::executor::LockPolicy;
 use crate::foreign::Resolution;
 use crate::output::{Color, Event, Outputs};
 use crate::playbook::{BeforeHosts, Frame, FrameKind, Item, Keywords, Play, Task, check_end_role};
@@ -72,6 +73,11 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let needs_text = matches!(crate::playbook::short_name(module), "command" | "shell" | "script" | "raw");
     if needs_text && !arguments.list_hosts && arguments.args.trim().is_empty() {
         return Err(Error::usage(format!("No argument passed to {module} module")));
+    }
+    settings.run_name = format!("adhoc -m {module}");
+    let reads = crate::executor::Lock::is_reading(crate::playbook::short_name(module));
+    if reads && settings.lock == LockPolicy::Wait {
+        settings.lock = LockPolicy::Shared;
     }
     // Who names this machine knows that there may be no other.
     settings.localhost_warning &= !["localhost", "127.0.0.1", "::1"].contains(&arguments.pattern.as_str());

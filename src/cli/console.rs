@@ -15,6 +15,7 @@ use super::adhoc::{self, is_valid};
 use super::options::{Inputs, TaskOptions, module_arguments, playbook_folder};
 use super::session::{Session, block_on};
 use crate::error::{Error, Result};
+use crate::executor::LockPolicy;
 use crate::foreign::Resolution;
 use crate::output::{Color, Event, Outputs, Printer};
 use crate::playbook::Keywords;
@@ -76,6 +77,11 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     }
     let inputs = arguments.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
+    settings.run_name = "console".to_owned();
+    // A console may stay open for days; who wants its hosts to themselves says so.
+    if !settings.lock_is_chosen {
+        settings.lock = LockPolicy::Ignore;
+    }
     config.warnings.iter().for_each(|warning| printer.warning(warning));
     let live = arguments.options.is_live();
     let start = Start { config, settings, inputs, printer, live };

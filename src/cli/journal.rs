@@ -17,7 +17,7 @@ use crate::output::Event;
 use crate::settings::{PendingHandlers, Settings};
 use crate::strategy::{Shared, ask};
 
-/// What is remembered of runs.
+/// Options about the memory of runs.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Journal")]
 pub(super) struct JournalOptions {

@@ -132,6 +132,12 @@ pub(super) struct RunOptions {
     /// Wait for each answer before anything else is sent
     #[arg(long)]
     no_stream: bool,
+    /// On a host that another run is changing: `wait`, `fail`, `shared` (only read) or `ignore`
+    #[arg(long, value_name = "POLICY")]
+    lock: Option<crate::executor::LockPolicy>,
+    /// Seconds to wait for a host that another run is changing
+    #[arg(long, value_name = "SECONDS")]
+    lock_timeout: Option<u64>,
     /// Follow this line of Ansible's behaviour: 2.18 or 2.19
     #[arg(long, value_name = "LINE")]
     compat: Option<String>,
@@ -270,6 +276,9 @@ impl RunOptions {
         settings.check |= self.check;
         settings.diff |= self.diff;
         settings.stream &= !self.no_stream;
+        settings.lock = self.lock.unwrap_or(settings.lock);
+        settings.lock_is_chosen |= self.lock.is_some();
+        settings.lock_timeout = self.lock_timeout.unwrap_or(settings.lock_timeout);
         settings.verbosity = settings.verbosity.max(self.verbose);
         let folders = self.module_path.iter().flat_map(|text| text.split(':')).filter(|folder| !folder.is_empty());
         settings.module_path.extend(folders.map(|folder| crate::vars::absolute(&crate::settings::expand_home(folder))));

@@ -111,6 +111,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     }
     settings.playbook_dir =
         crate::vars::absolute(arguments.playbooks.first().and_then(|path| path.parent()).unwrap_or(Path::new("")));
+    let names: Vec<_> = arguments.playbooks.iter().map(|path| path.display().to_string()).collect();
+    settings.run_name = format!("playbook {}", names.join(" "));
     let inputs = arguments.options.inputs(&settings)?;
     let printer = super::session::printer(&settings);
     super::session::tell_config(&settings, &printer);

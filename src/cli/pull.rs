@@ -263,6 +263,10 @@ fn play(arguments: &Arguments, playbooks: &[PathBuf], dest: &Path, names: &[Stri
     std::env::set_current_dir(dest)
         .map_err(|error| Error::new(format!("{} cannot be entered: {error}", dest.display())))?;
     let mut command = own("playbook")?;
+    // A machine that configures itself is its own host: two pulls wait for each other, unless the user chose otherwise.
+    if std::env::var_os("WINDLASS_LOCK").is_none() {
+        command.args(["--lock", "wait"]);
+    }
     inventory(&mut command, arguments, "");
     command.args((0..arguments.verbose).map(|_| "-v"));
     command.args(["-l", arguments.limit.as_deref().unwrap_or(&own_limit(names))]);

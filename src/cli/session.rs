@@ -12,7 +12,7 @@ use super::options::Inputs;
 use super::signals::{self, Signal, Signals};
 use crate::connection::host_keys::AtTerminal;
 use crate::error::{Error, Result};
-use crate::executor::{Heartbeat, Limits, Pool};
+use crate::executor::{Heartbeat, Limits, Lock, Pool};
 use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
 use crate::output::{Color, Event, Masker, Output, Printer, Secrets, event_queue, tell_details};
 use crate::playbook::Loader;
@@ -202,6 +202,7 @@ impl Session {
                 let _ = tell.send(Event::Warning(sentence));
             })
         });
+        let lock = Lock::new(settings.lock, settings.lock_timeout, settings.lock_is_chosen, &settings.run_name);
         let start_at = settings.start_at_task.clone();
         let python: FindPython = {
             let modules = Arc::clone(&modules);
@@ -220,7 +221,7 @@ impl Session {
             run,
             loader: Arc::new(loader),
             files,
-            pool: Arc::new(Pool::for_user(limits, Arc::new(AtTerminal::new(events.clone())))),
+            pool: Arc::new(Pool::for_user(limits, Arc::new(AtTerminal::new(events.clone()))).locking(lock)),
             events,
             secrets,
             forks,

@@ -19,7 +19,7 @@ use super::expected::Expected;
 use super::live::Live;
 use super::received::Received;
 use super::routes::{End, Incoming, Registered};
-use super::{Error, Heartbeat};
+use super::{Error, Heartbeat, lock};
 
 /// The size of the pieces in which contents are sent.
 const PIECE: usize = 256 << 10;
@@ -143,7 +143,12 @@ impl<V> From<Error> for Broken<V> {
 }
 
 /// Sends a request and waits for its answer. Dropping the future stops the request on the host.
-pub(super) async fn make<V>(live: &Arc<Live<V>>, mut call: Call<V>, allowed: Allowed) -> Result<Completed<V>, Broken<V>>
+pub(super) async fn make<V>(
+    live: &Arc<Live<V>>,
+    mut call: Call<V>,
+    allowed: Allowed,
+    host: &str,
+) -> Result<Completed<V>, Broken<V>>
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
@@ -187,11 +192,18 @@ where
         let ping = || live.ping(id);
         let lost = live.pulse.lost(allowed.heartbeat, &heard, ping, silent);
         // Pinned here, so that the future has room for it once and not for each way to wait.
-        let mut answer = std::pin::pin!(answer(live, &call, id, &mut incoming, &mut cost, allowed));
+        let patience = AtomicBool::new(false);
+        let waits = Waits { allowed, host, patience: &patience };
+        let mut answer = std::pin::pin!(answer(live, &call, id, &mut incoming, &mut cost, waits));
         let limited = async {
-            match limit {
-                Some(limit) => tokio::time::timeout(limit, &mut answer).await.map_err(|_| limit),
-                None => Ok(answer.await),
+            let Some(limit) = limit else { return Ok(answer.await) };
+            loop {
+                match tokio::time::timeout(limit, &mut answer).await {
+                    Ok(outcome) => return Ok(outcome),
+                    // Waiting for another run's lock is no part of the task's time; the executor says regularly that it does.
+                    Err(_) if patience.swap(false, Ordering::Relaxed) => {}
+                    Err(_) => return Err(limit),
+                }
             }
         };
         tokio::select! {
@@ -245,13 +257,23 @@ impl From<Error> for Ended {
     }
 }
 
+/// How one answer is waited for.
+#[derive(Clone, Copy)]
+struct Waits<'a> {
+    allowed: Allowed,
+    /// The name of the host, for sentences.
+    host: &'a str,
+    /// Set while the host waits for another run's lock.
+    patience: &'a AtomicBool,
+}
+
 async fn answer<V>(
     live: &Arc<Live<V>>,
     call: &Call<V>,
     id: u64,
     incoming: &mut mpsc::Receiver<Incoming<V>>,
     cost: &mut Cost,
-    allowed: Allowed,
+    waits: Waits<'_>,
 ) -> Result<Completed<V>, Ended>
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -280,7 +302,7 @@ where
             Reply::Done { result, spent, .. } => {
                 if !blob.is_empty() {
                     expected.admit(&Event::FileData).map_err(Ended::Violation)?;
-                    receive(call, &mut received, &blob, allowed)?;
+                    receive(call, &mut received, &blob, waits.allowed)?;
                 }
                 if let Some(sentence) = expected.left_out() {
                     tell(call, TaskEvent::Warning(sentence));
@@ -307,8 +329,16 @@ where
                     tell(call, TaskEvent::Warning(message));
                 }
             }
-            Event::FileData => receive(call, &mut received, &blob, allowed)?,
+            Event::FileData => receive(call, &mut received, &blob, waits.allowed)?,
             Event::NotRun => return Err(Error::NotRun.into()),
+            Event::LockWait { holder, waited, left } => {
+                waits.patience.store(true, Ordering::Relaxed);
+                tell(call, TaskEvent::Warning(lock::waiting(&holder, waited, left)));
+            }
+            Event::LockTaken => waits.patience.store(true, Ordering::Relaxed),
+            Event::LockRefused { holder, waited } => {
+                return Err(Error::Unreachable { message: lock::refused(waits.host, &holder, waited) }.into());
+            }
             Event::BecomeFailed { message } => return Err(Error::Become { message }.into()),
             Event::NeedContent { content } => {
                 let source = call.sources.get(content).cloned().ok_or_else(|| Error::Controller {

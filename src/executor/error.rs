@@ -50,8 +50,10 @@ pub enum Error {
         /// A whole sentence.
         message: String,
     },
-    /// A command did not end in time and was stopped.
-    #[error("the command on {host} did not end within {seconds} s and was stopped")]
+    /// A bare command did not end in time. Nobody on the host watches it, so its end is asked for and not known.
+    #[error(
+        "the command on {host} did not end within {seconds} s; it was sent SIGTERM and its connection was closed, but it may still run there"
+    )]
     TimedOut {
         /// The host's name.
         host: String,

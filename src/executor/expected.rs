@@ -19,6 +19,7 @@ pub(super) struct Expected {
     output: bool,
     file: bool,
     turn: bool,
+    lock: bool,
     other_user: bool,
     warnings: usize,
     warning_bytes: usize,
@@ -34,6 +35,7 @@ impl Expected {
             output: request.stream,
             file,
             turn: request.turn.is_some(),
+            lock: request.lock.is_some(),
             other_user: request.become_user.is_some(),
             warnings: 0,
             warning_bytes: 0,
@@ -49,6 +51,7 @@ impl Expected {
             Event::NotRun => self.turn,
             Event::BecomeFailed { .. } => self.other_user,
             Event::Warning { .. } => true,
+            Event::LockWait { .. } | Event::LockTaken | Event::LockRefused { .. } => self.lock,
             Event::NeedContent { content } => {
                 return match self.contents.get_mut(*content) {
                     None => Err(format!("asked for content {content}, which this task does not have")),
@@ -63,6 +66,9 @@ impl Expected {
         let what = match event {
             Event::Output { .. } => "sent output that was not asked for",
             Event::FileData => "sent a file that was not asked for",
+            Event::LockWait { .. } | Event::LockTaken | Event::LockRefused { .. } => {
+                "spoke of a lock for a task that needs none"
+            }
             Event::NotRun => "refused a task as out of turn that has no turn",
             _ => "reported a failed `become` of a task without `become`",
         };

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
-use windlass_protocol::{Answer, Become, FrameDecoder, Hello, Reply, ToExecutor, encode};
+use windlass_protocol::{Answer, Become, FrameDecoder, Hello, LockTerms, Reply, ToExecutor, encode};
 
 use super::budget::Share;
 use super::counters::{Counters, add};
@@ -180,6 +180,14 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(async move { outgoing.send(message).await });
+        }
+    }
+
+    /// Sends the terms on which hosts are locked, ahead of every request. Nothing answers, so it costs no round trip.
+    pub(super) fn agree(&self, terms: &LockTerms) {
+        // The queue is empty so far, and an executor that is gone is noticed by the first request.
+        if let Ok(frame) = encode(&ToExecutor::<V>::Lock(terms.clone()), &[]) {
+            let _ = self.outgoing.try_send(Outgoing { frame: Some(frame), departed: None });
         }
     }
 

@@ -20,7 +20,7 @@ use super::live::Live;
 use super::raw::{self, RawFailure};
 use super::start::{Started, Starter};
 use super::{
-    Call, Completed, Error, Extent, Heartbeat, Image, Opened, RawCommand, RawOutput, Statistics, TaskEvent, image,
+    Call, Completed, Error, Extent, Heartbeat, Image, Lock, Opened, RawCommand, RawOutput, Statistics, TaskEvent, image,
 };
 use crate::connection::{self, Connection, Target};
 
@@ -76,6 +76,7 @@ struct Inner<V> {
     counters: Arc<Counters>,
     budget: Arc<Budget>,
     allowed: Allowed,
+    lock: Option<Lock>,
 }
 
 /// The place of one target's connection.
@@ -129,8 +130,17 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 counters: Arc::default(),
                 budget: Arc::default(),
                 allowed: Allowed { heartbeat: limits.heartbeat, largest_file: limits.largest_file },
+                lock: None,
             }),
         }
+    }
+
+    /// A pool whose requests lock their hosts against other runs.
+    pub fn locking(mut self, lock: Option<Lock>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.lock = lock;
+        }
+        self
     }
 
     /// Notes which modules are going to be run, so that an executor that has them is started at once. Others may be run too: if the executor of
@@ -146,6 +156,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     pub async fn run(&self, target: &Arc<Target>, mut call: Call<V>) -> Result<Completed<V>, Error> {
         let slot = self.slot(target);
         let extent = Extent::of(&call.request.module);
+        call.request.lock = self.inner.lock.as_ref().and_then(|lock| lock.locking(target, &call.request));
         let mut sendings = 0;
         let mut connect = Duration::ZERO;
         loop {
@@ -160,7 +171,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             if let Some(user) = call.request.become_user.as_ref().filter(|user| !live.is_ready(Some(user))) {
                 tracing::debug!(host = target.name, "EXEC {}", windlass_modules::become_command(user));
             }
-            match call::make(&live, call, self.inner.allowed).await {
+            match call::make(&live, call, self.inner.allowed, &target.name).await {
                 Ok(mut completed) => {
                     completed.cost.connect = connect;
                     return Ok(completed);
@@ -334,7 +345,11 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     }
 
     fn live(&self, started: Started, connection: Arc<dyn Connection>) -> Live<V> {
-        Live::new(started, connection, self.inner.counters.clone(), Share::new(self.inner.budget.clone()))
+        let live = Live::new(started, connection, self.inner.counters.clone(), Share::new(self.inner.budget.clone()));
+        if let Some(lock) = &self.inner.lock {
+            live.agree(&lock.terms);
+        }
+        live
     }
 
     fn starter<'a>(&'a self, target: &'a Target) -> Starter<'a> {

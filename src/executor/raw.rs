@@ -200,7 +200,7 @@ impl Running<'_> {
             if asks_for_password(&self.streams.stdout, other, word)
                 || asks_for_password(&self.streams.stderr, other, word)
             {
-                let password = other.password.as_deref().ok_or("it asks for a password and none is given")?;
+                let password = other.password.as_ref().ok_or("it asks for a password and none is given")?;
                 if answered {
                     // Once is enough: a second wrong answer may lock the account.
                     return Err("the password is wrong".to_owned());
@@ -208,7 +208,7 @@ impl Running<'_> {
                 answered = true;
                 self.streams.stdout.clear();
                 self.streams.stderr.clear();
-                self.duplex.input.send(format!("{password}\n").into_bytes()).await;
+                self.duplex.input.send(password.line().to_vec()).await;
             }
             if self.receive().await.is_none() {
                 let said = [&self.streams.stdout, &self.streams.stderr]

@@ -16,6 +16,9 @@ const GZIP: &str = "gzip";
 
 /// `usable` makes a directory of our own below a base and looks whether it really is ours alone: others may have put one there first, and in a
 /// shared directory a link. What the script makes is for nobody else; tasks have the mask of the login. The executor is looked for in all places before one is chosen to receive it, as a file system may have been remounted.
+///
+/// In `remote_tmp` the words `$HOME`, `$USER`, `$LOGNAME` (also in braces) and a leading `~` or `~user` are replaced. Nothing of it is ever
+/// evaluated by a shell.
 const SCRIPT: &str = r##"
 w=$1; t=$2; k=$3; c=$4;
 l=$(umask); umask 077; HOME=${HOME:-/nonexistent};
@@ -24,7 +27,16 @@ fail() { printf "\nwindlass-fail-%s %s\n" "$w" "$*"; exit 97; };
 u=$(id -u); m=$(uname -m);
 case $m in @CASES@ *) fail "there is no executor for the architecture $m of this host, only for @KNOWN@";; esac;
 n="executor-$h";
-case $t in "~/"*) t="$HOME/${t#??}";; "~") t=$HOME;; "\$HOME/"*) t="$HOME/${t#??????}";; esac;
+put() {
+  case $2 in *"\$"*) return;; esac;
+  while :; do case $t in *"$1"*) t="${t%%"$1"*}$2${t#*"$1"}";; *) return;; esac; done;
+};
+me=$(id -un 2>/dev/null); me=${me:-${USER:-$u}};
+put "\${HOME}" "$HOME"; put "\$HOME" "$HOME"; put "\${USER}" "$me"; put "\$USER" "$me"; put "\${LOGNAME}" "$me"; put "\$LOGNAME" "$me";
+case $t in "~/"*) t="$HOME/${t#??}";; "~") t=$HOME;;
+  "~"*) r=${t#"~"}; e=$(getent passwd "${r%%/*}" 2>/dev/null | cut -d: -f6);
+    if [ -n "$e" ]; then case $r in */*) t="$e/${r#*/}";; *) t=$e;; esac; fi;;
+esac;
 tried=;
 usable() {
   d=; case $1 in /*) ;; *) return 1;; esac;
@@ -61,7 +73,7 @@ f="$d/.upload-$$-$w";
 command -v "$c" >/dev/null 2>&1 || c=gzip;
 printf "\nwindlass-need-%s %s %s %s\n" "$w" "$m" "$c" "$b";
 read z;
-e=$( { head -c "$z" | "$c" -dc >"$f"; } 2>&1 ) || { rm -f "$f"; rmdir "$d" 2>/dev/null; fail "the executor could not be written to $d: $e"; };
+e=$( { head -c "$z" | "$c" -dc >"$f"; } 2>&1 ) || { rm -f "$f"; rmdir "$d" 2>/dev/null; fail "the executor could not be written to $d: ${e:-the program that unpacks it gave no reason} (df: $(df -Pk "$d" 2>/dev/null | tail -n 1))"; };
 chmod 700 "$f";
 right "$f" || { rm -f "$f"; fail "the executor did not arrive whole in $d"; };
 mv -f "$f" "$d/$n" || fail "the executor could not be renamed in $d";

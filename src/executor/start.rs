@@ -20,7 +20,7 @@ const START_DEADLINE: Duration = Duration::from_secs(60);
 const SLOWEST_UPLOAD: u64 = 16 << 10;
 const UPLOAD_PIECE: usize = 128 << 10;
 /// In how many directories a failed upload is tried.
-const PLACES: usize = 4;
+const PLACES: usize = 8;
 /// What is kept of what a login shell prints before the executor begins, and of standard error.
 const NOISE: usize = 4 << 10;
 
@@ -56,7 +56,7 @@ impl Starter<'_> {
                 _ => Err(self.failed("it did not begin as an executor does".to_owned())),
             };
         }
-        let mut excluded = Vec::new();
+        let (mut excluded, mut reasons) = (Vec::new(), Vec::new());
         let images = smallest(self.images, extent);
         // Where there is only one executor, it has everything.
         let extent = images.iter().map(|image| image.extent).min().unwrap_or(extent);
@@ -68,7 +68,10 @@ impl Starter<'_> {
             let mut stream = Stream::new(duplex, &word);
             match self.line(&mut stream).await? {
                 Line::Begin => return self.greet(stream, extent).await,
-                Line::Fail(reason) => return Err(self.failed(reason)),
+                Line::Fail(reason) => {
+                    reasons.push(reason);
+                    return Err(self.failed(reasons.join("; ")));
+                }
                 Line::Need { machine, packer, place } => match self
                     .upload(&mut stream, &images, &machine, &packer)
                     .await?
@@ -77,8 +80,12 @@ impl Starter<'_> {
                     Line::Fail(reason) if excluded.len() + 1 < PLACES => {
                         tracing::debug!(host = self.target.name, reason, "the executor is sent to another directory");
                         excluded.push(place);
+                        reasons.push(reason);
                     }
-                    Line::Fail(reason) => return Err(self.failed(reason)),
+                    Line::Fail(reason) => {
+                        reasons.push(reason);
+                        return Err(self.failed(reasons.join("; ")));
+                    }
                     Line::Need { .. } => return Err(self.failed("the executor was asked for twice".to_owned())),
                 },
             }

@@ -1,4 +1,4 @@
-//! What a run is made from, for the comparison with the run that resumes it.
+//! Inputs of a run, for the comparison with the run that resumes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -70,7 +70,7 @@ pub struct Pending {
     pub certain: bool,
 }
 
-/// What is outstanding.
+/// Notifications that are outstanding.
 #[derive(Debug, Default)]
 pub struct Ledger {
     handlers: BTreeMap<(String, String, String), Outstanding>,
@@ -133,7 +133,7 @@ impl Ledger {
         }
     }
 
-    /// What is outstanding, without what runs that are still alive will see to themselves.
+    /// Outstanding handlers, except those of runs that are still alive.
     pub fn pending(&self, is_alive: impl Fn(&str) -> bool) -> Vec<Pending> {
         let found = self.handlers.values().filter_map(|outstanding| {
             let possible = outstanding.possible.values().next_back().map(|entry| (entry, false));

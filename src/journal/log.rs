@@ -83,12 +83,19 @@ impl Log {
         self.shared.appended.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Waits until a line, and all before it, are on the disk.
-    pub(super) async fn durable(&self, line: u64) {
-        let mut synced = self.shared.synced.subscribe();
+    /// Begins the next fsync now.
+    pub(super) fn wake(&self) {
         if let Some(wake) = &*self.wake.lock().unwrap_or_else(PoisonError::into_inner) {
             // If it has been woken already, that fsync is still to come.
             let _ = wake.try_send(());
+        }
+    }
+
+    /// Waits until a line, and all before it, are on the disk.
+    pub(super) async fn durable(&self, line: u64) {
+        let mut synced = self.shared.synced.subscribe();
+        if *synced.borrow() < line {
+            self.wake();
         }
         let _ = synced.wait_for(|done| *done >= line).await;
     }

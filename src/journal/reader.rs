@@ -28,7 +28,7 @@ pub struct Journal {
 pub struct Damage {
     /// Its number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The mistake in it.
     pub message: String,
 }
 

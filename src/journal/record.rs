@@ -127,7 +127,7 @@ pub enum Withheld {
     Masked,
     /// It was too large.
     Size,
-    /// The task is done again in any case: facts are gathered, hosts added and variables included anew.
+    /// The task is done again in any case: facts are gathered, hosts added and variables included again.
     Again,
 }
 

@@ -26,7 +26,7 @@ const RESULT: usize = 1 << 20;
 /// Actions whose effect is not restored: they are done again, which is cheap and gives what is true now.
 const AGAIN: &[&str] = &["add_host", "gather_facts", "group_by", "include_vars", "set_stats", "setup"];
 
-/// What a journal begins with.
+/// Input of a new journal.
 pub(crate) struct Start<'a> {
     pub(crate) inputs: Inputs<'a>,
     pub(crate) files: &'a Files,
@@ -174,8 +174,8 @@ impl Recorder {
         }
     }
 
-    /// A task is about to be sent. If it may notify handlers, that is on the disk before anything leaves.
-    pub(crate) async fn sent(&self, place: &Place, host: &str, notify: Vec<String>) {
+    /// A task is about to be sent. If it may notify handlers: the line that has to be durable before its outcome counts.
+    pub(crate) fn sent(&self, place: &Place, host: &str, notify: Vec<String>) -> Option<u64> {
         let mut last = 0;
         let new = {
             let mut sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -195,9 +195,16 @@ impl Recorder {
         for handler in &new {
             last = self.note(&Event::Maybe(self.entry(place, host, handler)));
         }
-        if !new.is_empty() {
-            self.log.durable(last).await;
+        if new.is_empty() {
+            return None;
         }
+        self.log.wake();
+        Some(last)
+    }
+
+    /// Waits until a line is on the disk.
+    pub(crate) async fn durable(&self, line: u64) {
+        self.log.durable(line).await;
     }
 
     fn entry(&self, place: &Place, host: &str, handler: &str) -> Entry {
@@ -310,7 +317,7 @@ impl Recorder {
         (fields, withheld, status)
     }
 
-    /// What an earlier run has done of a task on a host.
+    /// Outcome of a task on a host in the run that is resumed.
     pub(crate) fn restored(&self, place: &Place, host: &str, tell: &mut dyn FnMut(String)) -> Restored {
         let Some(replay) = &self.replay else { return Restored::Run };
         match replay.step(&place.at, host, place.once) {
@@ -398,7 +405,7 @@ impl Recorder {
     }
 }
 
-/// Whether `results` are those of a loop's items.
+/// Whether `results` holds the items of a loop.
 fn status_of_loop(result: &TaskResult) -> bool {
     result.get("results").is_some_and(|results| {
         results.try_iter().is_ok_and(|mut items| {

@@ -32,10 +32,10 @@ struct State {
     replayed: usize,
 }
 
-/// What to do about a task on a host.
+/// Decision about a task on a host.
 #[derive(Debug)]
 pub enum Step {
-    /// It was done: its outcome, and those of its items.
+    /// It was done: its outcome, and the outcomes of its items.
     Done(Box<Done>, Vec<ItemDone>),
     /// It was done, and is done again because its result is not in the journal.
     Again(Withheld),
@@ -43,7 +43,7 @@ pub enum Step {
     Run(bool),
 }
 
-/// What the engine does about a task on a host.
+/// Decision as the engine sees it.
 pub(crate) enum Restored {
     /// Take this outcome.
     Done(Box<Done>, Vec<ItemDone>),
@@ -75,7 +75,7 @@ impl Replay {
         replay
     }
 
-    /// What to do about a task on a host; `once` if one host does it for all.
+    /// Decides about a task on a host; `once` if one host does it for all.
     pub fn step(&self, at: &At, host: &str, once: bool) -> Step {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.left.contains_key(host) {

@@ -1,4 +1,4 @@
-//! Chooses the run to resume, and compares what it was made from with what is there now.
+//! Chooses the run to resume, and compares its inputs with the present ones.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
     Ok(())
 }
 
-/// What is not as it was when a run was made, each a sentence that names it.
+/// Inputs that differ from those of a run, each as a sentence that names it.
 pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let old = &journal.header;

@@ -124,6 +124,8 @@ const OTHERS: &[(&str, Places)] = &[
     ("journal_dir", (&["WINDLASS_JOURNAL_DIR"], &[("windlass", "journal_dir")])),
     ("journal_runs", (&["WINDLASS_JOURNAL_RUNS"], &[("windlass", "journal_runs")])),
     ("pending_handlers", (&["WINDLASS_PENDING_HANDLERS"], &[("windlass", "pending_handlers")])),
+    ("lock", (&["WINDLASS_LOCK"], &[("windlass", "lock")])),
+    ("lock_timeout", (&["WINDLASS_LOCK_TIMEOUT"], &[("windlass", "lock_timeout")])),
     ("stream", (&["WINDLASS_STREAM"], &[("windlass", "stream")])),
     (
         "use_extra_vars",

@@ -145,8 +145,10 @@ impl TaskOnHost {
             Err(failure) => (Err(failure), None),
             Ok(Prepared::Skipped(result)) => (Ok(result), None),
             Ok(Prepared::Ready { action, retries, poll }) => {
-                self.record_sent(context).await;
-                (self.attempts(&action, retries, poll).await, Some(action.args))
+                let sent = self.record_sent(context);
+                let outcome = self.attempts(&action, retries, poll).await;
+                self.await_record(sent).await;
+                (outcome, Some(action.args))
             }
         }
     }
@@ -158,8 +160,10 @@ impl TaskOnHost {
             Err(failure) => Acted::Failed(failure, None),
             Ok(Prepared::Skipped(result)) => Acted::Skipped(result),
             Ok(Prepared::Ready { action, .. }) => {
-                self.record_sent(&self.scope()).await;
-                match action::run(&action).await {
+                let sent = self.record_sent(&self.scope());
+                let outcome = action::run(&action).await;
+                self.await_record(sent).await;
+                match outcome {
                     Err(failure) => Acted::Failed(failure, Some(action.args)),
                     Ok(result) => Acted::Done { result, check: action.check, args: Some(action.args) },
                 }
@@ -267,10 +271,9 @@ impl TaskOnHost {
             .target
             .password
             .iter()
-            .map(|secret| secret.expose())
-            .chain(connection.become_user.iter().filter_map(|user| user.password.as_deref()))
+            .chain(connection.become_user.iter().filter_map(|user| user.password.as_ref()))
         {
-            self.shared.secrets.add_password(secret);
+            self.shared.secrets.add_password(secret.expose());
         }
         let check = flag("check_mode")?.unwrap_or(settings.check);
         let detach = own("async")?.unwrap_or(0);

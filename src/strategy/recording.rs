@@ -135,11 +135,11 @@ impl Batch {
 
 impl TaskOnHost {
     /// The task is about to leave, with the handlers that a change will notify.
-    pub(super) async fn record_sent(&self, context: &Context) {
-        let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) else { return };
+    pub(super) fn record_sent(&self, context: &Context) -> Option<u64> {
+        let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) else { return None };
         // What is done here at once is done or not done.
         if action::is_immediate(self.task.short_action()) {
-            return;
+            return None;
         }
         let mut names = Vec::new();
         for node in self.names_to_notify() {
@@ -152,7 +152,14 @@ impl TaskOnHost {
                 Ok(None) | Err(_) => {}
             }
         }
-        recorder.sent(place, &self.host, names).await;
+        recorder.sent(place, &self.host, names)
+    }
+
+    /// Waits until what [`TaskOnHost::record_sent`] wrote is on the disk: the fsync runs while the host works.
+    pub(super) async fn await_record(&self, line: Option<u64>) {
+        if let (Some(recorder), Some(line)) = (self.shared.recorder(), line) {
+            recorder.durable(line).await;
+        }
     }
 
     /// An item has its result.

@@ -151,7 +151,8 @@ fn become_of(resolver: &Resolver<'_>, settings: &Settings, timeout: u64) -> Resu
             .or_else(|| settings.become_flags.clone()),
         password: resolver
             .text(&[&pass, "ansible_become_pass", "ansible_become_password"], None)?
-            .or_else(|| settings.become_password.as_ref().map(|secret| secret.expose().to_owned())),
+            .map(Secret::new)
+            .or_else(|| settings.become_password.clone()),
         timeout: timeout.max(10),
         method,
     })

@@ -1,6 +1,7 @@
 use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
+use zeroize::Zeroizing;
 
 use crate::weight::weigh;
 
@@ -105,7 +106,8 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<
         }
     }
     let (json, blob) = lengths(&header)?;
-    let message = read_whole(reader, json)?;
+    // A request may carry a password.
+    let message = Zeroizing::new(read_whole(reader, json)?);
     let bytes = read_whole(reader, blob)?;
     weigh(&message)?;
     Ok(Some((serde_json::from_slice(&message)?, bytes)))

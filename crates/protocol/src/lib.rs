@@ -8,15 +8,18 @@
 
 mod answer;
 mod frame;
+mod lock;
 mod message;
 mod weight;
 
 pub use answer::Answer;
 pub use frame::{Error, FrameDecoder, MAX_BLOB, MAX_MESSAGE, RawFrame, encode, read_frame, write_frame};
+pub use lock::{Holder, LockTerms, Locking};
 pub use message::{
     Become, BecomeMethod, Content, Delivery, Detached, Event, Hello, Reply, Request, Spent, Stream, ToExecutor, Turn,
 };
 pub use weight::{MAX_DEPTH, MAX_WEIGHT};
+pub use windlass_secret::Secret;
 
 /// Printed by the executor, followed by the controller's random word and a newline, before the first frame.
 pub const BEGIN_MARKER: &str = "windlass-begin-";

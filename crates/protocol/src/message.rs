@@ -1,11 +1,16 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use windlass_secret::Secret;
+
+use crate::{Holder, LockTerms, Locking};
 
 /// What the controller sends. `V` is the value type of the sender: the controller has its own, the executor reads plain JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", bound(deserialize = "V: Deserialize<'de>", serialize = "V: Serialize"))]
 pub enum ToExecutor<V> {
+    /// The terms on which requests of this connection lock the host. Not answered.
+    Lock(LockTerms),
     /// Run a module. The frame's blob holds the contents of [`Request::contents`] that travel along, one after the other.
     Run(Request<V>),
     /// The next piece of a content that was asked for with [`Event::NeedContent`]; the piece is the blob.
@@ -71,6 +76,9 @@ pub struct Request<V> {
     /// Its turn among the requests that are sent ahead, without waiting for each other's answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Turn>,
+    /// The lock on the host that it needs, on the terms of [`ToExecutor::Lock`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<Locking>,
 }
 
 /// A run that outlives its answer, the connection and the executor that started it.
@@ -146,7 +154,7 @@ pub struct Become {
     pub flags: Option<String>,
     /// The password to answer the prompt with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub password: Option<String>,
+    pub password: Option<Secret>,
     /// Seconds to wait for the prompt and for the executor's start.
     pub timeout: u64,
 }
@@ -244,6 +252,24 @@ pub enum Event {
     },
     /// A request of an earlier step of its sequence has failed, so it was not run.
     NotRun,
+    /// Another run holds the host's lock; repeated as a sign of life.
+    LockWait {
+        /// Who holds it.
+        holder: Holder,
+        /// Seconds waited so far.
+        waited: u64,
+        /// Seconds left before the request is refused.
+        left: u64,
+    },
+    /// The lock was taken after a wait; the request runs.
+    LockTaken,
+    /// Another run holds the host's lock and was not waited for any longer; nothing was run.
+    LockRefused {
+        /// Who holds it.
+        holder: Holder,
+        /// Seconds waited.
+        waited: u64,
+    },
     /// The user's executor could not be started (`become`): nothing was run.
     BecomeFailed {
         /// A whole sentence.

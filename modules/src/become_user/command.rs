@@ -71,7 +71,7 @@ mod tests {
             user: "anna".into(),
             exe: None,
             flags: flags.map(str::to_owned),
-            password: password.map(str::to_owned),
+            password: password.map(windlass_protocol::Secret::new),
             timeout: 10,
         }
     }

@@ -1,7 +1,6 @@
 use std::{
     fs::File,
     io,
-    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -14,6 +13,9 @@ use super::Refusal;
 use crate::accounts;
 
 /// The executor as another user can start it: the file itself, or a copy that is removed when this is dropped.
+///
+/// Any user but root gets a copy that it can execute and not read. The kernel makes the process of such a file non-dumpable from `execve` on,
+/// so there is no moment before [`refuse_inspection`](crate::refuse_inspection) in which the user's other processes could take its channel.
 pub(super) struct Reachable {
     pub(super) path: PathBuf,
     copy: Option<Copy>,
@@ -26,11 +28,14 @@ struct Copy {
 
 const NAME: &str = "windlass-executor";
 
+/// The mode of a copy. Its owner is the user of this process; where that is also the user to become, the owner must not read it either.
+const UNREADABLE: u32 = 0o111;
+
 impl Reachable {
-    /// The executor's own file if the user can read it, else a copy in a fresh directory that the user can pass through but not list.
+    /// The executor's own file for root, else a copy in a fresh directory that the user can pass through but not list.
     pub(super) fn for_user(name: &str) -> Result<Reachable, Refusal> {
         let own = std::env::current_exe().unwrap_or_default();
-        if own.exists() && readable(&own, name) {
+        if own.exists() && is_root(name) {
             return Ok(Reachable { path: own, copy: None });
         }
         let mut tried = Vec::new();
@@ -41,7 +46,7 @@ impl Reachable {
             }
         }
         Err(Refusal::new(format!(
-            "User {name} cannot read the executor, and no directory was found to put a copy in that the user can start; tried {}.",
+            "No directory was found to put an executor in that user {name} can start; tried {}.",
             tried.join(", ")
         )))
     }
@@ -58,6 +63,7 @@ impl Copy {
         rustix::fs::mkdir(&directory, Mode::RWXU)?;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
         let handle = rustix::fs::openat(CWD, &directory, flags, Mode::empty())?;
+        crate::files::sweep::mark(&handle);
         let copy = Copy { directory, handle };
         // From here on only the open directory is used: the path could be another's by now.
         let found = rustix::fs::fstat(&copy.handle)?;
@@ -67,7 +73,7 @@ impl Copy {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY;
         let mut file = File::from(rustix::fs::openat(&copy.handle, NAME, flags, Mode::RWXU)?);
         io::copy(&mut File::open("/proc/self/exe")?, &mut file)?;
-        rustix::fs::fchmod(&file, Mode::from_raw_mode(0o755))?;
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(UNREADABLE))?;
         drop(file);
         rustix::fs::fchmod(&copy.handle, Mode::from_raw_mode(0o711))?;
         Ok(copy)
@@ -87,28 +93,26 @@ impl Drop for Reachable {
     }
 }
 
-/// Whether the user can pass every directory on the way and execute the file. Root can, but for a network filesystem that does not trust it;
-/// there the start fails with a message of its own.
-fn readable(path: &Path, name: &str) -> bool {
-    let Some(user) =
-        accounts::user_by_name(name).or_else(|| accounts::user_by_id(name.strip_prefix('#')?.parse().ok()?))
-    else {
-        return false;
-    };
-    if user.uid == 0 {
-        return true;
+/// Whether the name or `#ID` is root's. Root can read every file, but on a network filesystem that does not trust it; there the start fails with
+/// a message of its own.
+fn is_root(name: &str) -> bool {
+    let user = accounts::user_by_name(name).or_else(|| accounts::user_by_id(name.strip_prefix('#')?.parse().ok()?));
+    user.is_some_and(|user| user.uid == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn copy_for_another_user_is_executable_and_unreadable() {
+        let reachable = Reachable::for_user("nobody").unwrap();
+        let mode = reachable.path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o111, "{mode:o}: a readable executor is dumpable until its `main` begins");
+        let directory = reachable.path.parent().unwrap().to_owned();
+        drop(reachable);
+        assert!(!directory.exists());
     }
-    path.ancestors().all(|part| {
-        let Ok(found) = part.metadata() else { return false };
-        let mode = found.permissions().mode();
-        let bits = if found.uid() == user.uid {
-            mode >> 6
-        } else if found.gid() == user.gid {
-            mode >> 3
-        } else {
-            mode
-        };
-        let needed = if found.is_dir() { 0o1 } else { 0o5 };
-        bits & needed == needed
-    })
 }

@@ -11,8 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
-use windlass_protocol::{Become, FrameDecoder, Reply, Request, ToExecutor, write_frame};
+use windlass_protocol::{Become, Event, FrameDecoder, Reply, Request, ToExecutor, write_frame};
 
 use super::{Refusal, start::Parts};
 use crate::serve::{Session, failed, lock};
@@ -29,6 +30,8 @@ pub(crate) struct Elevated {
     alive: AtomicBool,
     said: Arc<Mutex<Vec<u8>>>,
     terminal: bool,
+    /// Why nothing it says is believed any more.
+    distrusted: Mutex<Option<String>>,
 }
 
 impl Elevated {
@@ -44,6 +47,7 @@ impl Elevated {
             alive: AtomicBool::new(true),
             said: Arc::clone(&said),
             terminal: errors.is_none(),
+            distrusted: Mutex::default(),
         });
         let refuse = |error: std::io::Error| Refusal::new(format!("The executor could not start a thread: {error}."));
         if let Some(errors) = errors {
@@ -57,6 +61,11 @@ impl Elevated {
 
     pub(crate) fn alive(&self) -> bool {
         self.alive.load(Ordering::Acquire)
+    }
+
+    /// Why this user gets no further executor in this session: the last one sent what it had no right to.
+    pub(crate) fn distrusted(&self) -> Option<String> {
+        lock(&self.distrusted).clone()
     }
 
     /// Passes a request on. After an error nothing has been run.
@@ -118,17 +127,51 @@ impl Elevated {
         *lock(&self.input) = None;
     }
 
+    /// Accepts a reply only to a request that was given to this very executor and that it has not answered yet. Anything else is an attempt to
+    /// speak for somebody else, most of all for root.
+    fn admit(&self, reply: &Reply<Value>) -> Result<(), String> {
+        let user = &self.user;
+        let mut pending = lock(&self.pending);
+        let (id, given) = match reply {
+            Reply::Done { id, .. } => (id, pending.remove(id)),
+            // An executor of another user starts no further one.
+            Reply::Event { id, event: Event::BecomeFailed { .. } } => (id, false),
+            Reply::Event { id, .. } => (id, pending.contains(id)),
+            // A sign of life may cross the answer, and means nothing for a request of somebody else: see `relay`.
+            Reply::Pong { .. } => return Ok(()),
+            Reply::Hello(_) => {
+                return Err(format!("The executor of user {user} greeted twice and is not trusted any more"));
+            }
+        };
+        if given {
+            return Ok(());
+        }
+        Err(format!(
+            "The executor of user {user} answered request {id}, which it was not given, and is not trusted any more. Look for a process of \
+             {user} on this host that should not be there"
+        ))
+    }
+
+    /// Whether a reply is a sign of life of a request that this executor does not have, or has answered.
+    fn is_stray(&self, reply: &Reply<Value>) -> bool {
+        matches!(reply, Reply::Pong { id } if !lock(&self.pending).contains(id))
+    }
+
     fn relay(&self, session: &Arc<Session>, mut output: File, mut decoder: FrameDecoder) {
         let mut buffer = vec![0; 128 << 10];
         let fault = loop {
             match decoder.next_frame::<Reply<Value>>() {
-                Ok(Some((reply, blob))) => {
-                    if let Reply::Done { id, .. } = &reply {
-                        lock(&self.pending).remove(id);
+                Ok(Some((reply, blob))) => match self.admit(&reply) {
+                    Ok(()) if self.is_stray(&reply) => continue,
+                    Ok(()) => {
+                        session.forward(reply, &blob);
+                        continue;
                     }
-                    session.forward(reply, &blob);
-                    continue;
-                }
+                    Err(sentence) => {
+                        *lock(&self.distrusted) = Some(sentence.clone());
+                        break Some(sentence);
+                    }
+                },
                 Ok(None) => {}
                 Err(error) => break Some(error.to_string()),
             }
@@ -142,6 +185,11 @@ impl Elevated {
         };
         self.alive.store(false, Ordering::Release);
         self.close();
+        drop(output);
+        if lock(&self.distrusted).is_some() {
+            // Of another user's process this may not be allowed, but its channel is closed in both directions.
+            let _ = kill_process_group(Pid::from_child(&lock(&self.child)), Signal::KILL);
+        }
         let said = String::from_utf8_lossy(&lock(&self.said)).trim().to_owned();
         let reason = fault.or(Some(said).filter(|said| !said.is_empty()));
         let pending: Vec<u64> = lock(&self.pending).drain().collect();
@@ -165,5 +213,143 @@ fn listen(mut errors: File, said: &Mutex<Vec<u8>>) {
         let excess = said.len().saturating_sub(SAID);
         said.drain(..excess);
         let _ = std::io::stderr().write_all(buffer.get(..count).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        os::fd::OwnedFd,
+        process::{Command, Stdio},
+    };
+
+    use serde_json::json;
+    use windlass_protocol::{BecomeMethod, Hello, Spent, read_frame};
+
+    use super::*;
+    use crate::{
+        become_user::Relay,
+        serve::{Route, Session},
+    };
+
+    /// A session with one executor of user anna that is really a script of this test.
+    struct Scripted {
+        session: Arc<Session>,
+        elevated: Arc<Elevated>,
+        /// The mouth of the peer.
+        says: File,
+        /// What the controller receives.
+        heard: File,
+        _input: File,
+    }
+
+    fn pipe() -> (File, File) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        (File::from(OwnedFd::from(reader)), File::from(OwnedFd::from(writer)))
+    }
+
+    fn scripted() -> Scripted {
+        let (heard, output) = pipe();
+        let session = Arc::new(Session::new(output, "word"));
+        let (peer_reads, input) = pipe();
+        let (output, says) = pipe();
+        let mut command = Command::new("sleep");
+        std::os::unix::process::CommandExt::process_group(
+            command.arg("5").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()),
+            0,
+        );
+        let parts =
+            Parts { child: command.spawn().unwrap(), input, output, errors: None, decoder: FrameDecoder::default() };
+        let who = Become {
+            method: BecomeMethod::Sudo,
+            user: "anna".into(),
+            exe: None,
+            flags: None,
+            password: None,
+            timeout: 0,
+        };
+        let elevated = Elevated::new(parts, &who, &session).unwrap();
+        Scripted { session, elevated, says, heard, _input: peer_reads }
+    }
+
+    impl Scripted {
+        fn give(&self, id: u64) {
+            self.session.enter(id, Route::There(Arc::new(Relay::default())));
+            let request = json!({ "id": id, "module": "ping", "args": {} });
+            self.elevated.run(serde_json::from_value(request).unwrap(), &[]).unwrap();
+        }
+
+        fn say(&mut self, reply: &Reply<Value>) {
+            write_frame(&mut self.says, reply, b"").unwrap();
+        }
+
+        fn hear(&mut self) -> (u64, Value) {
+            match read_frame::<Reply<Value>>(&mut self.heard).unwrap().unwrap().0 {
+                Reply::Done { id, result, .. } => (id, result),
+                other => (0, json!(format!("{other:?}"))),
+            }
+        }
+
+        /// The peer's own request fails with a sentence, and nothing it says later reaches the controller.
+        fn expect_cast_out(mut self, own: u64) {
+            let (id, result) = self.hear();
+            assert_eq!((id, result["failed"].as_bool()), (own, Some(true)), "{result}");
+            assert!(result["msg"].as_str().unwrap().contains("anna"), "{result}");
+            assert!(self.elevated.distrusted().is_some());
+            assert!(!self.elevated.alive());
+            let more = write_frame(&mut self.says, &done(own), b"");
+            assert!(more.is_err(), "its channel is still open");
+        }
+    }
+
+    fn done(id: u64) -> Reply<Value> {
+        Reply::Done { id, result: json!({ "changed": false, "forged": true }), spent: Spent::default() }
+    }
+
+    #[test]
+    fn executor_answering_its_own_request_is_passed_on() {
+        let mut peer = scripted();
+        peer.give(1);
+        peer.say(&done(1));
+        assert_eq!(peer.hear(), (1, json!({ "changed": false, "forged": true })));
+        assert!(peer.elevated.alive());
+    }
+
+    #[test]
+    fn executor_answering_a_request_of_another_user_is_ended() {
+        let mut peer = scripted();
+        // Root's request is under way in this very session.
+        peer.session.enter(2, Route::There(Arc::new(Relay::default())));
+        peer.give(1);
+        peer.say(&done(2));
+        peer.expect_cast_out(1);
+    }
+
+    #[test]
+    fn executor_sending_events_for_another_users_request_is_ended() {
+        let mut peer = scripted();
+        peer.session.enter(2, Route::There(Arc::new(Relay::default())));
+        peer.give(1);
+        peer.say(&Reply::Event { id: 2, event: Event::NotRun });
+        peer.expect_cast_out(1);
+    }
+
+    #[test]
+    fn executor_answering_twice_is_ended() {
+        let mut peer = scripted();
+        peer.give(1);
+        peer.give(2);
+        peer.say(&done(1));
+        assert_eq!(peer.hear().0, 1);
+        peer.say(&done(1));
+        peer.expect_cast_out(2);
+    }
+
+    #[test]
+    fn executor_greeting_twice_is_ended() {
+        let mut peer = scripted();
+        peer.give(1);
+        peer.say(&Reply::Hello(Hello { protocol: 0, pid: 1, uid: 0, boot_id: String::new() }));
+        peer.expect_cast_out(1);
     }
 }

@@ -137,12 +137,18 @@ fn started(slot: &Mutex<Slot>, session: &Arc<Session>, who: &Become, word: &str)
     let mut slot = lock(slot);
     match &*slot {
         Slot::Running(elevated) if elevated.alive() => return Ok(Arc::clone(elevated)),
+        Slot::Running(elevated) if let Some(sentence) = elevated.distrusted() => {
+            return Err(Refusal::last(format!("{sentence}.")));
+        }
         Slot::Refused(refusal) => return Err(refusal.clone()),
         _ => {}
     }
     match start::start(who, word) {
         Ok(parts) => {
             let elevated = Elevated::new(parts, who, session)?;
+            if let Some(terms) = session.lock_terms() {
+                elevated.send(&ToExecutor::Lock(terms), &[]);
+            }
             *slot = Slot::Running(Arc::clone(&elevated));
             Ok(elevated)
         }

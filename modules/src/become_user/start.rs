@@ -257,8 +257,7 @@ impl<'a> Dialogue<'a> {
         }
         self.answered = true;
         self.said.clear();
-        let answer = format!("{password}\n");
-        if self.input.write_all(answer.as_bytes()).and_then(|()| self.input.flush()).is_err() {
+        if self.input.write_all(&password.line()).and_then(|()| self.input.flush()).is_err() {
             return Err(self.ended());
         }
         Ok(())

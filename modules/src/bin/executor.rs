@@ -3,6 +3,7 @@
 use std::{io::Write, process::ExitCode};
 
 fn main() -> ExitCode {
+    windlass_modules::refuse_inspection();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {

@@ -1,9 +1,12 @@
 use std::{
     io::Read,
+    os::unix::process::CommandExt,
     process::{Command, Stdio},
     sync::mpsc,
     time::Duration,
 };
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// What a program that facts are asked from answered.
 pub(crate) struct Answer {
@@ -22,6 +25,7 @@ pub(crate) fn ask(program: &str, arguments: &[&str], limit: Duration) -> Option<
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        .process_group(0)
         .spawn()
         .ok()?;
     let (mut stdout, mut stderr) = (child.stdout.take()?, child.stderr.take()?);
@@ -43,9 +47,33 @@ pub(crate) fn ask(program: &str, arguments: &[&str], limit: Duration) -> Option<
             Some(Answer { rc: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) })
         }
         Err(_) => {
-            let _ = child.kill();
+            // With everything it has started: a script's own child would run on and hold the pipes.
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.wait();
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_past_its_limit_is_ended_with_its_children() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
+        let text = format!("sleep 600 & echo $! > {}; wait", file.display());
+        assert!(ask("/bin/sh", &["-c", &text], Duration::from_millis(500)).is_none());
+        let pid = std::fs::read_to_string(&file).unwrap();
+        let stat = format!("/proc/{}/stat", pid.trim());
+        for _ in 0..100 {
+            let state = std::fs::read_to_string(&stat).unwrap_or_default();
+            if state.is_empty() || state.contains(") Z") {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        unreachable!("the child of the program still runs");
     }
 }

@@ -20,6 +20,7 @@ pub mod scratch;
 pub mod slurp;
 pub mod staged;
 pub mod stat;
+pub(crate) mod sweep;
 pub mod synchronize;
 pub mod temporary;
 mod times;

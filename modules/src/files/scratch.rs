@@ -6,14 +6,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::StatVfsMountFlags;
+use rustix::{fd::OwnedFd, fs::StatVfsMountFlags};
 
+use super::sweep;
 use crate::{Failure, accounts, process::reason};
 
 /// A fresh directory that only its owner can enter, removed with all it holds when this is dropped.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
+    /// Keeps others from sweeping it up.
+    _held: Option<OwnedFd>,
 }
 
 impl Scratch {
@@ -53,7 +56,8 @@ impl Scratch {
         }
         let path = place.join(format!(".windlass-{}", random_name()?));
         std::fs::DirBuilder::new().mode(0o700).create(&path)?;
-        let scratch = Scratch { path };
+        let held = sweep::hold(&path);
+        let scratch = Scratch { path, _held: held };
         let found = scratch.path.symlink_metadata()?;
         if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
             return Err(io::Error::other("the new directory is not ours"));

@@ -50,6 +50,22 @@ impl Running {
         !matches!(waitid(WaitId::Pid(self.group), options), Ok(None))
     }
 
+    /// Ends it while its output is still read: a process that prints while it stops would otherwise die of SIGPIPE, and the traps of a shell
+    /// would never run.
+    fn stop_draining(&mut self, pipes: &mut Pipes) {
+        let _ = kill_process_group(self.group, Signal::TERM);
+        let deadline = Instant::now() + GRACE;
+        while !self.ended() && Instant::now() < deadline {
+            if pipes.wait().is_err() {
+                break;
+            }
+            pipes.discard();
+        }
+        let _ = kill_process_group(self.group, Signal::KILL);
+        let _ = self.child.wait();
+        self.reaped = true;
+    }
+
     /// TERM, a time of grace, KILL. The leader is reaped last: as long as it is not, its number belongs to this group only.
     fn stop(&mut self) {
         if self.reaped {
@@ -102,7 +118,10 @@ impl Pipes {
         let mut buffer = vec![0; 64 << 10];
         let mut given_up: Option<Instant> = None;
         loop {
-            host.check_cancelled()?;
+            if let Err(cancelled) = host.check_cancelled() {
+                running.stop_draining(&mut self);
+                return Err(cancelled);
+            }
             let quiet = self.wait()?;
             let ended = running.ended();
             self.feed();
@@ -149,6 +168,20 @@ impl Pipes {
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(Failure::new(format!("The output of the process could not be read: {error}."))),
         }
+    }
+
+    /// Reads what there is and forgets it.
+    fn discard(&mut self) {
+        let mut buffer = [0; 8 << 10];
+        for pipe in [&mut self.stdout, &mut self.stderr] {
+            let Some(file) = pipe else { continue };
+            match file.read(&mut buffer) {
+                Ok(1..) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Ok(0) | Err(_) => *pipe = None,
+            }
+        }
+        // What it has not read yet it need not read any more, but closing the pipe could end it early.
     }
 
     fn feed(&mut self) {

@@ -4,7 +4,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, Write},
+    io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -83,7 +83,7 @@ pub(super) fn run() -> io::Result<()> {
     // It fails only for the leader of a group, which is as far away from the connection as it can be.
     let _ = rustix::process::setsid();
     job::install_panic_hook();
-    let message = read_frame::<ToExecutor<Value>>(&mut BufReader::new(io::stdin())).map_err(io::Error::other)?;
+    let message = read_frame::<ToExecutor<Value>>(&mut io::stdin().lock()).map_err(io::Error::other)?;
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     let Some((ToExecutor::Run(mut request), blob)) = message else { return Ok(()) };

@@ -3,13 +3,14 @@
 //! When standard input ends the controller is gone: what still runs is stopped, and nothing is left behind.
 
 mod detached;
+mod gate;
 mod job;
 mod sequence;
 mod session;
 
 use std::{
     fs::File,
-    io::{self, BufReader, Write},
+    io::{self, Write},
     os::fd::OwnedFd,
     sync::Arc,
 };
@@ -48,8 +49,11 @@ pub fn serve(word: &str) -> Result<(), ServeError> {
     job::install_panic_hook();
     writeln!(output, "{BEGIN_MARKER}{word}").and_then(|()| output.flush()).map_err(ServeError::Streams)?;
     write_frame(&mut output, &Reply::<Value>::Hello(hello()), &[]).map_err(ServeError::Greeting)?;
+    // What killed executors have left is nobody's hurry.
+    let _ = std::thread::Builder::new().name("sweep".into()).spawn(crate::files::sweep::sweep);
     let session = Arc::new(Session::new(output, word));
-    let mut input = BufReader::with_capacity(128 << 10, input);
+    // Not buffered: a password would stay behind in the buffer.
+    let mut input = input;
     let ended = loop {
         match read_frame::<ToExecutor<Value>>(&mut input) {
             Ok(Some((message, blob))) => session.receive(message, blob),

@@ -7,10 +7,11 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use windlass_protocol::{Event, Reply, Request, Spent, ToExecutor, encode};
+use windlass_protocol::{Event, LockTerms, Reply, Request, Spent, ToExecutor, encode};
 
 use super::{
     detached,
+    gate::Gate,
     job::{self, Job},
     sequence::{Sequence, Waiting},
 };
@@ -31,6 +32,7 @@ pub(crate) struct Session {
     /// Modules that were sent, for all requests.
     pub(super) store: Arc<Store>,
     sequence: Sequence,
+    pub(super) gate: Gate,
 }
 
 /// Where a request runs.
@@ -39,6 +41,8 @@ pub(crate) enum Route {
     Here(Arc<Job>),
     /// In another user's executor.
     There(Arc<Relay>),
+    /// Nowhere yet: it waits for the host's lock.
+    Locked,
 }
 
 /// A lock that a panicking module left is as good as before: nothing is kept half done under these locks.
@@ -56,12 +60,14 @@ impl Session {
             word: word.to_owned(),
             store: Arc::default(),
             sequence: Sequence::default(),
+            gate: Gate::default(),
         }
     }
 
     /// Acts on a message of the controller without waiting for what it starts.
     pub(crate) fn receive(self: &Arc<Session>, message: ToExecutor<Value>, blob: Vec<u8>) {
         match message {
+            ToExecutor::Lock(terms) => self.gate.agree(terms),
             ToExecutor::Run(mut request) => {
                 let module = crate::registry::find(&request.module).filter(|_| !request.check);
                 if let Some(user) = module.and_then(|module| module.removes(&request.args)) {
@@ -75,11 +81,17 @@ impl Session {
             ToExecutor::Content { id, content, last } => match self.route(id) {
                 Some(Route::Here(job)) => job.content(content, blob, last),
                 Some(Route::There(relay)) => drop(relay.send(&ToExecutor::Content { id, content, last }, &blob)),
-                None => {}
+                Some(Route::Locked) | None => {}
             },
             ToExecutor::Cancel { id } => match self.route(id) {
                 Some(Route::Here(job)) => job.cancel(),
                 Some(Route::There(relay)) => relay.cancel(id),
+                Some(Route::Locked) if self.gate.cancel(self, id) => {}
+                Some(Route::Locked) => {
+                    if let Some(Route::Here(job)) = self.route(id) {
+                        job.cancel();
+                    }
+                }
                 None => {}
             },
             ToExecutor::Ping { id } => match self.route(id) {
@@ -91,10 +103,23 @@ impl Session {
         }
     }
 
-    fn run_here(self: &Arc<Session>, mut request: Request<Value>, blob: Vec<u8>) {
+    fn run_here(self: &Arc<Session>, request: Request<Value>, blob: Vec<u8>) {
+        if let Some((request, blob)) = self.gate.admit(self, request, blob) {
+            self.run_now(request, blob);
+        }
+    }
+
+    /// The terms on which the host is locked, for executors of other users.
+    pub(crate) fn lock_terms(&self) -> Option<LockTerms> {
+        self.gate.terms()
+    }
+
+    /// Runs a request that holds the lock it needs.
+    pub(super) fn run_now(self: &Arc<Session>, mut request: Request<Value>, blob: Vec<u8>) {
         let id = request.id;
         if let Some(wanted) = request.detached.take() {
             let answer = detached::start(request, wanted, &blob, &self.word);
+            lock(&self.routes).remove(&id);
             return self.answer(id, answer, &[], Spent::default());
         }
         let (job, signals) = Job::new(&request, blob);
@@ -109,6 +134,7 @@ impl Session {
         lock(&self.routes).get(&id).map(|route| match route {
             Route::Here(job) => Route::Here(Arc::clone(job)),
             Route::There(relay) => Route::There(Arc::clone(relay)),
+            Route::Locked => Route::Locked,
         })
     }
 
@@ -117,9 +143,15 @@ impl Session {
         lock(&self.routes).insert(id, route);
     }
 
-    /// Sends an event of a request.
+    /// Sends an event of a request that is under way. What a straggler says after its answer belongs to nobody: the relay of another user's
+    /// executor would take it for a forgery.
     pub(crate) fn event(&self, id: u64, event: Event, blob: &[u8]) {
-        self.write(&Reply::<Value>::Event { id, event }, blob);
+        let Ok(frame) = encode(&Reply::<Value>::Event { id, event }, blob) else { return };
+        // Looked at while the output is locked: an answer that is on its way is either written after this or has left the routes.
+        let mut output = lock(&self.output);
+        if lock(&self.routes).contains_key(&id) {
+            let _ = output.write_all(&frame).and_then(|()| output.flush());
+        }
     }
 
     /// Sends the one answer to a request; a second one is not sent.
@@ -195,6 +227,8 @@ impl Session {
         drop(routes);
         self.store.clear();
         self.users.wait();
+        // Last: until here something of this run may still be at work.
+        self.gate.end();
     }
 }
 

@@ -211,6 +211,11 @@ impl Module for AuthorizedKey {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        let of_user = || format!("authorized_key/{}", args.str("user").unwrap_or_default());
+        Some(args.str("path").map_or_else(of_user, str::to_owned).into())
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let name = args.required("user")?.to_owned();
         let keys = wanted(args)?;

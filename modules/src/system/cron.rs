@@ -201,6 +201,11 @@ impl Module for Cron {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        let of_user = || format!("cron/{}", args.str("user").unwrap_or_default());
+        Some(args.str("cron_file").map_or_else(of_user, str::to_owned).into())
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let name = args.required("name")?.to_owned();
         let present = args.str("state") != Some("absent");

@@ -152,6 +152,10 @@ impl Module for Mount {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        args.str("fstab").map(Into::into)
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let state = args.required("state")?.to_owned();
         let fstab = args.required("fstab")?.to_owned();

@@ -70,6 +70,10 @@ impl Module for PamLimits {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        args.str("dest").map(Into::into)
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let value = args.required("value")?;
         let item = args.required("limit_item")?;

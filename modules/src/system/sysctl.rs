@@ -37,6 +37,10 @@ impl Module for Sysctl {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        args.str("sysctl_file").map(Into::into)
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let name = args.required("name")?.trim().to_owned();
         if name.is_empty() {

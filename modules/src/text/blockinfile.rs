@@ -60,6 +60,10 @@ impl Module for BlockInFile {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        args.str("path").map(Into::into)
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let edit = Edit::of(args, host)?.with_second_difference();
         let present = args.str("state") != Some("absent");

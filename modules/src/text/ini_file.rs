@@ -70,6 +70,10 @@ impl Module for IniFile {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        args.str("path").map(Into::into)
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let edit = Edit::of(args, host)?.with_follow(args.bool("follow")).described();
         edit.need(args.bool("create"), "Destination")?;

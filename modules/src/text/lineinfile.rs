@@ -103,6 +103,10 @@ impl Module for LineInFile {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        args.str("path").map(Into::into)
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let plan = plan(args, host)?;
         let empty = ["regexp", "search_string"].into_iter().find(|name| args.str(name) == Some(""));

@@ -53,6 +53,10 @@ impl Module for Replace {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        args.str("path").map(Into::into)
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let encoding = args.str("encoding").unwrap_or("utf-8");
         let known = encoding.to_ascii_lowercase().replace(['-', '_'], "");

@@ -88,6 +88,7 @@ pub(crate) fn request(id: u64, module: &str, args: Value) -> Request<Value> {
         stream: false,
         detached: None,
         turn: None,
+        lock: None,
     }
 }
 

@@ -94,6 +94,10 @@ impl Module for Xml {
         &SPEC
     }
 
+    fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
+        args.str("path").map(Into::into)
+    }
+
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let task = Task { args, pretty: args.bool("pretty_print") };
         let mut tree = task.read()?;

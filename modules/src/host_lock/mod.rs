@@ -1,0 +1,217 @@
+//! The lock on this host: held by the life of an executor, one run at a time.
+//!
+//! Every executor that works for a run holds a shared `flock` on that run's own file in a private directory (see [`place`]). A run may work
+//! if no other run's file is held, so several executors of one run never wait for each other, and the kernel frees the file when the last of
+//! them ends, however it ends. Files of dead runs are recognised because nobody holds them, and removed. Looking and registering happen under
+//! one more `flock`, the gate.
+
+pub(crate) mod file;
+mod place;
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fd::OwnedFd,
+    fs::{AtFlags, Dir, FlockOperation, flock, ftruncate, unlinkat},
+};
+use windlass_protocol::{Holder, LockTerms, Locking};
+
+/// How long the gate is waited for. It is held for a few system calls only, unless its holder is stopped.
+const GATE: Duration = Duration::from_secs(10);
+/// The longest description of a run that is read.
+const LONGEST: u64 = 4096;
+
+/// A run's hold on the host, or its absence.
+pub(crate) struct HostLock {
+    directory: OwnedFd,
+    held: Option<(Locking, String, OwnedFd)>,
+}
+
+/// Outcome of trying to lock the host.
+pub(crate) enum Attempt {
+    Held,
+    /// Another run holds it.
+    Busy(Holder),
+}
+
+impl HostLock {
+    pub(crate) fn new() -> Result<HostLock, String> {
+        Ok(HostLock { directory: place::open()?, held: None })
+    }
+
+    #[cfg(test)]
+    fn within(directory: OwnedFd) -> HostLock {
+        HostLock { directory, held: None }
+    }
+
+    /// Whether this executor holds the lock, in this way or a stronger one.
+    pub(crate) fn covers(&self, locking: Locking) -> bool {
+        self.held.as_ref().is_some_and(|(held, ..)| *held >= locking)
+    }
+
+    /// Tries to lock without waiting for another run.
+    pub(crate) fn attempt(&mut self, terms: &LockTerms, locking: Locking) -> io::Result<Attempt> {
+        if self.covers(locking) {
+            return Ok(Attempt::Held);
+        }
+        if terms.run.is_empty() || terms.run.len() > 64 || !terms.run.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(io::Error::other("the controller's name of the run is no hexadecimal number"));
+        }
+        let _gate = self.gate()?;
+        // Two runs that both read and both want to change would otherwise wait for each other.
+        self.held = None;
+        if let Some(holder) = self.other_run(&terms.run, locking)? {
+            return Ok(Attempt::Busy(holder));
+        }
+        let name = format!("run-{}.{}", terms.run, suffix(locking));
+        let file = place::file(&self.directory, &name, true)?;
+        flock(&file, FlockOperation::NonBlockingLockShared)?;
+        ftruncate(&file, 0)?;
+        let mut written = File::from(file.try_clone()?);
+        written.write_all(&serde_json::to_vec(&terms.holder)?)?;
+        self.held = Some((locking, name, file));
+        Ok(Attempt::Held)
+    }
+
+    /// Frees the lock and removes the run's file if no other executor of the run holds it.
+    pub(crate) fn release(&mut self) {
+        let Some((_, name, file)) = self.held.take() else { return };
+        if let Ok(_gate) = self.gate()
+            && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            let _ = unlinkat(&self.directory, &name, AtFlags::empty());
+        }
+    }
+
+    fn gate(&self) -> io::Result<OwnedFd> {
+        let gate = place::file(&self.directory, "gate", true)?;
+        let deadline = Instant::now() + GATE;
+        loop {
+            match flock(&gate, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(gate),
+                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(io::Error::other("another executor does not let go of the lock's gate"));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// A living run that stands in the way. Files of dead ones are removed.
+    fn other_run(&self, own: &str, locking: Locking) -> io::Result<Option<Holder>> {
+        for entry in Dir::read_from(&self.directory)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let Some((run, mode)) = name.strip_prefix("run-").and_then(|rest| rest.rsplit_once('.')) else { continue };
+            if run == own {
+                continue;
+            }
+            let file = match place::file(&self.directory, name, false) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {
+                    let _ = unlinkat(&self.directory, name, AtFlags::empty());
+                }
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    if locking == Locking::Exclusive || mode == suffix(Locking::Exclusive) {
+                        return Ok(Some(holder(file)));
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn suffix(locking: Locking) -> &'static str {
+    match locking {
+        Locking::Shared => "shared",
+        Locking::Exclusive => "exclusive",
+    }
+}
+
+fn holder(file: OwnedFd) -> Holder {
+    let mut text = Vec::new();
+    let _ = File::from(file).take(LONGEST).read_to_end(&mut text);
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(run: &str) -> LockTerms {
+        let holder = Holder { user: run.into(), ..Holder::default() };
+        LockTerms { run: run.into(), holder, wait: 0 }
+    }
+
+    fn lock(directory: &tempfile::TempDir) -> HostLock {
+        HostLock::within(File::open(directory.path()).unwrap().into())
+    }
+
+    fn busy(attempt: io::Result<Attempt>) -> Option<String> {
+        match attempt.unwrap() {
+            Attempt::Held => None,
+            Attempt::Busy(holder) => Some(holder.user),
+        }
+    }
+
+    #[test]
+    fn second_run_finds_the_first_until_it_ends() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut first, mut second) = (lock(&directory), lock(&directory));
+        assert_eq!(busy(first.attempt(&terms("aa"), Locking::Exclusive)), None);
+        assert_eq!(busy(second.attempt(&terms("bb"), Locking::Exclusive)), Some("aa".into()));
+        assert_eq!(busy(second.attempt(&terms("bb"), Locking::Shared)), Some("aa".into()));
+        // Dropped without being released, as by SIGKILL: the file stays and nobody holds it.
+        drop(first);
+        assert_eq!(busy(second.attempt(&terms("bb"), Locking::Exclusive)), None);
+        second.release();
+        let left: Vec<_> =
+            std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["gate"]);
+    }
+
+    #[test]
+    fn executors_of_one_run_share_its_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut one, mut two, mut other) = (lock(&directory), lock(&directory), lock(&directory));
+        assert_eq!(busy(one.attempt(&terms("aa"), Locking::Exclusive)), None);
+        assert_eq!(busy(two.attempt(&terms("aa"), Locking::Exclusive)), None);
+        one.release();
+        assert_eq!(busy(other.attempt(&terms("bb"), Locking::Exclusive)), Some("aa".into()));
+        two.release();
+        assert_eq!(busy(other.attempt(&terms("bb"), Locking::Exclusive)), None);
+    }
+
+    #[test]
+    fn readers_share_the_host_and_keep_writers_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut one, mut two, mut writer) = (lock(&directory), lock(&directory), lock(&directory));
+        assert_eq!(busy(one.attempt(&terms("aa"), Locking::Shared)), None);
+        assert_eq!(busy(two.attempt(&terms("bb"), Locking::Shared)), None);
+        assert!(busy(writer.attempt(&terms("cc"), Locking::Exclusive)).is_some());
+        two.release();
+        // A reader that turns to writing lets go first, so two of them do not wait for each other.
+        assert_eq!(busy(one.attempt(&terms("aa"), Locking::Exclusive)), None);
+        assert_eq!(busy(writer.attempt(&terms("cc"), Locking::Exclusive)), Some("aa".into()));
+    }
+
+    #[test]
+    fn run_named_by_a_path_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(lock(&directory).attempt(&terms("../../etc"), Locking::Exclusive).is_err());
+    }
+}

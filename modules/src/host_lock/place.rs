@@ -1,0 +1,102 @@
+//! A private directory for locks, the same one for all executors of a user on this machine.
+
+use std::io;
+
+use rustix::{
+    fd::OwnedFd,
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat},
+};
+
+use crate::process::reason;
+
+/// Opens the user's directory, which is made if it is missing.
+///
+/// Root's is in `/run`, where nobody else can put anything, so no user can keep root from locking. Others have theirs in a directory that all
+/// may write to; its sticky bit keeps others from removing it. One that somebody else made there first is not used, and the next place is
+/// taken, by every executor of that user alike. There is one lock for each user, root's covering the machine: a lock that another user could
+/// open is a lock that they could hold for ever.
+pub(super) fn open() -> Result<OwnedFd, String> {
+    let uid = rustix::process::geteuid();
+    let own = format!(".windlass-lock-{}", uid.as_raw());
+    let run = uid.is_root().then_some(("/run", "windlass"));
+    let shared = ["/dev/shm", "/var/tmp", "/tmp"].map(|base| (base, own.as_str()));
+    let mut tried = Vec::new();
+    for (base, name) in run.into_iter().chain(shared) {
+        match open_in(base, name) {
+            Ok(directory) => return Ok(directory),
+            Err(error) => tried.push(format!("{base}/{name} ({})", reason(&error))),
+        }
+    }
+    Err(format!("no private directory for locks could be made; tried {}", tried.join(", ")))
+}
+
+fn open_in(base: &str, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+    let base = openat(CWD, base, flags, Mode::empty())?;
+    let found = fstat(&base)?;
+    let open_to_others = found.st_mode & 0o022 != 0;
+    if found.st_uid != 0 || (open_to_others && found.st_mode & 0o1000 == 0) {
+        return Err(io::Error::other("others can replace what is in there"));
+    }
+    match mkdirat(&base, name, Mode::RWXU) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    // A link or a device that lies there is not even opened.
+    is_private(&statat(&base, name, AtFlags::SYMLINK_NOFOLLOW)?)?;
+    let directory = openat(&base, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+    is_private(&fstat(&directory)?)?;
+    Ok(directory)
+}
+
+fn is_private(found: &Stat) -> io::Result<()> {
+    if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+        return Err(io::Error::other("it is no directory"));
+    }
+    if found.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("it belongs to another user"));
+    }
+    if found.st_mode & 0o077 != 0 {
+        return Err(io::Error::other("others may enter it"));
+    }
+    Ok(())
+}
+
+/// Opens a file in the directory, making it if asked to.
+pub(super) fn file(directory: &OwnedFd, name: &str, create: bool) -> io::Result<OwnedFd> {
+    let create = if create { OFlags::CREATE } else { OFlags::empty() };
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | create;
+    Ok(openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn directory_others_prepared_is_not_used() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().display().to_string();
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let sticky = |mode| std::fs::set_permissions(base.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        sticky(0o1777);
+        let refused = |name: &str| open_in(&path, name).unwrap_err().to_string();
+        symlink("/root", base.path().join("link")).unwrap();
+        assert!(refused("link").contains("no directory"));
+        std::fs::create_dir(base.path().join("open")).unwrap();
+        std::fs::set_permissions(base.path().join("open"), std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(refused("open").contains("others may enter"));
+        std::fs::create_dir(base.path().join("foreign")).unwrap();
+        std::os::unix::fs::chown(base.path().join("foreign"), Some(12345), None).unwrap();
+        assert!(refused("foreign").contains("another user"));
+        open_in(&path, "own").unwrap();
+        open_in(&path, "own").unwrap();
+        // Without the sticky bit anybody could take it away.
+        sticky(0o777);
+        assert!(refused("own").contains("replace"));
+    }
+}

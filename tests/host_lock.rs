@@ -1,0 +1,239 @@
+//! Two runs on one host, over a real sshd: the second waits for the first, fails, or goes beside it.
+//!
+//! Root's locks are in `/run`, which is the whole machine's. Each test runs in a mount namespace with a `/run` of its own, so that it meets
+//! nobody else's runs.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../crates/ssh/tests/support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::{Sshd, available};
+
+/// Whether the test may go on here; if not, it has been run in a namespace of its own.
+fn in_own_namespace(test: &str) -> bool {
+    const INSIDE: &str = "WINDLASS_TEST_OWN_RUN";
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    if !available() {
+        return false;
+    }
+    let script = "mount -t tmpfs tmpfs /run && mkdir -p /run/sshd && exec \"$0\" --exact \"$1\" --nocapture";
+    let own = std::env::current_exe().unwrap();
+    let mut inside = Command::new("unshare");
+    inside.args(["--mount", "--propagation", "private", "sh", "-c", script]).arg(own).arg(test).env(INSIDE, "1");
+    let output = inside.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    false
+}
+
+/// A machine with several names in the inventory.
+struct Machine(Sshd);
+
+impl Machine {
+    fn new(names: &[String]) -> Machine {
+        let sshd = Sshd::start("MaxStartups 100:30:200");
+        let lines = names.iter().map(|name| {
+            format!(
+                "{name} ansible_host=127.0.0.1 ansible_port={} ansible_user=root ansible_ssh_private_key_file={} \
+                 ansible_ssh_common_args='-F none -o UserKnownHostsFile={} -o StrictHostKeyChecking=no' ansible_remote_tmp={}\n",
+                sshd.port,
+                sshd.path("id").display(),
+                sshd.path("known_hosts").display(),
+                sshd.path("remote").display()
+            )
+        });
+        fs::write(sshd.path("hosts"), lines.collect::<String>()).unwrap();
+        Machine(sshd)
+    }
+
+    fn playbook(&self, name: &str, task: &str) {
+        let text = format!("- hosts: all\n  gather_facts: false\n  tasks:\n    - {task}\n");
+        fs::write(self.0.path(name), text).unwrap();
+    }
+
+    /// Writes a playbook that says it has begun and goes on when it is allowed to.
+    fn long_playbook(&self, name: &str) {
+        let (begun, go) = (self.0.path("begun"), self.0.path("go"));
+        let task = format!("shell: touch {}; while [ ! -e {} ]; do sleep 0.05; done", begun.display(), go.display());
+        self.playbook(name, &task);
+    }
+
+    fn start(&self, words: &[&str]) -> Started {
+        let said = self.0.path(&format!("said by {}", words.join(" ")));
+        let child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(words)
+            .args(["-i", "hosts"])
+            .current_dir(self.0.directory.path())
+            .env_remove("ANSIBLE_CONFIG")
+            .env_remove("WINDLASS_LOCK")
+            .env("NO_COLOR", "1")
+            .env("COLUMNS", "1000")
+            .stdin(Stdio::null())
+            .stdout(fs::File::create(&said).unwrap())
+            .stderr(fs::File::options().append(true).open(&said).unwrap())
+            .spawn()
+            .unwrap();
+        Started { child, said }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path(name)
+    }
+}
+
+struct Started {
+    child: Child,
+    said: std::path::PathBuf,
+}
+
+impl Started {
+    fn said(&self) -> String {
+        let text = fs::read_to_string(&self.said).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn says(&self, wanted: &str) {
+        until(|| self.said().contains(wanted), &|| format!("never said {wanted:?}: {}", self.said()));
+    }
+
+    fn ends(mut self) -> (Option<i32>, String) {
+        let mut code = None;
+        until(
+            || {
+                code = self.child.try_wait().unwrap();
+                code.is_some()
+            },
+            &|| format!("never ended: {}", fs::read_to_string(&self.said).unwrap()),
+        );
+        (code.unwrap().code(), self.said())
+    }
+}
+
+fn until(mut reached: impl FnMut() -> bool, complaint: &dyn Fn() -> String) {
+    let began = Instant::now();
+    while !reached() {
+        assert!(began.elapsed() < Duration::from_secs(120), "{}", complaint());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn exists(path: &Path) {
+    until(|| path.exists(), &|| format!("{} never came", path.display()));
+}
+
+fn names(count: usize) -> Vec<String> {
+    (1..=count).map(|number| format!("web{number}")).collect()
+}
+
+#[test]
+fn second_run_waits_naming_the_first_and_then_goes_on() {
+    if !in_own_namespace("second_run_waits_naming_the_first_and_then_goes_on") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    machine.long_playbook("first.yml");
+    machine.playbook("second.yml", &format!("copy: {{content: x, dest: {}}}", machine.path("made").display()));
+    let first = machine.start(&["playbook", "first.yml"]);
+    exists(&machine.path("begun"));
+    let second = machine.start(&["playbook", "second.yml"]);
+    second.says(&format!("web1: waiting for the lock of this host, which is held by root@{}", node()));
+    second.says(&format!("(process {}), `playbook first.yml`, since 2", first.child.id()));
+    assert!(!machine.path("made").exists(), "{}", second.said());
+    // A run that fails at once, and one that does not care.
+    let (code, said) = machine.start(&["playbook", "second.yml", "--lock", "fail"]).ends();
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("web1 is locked by another run: root@") && said.contains("`playbook first.yml`"), "{said}");
+    assert!(!machine.path("made").exists());
+    let beside = machine.start(&["adhoc", "all", "-m", "ping", "--lock", "ignore"]).ends();
+    assert_eq!(beside.0, Some(0), "{}", beside.1);
+    let (code, said) = machine.start(&["playbook", "second.yml", "--lock-timeout", "1", "--check"]).ends();
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("of waiting"), "{said}");
+
+    fs::write(machine.path("go"), "").unwrap();
+    assert_eq!(first.ends().0, Some(0));
+    let (code, said) = second.ends();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(machine.path("made").exists());
+    until(|| held().is_empty(), &|| format!("left: {:?}", held()));
+}
+
+#[test]
+fn first_run_killed_frees_the_host() {
+    if !in_own_namespace("first_run_killed_frees_the_host") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    machine.long_playbook("first.yml");
+    machine.playbook("second.yml", &format!("copy: {{content: x, dest: {}}}", machine.path("made").display()));
+    let mut first = machine.start(&["playbook", "first.yml"]);
+    exists(&machine.path("begun"));
+    let second = machine.start(&["playbook", "second.yml"]);
+    second.says("waiting for the lock");
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let (code, said) = second.ends();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(machine.path("made").exists());
+}
+
+#[test]
+fn readers_run_side_by_side() {
+    if !in_own_namespace("readers_run_side_by_side") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    machine.long_playbook("first.yml");
+    let first = machine.start(&["playbook", "first.yml", "--lock", "shared"]);
+    exists(&machine.path("begun"));
+    let (code, said) = machine.start(&["adhoc", "all", "-m", "ping", "--lock-timeout", "1"]).ends();
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = machine.start(&["adhoc", "all", "-a", "true", "--lock", "fail"]).ends();
+    assert_eq!(code, Some(4), "{said}");
+    fs::write(machine.path("go"), "").unwrap();
+    assert_eq!(first.ends().0, Some(0));
+}
+
+#[test]
+fn one_machine_under_thirty_names_neither_waits_for_itself_nor_loses_a_line() {
+    if !in_own_namespace("one_machine_under_thirty_names_neither_waits_for_itself_nor_loses_a_line") {
+        return;
+    }
+    let machine = Machine::new(&names(30));
+    let file = machine.path("lines");
+    fs::write(&file, "").unwrap();
+    let task = format!("lineinfile: {{path: {}, line: 'this is {{{{ inventory_hostname }}}}'}}", file.display());
+    machine.playbook("lines.yml", &task);
+    let (code, said) = machine.start(&["playbook", "lines.yml", "-f", "30"]).ends();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("waiting for the lock"), "{said}");
+    let text = fs::read_to_string(&file).unwrap();
+    assert_eq!(text.lines().count(), 30, "{text}");
+}
+
+fn node() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The runs that are registered on this machine.
+fn held() -> Vec<String> {
+    fs::read_dir("/run/windlass").map_or_else(
+        |_| Vec::new(),
+        |entries| {
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.filter(|name| name.starts_with("run-")).collect()
+        },
+    )
+}
