@@ -2,8 +2,8 @@
 //! playbook. After each a `--resume` and a plain run have to converge, and nothing may be lost, halved or left.
 //!
 //! `WINDLASS_KILLS` is the number of kills (100), `WINDLASS_KILL_SEED` repeats the random choices of an earlier run, and `WINDLASS_KILL_ROUND`
-//! does one round only. The rounds are shared out to stages that run side by side, each in namespaces of its own: its processes, `/tmp` and
-//! `/run` are all its own, so whatever is left there was left by Windlass.
+//! does one round only. The rounds are shared out to stages that run side by side, each in namespaces of its own: its processes, `/run`
+//! and places for temporary files are all its own, so whatever is left there was left by Windlass.
 
 #![allow(
     clippy::unwrap_used,
@@ -51,9 +51,10 @@ fn available() -> bool {
 
 const NAMESPACES: [&str; 5] = ["--mount", "--propagation", "private", "--pid", "--fork"];
 
-/// Gives the stage its own `/proc`, `/tmp` and `/run`. The shell stays, as the first process of a namespace has to collect orphans.
-const PREPARE: &str = "mount -t proc proc /proc && mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /run && mkdir /run/sshd \
-                       && \"$0\" --exact stage --nocapture; code=$?; exit $code";
+/// Gives the stage its own `/proc`, `/run` and places for temporary files. The shell stays, as the first process of a namespace has to
+/// collect orphans.
+const PREPARE: &str = "mount -t proc proc /proc && for place in /tmp /var/tmp /dev/shm /run; do mount -t tmpfs tmpfs $place || exit; done \
+                       && mkdir /run/sshd && \"$0\" --exact stage --nocapture; code=$?; exit $code";
 
 #[test]
 fn anything_killed_at_any_moment_resumed_run_converges_and_leaves_nothing() {

@@ -160,8 +160,12 @@ impl Stage {
 
     /// Runs that are registered on the machine.
     pub(crate) fn locks(&self) -> Vec<String> {
-        let names = files_in(Path::new("/run/windlass")).map(|path| name_of(&path));
-        names.filter(|name| name.starts_with("run-")).collect()
+        let theirs = files_in(Path::new("/dev/shm")).filter(|path| name_of(path).starts_with(".windlass-lock-"));
+        let mut found = Vec::new();
+        for place in theirs.chain([PathBuf::from("/run/windlass")]) {
+            found.extend(files_in(&place).map(|path| name_of(&path)).filter(|name| name.starts_with("run-")));
+        }
+        found
     }
 
     /// Waits until no process of a run is left; those that do not go.
