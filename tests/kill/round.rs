@@ -96,7 +96,7 @@ pub(crate) fn perform(stage: &mut Stage, plan: &Plan) -> Report {
     if !plan.hurries {
         problems.extend(left(stage, "after the kill"));
     }
-    let next = go_on(stage, plan, &mut problems);
+    let next = go_on(stage, plan, killed.code.is_some_and(|code| code != 0), &mut problems);
     stage.age_leftovers();
     let last = stage.run(&["--pending-handlers", "run"]);
     if last.code != Some(0) || last.changed() != [0; project::HOSTS.len()] {
@@ -117,13 +117,23 @@ pub(crate) fn perform(stage: &mut Stage, plan: &Plan) -> Report {
     Report { moment, problems, text }
 }
 
-/// Resumes the run, or runs the playbook again if there is nothing to resume or the plan is so.
-fn go_on(stage: &mut Stage, plan: &Plan, problems: &mut Vec<String>) -> Ran {
+/// Resumes the run, or runs the playbook again if the plan is so or, unless the run must be one that can be resumed, there is nothing to resume.
+fn go_on(stage: &mut Stage, plan: &Plan, must_resume: bool, problems: &mut Vec<String>) -> Ran {
+    let mut refused = String::new();
     let mut ran = None;
     if plan.resumes {
-        ran = Some(stage.run(&["--resume"])).filter(|ran| !ran.text.contains("there is nothing to resume"));
+        let resumed = stage.run(&["--resume"]);
+        if resumed.text.contains("there is nothing to resume") {
+            if must_resume {
+                problems.push("there was nothing to resume".to_owned());
+            }
+            refused = resumed.text;
+        } else {
+            ran = Some(resumed);
+        }
     }
-    let ran = ran.unwrap_or_else(|| stage.run(&["--pending-handlers", "run"]));
+    let mut ran = ran.unwrap_or_else(|| stage.run(&["--pending-handlers", "run"]));
+    ran.text.insert_str(0, &refused);
     if ran.code != Some(0) {
         problems.push(format!("the next run ended with {:?}", ran.code));
     }

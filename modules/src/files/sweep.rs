@@ -100,7 +100,9 @@ fn sweep_beside(place: &Place, young: Duration) {
 /// Removes files and links with names of ours that no process has locked. Only names are removed, in a directory that is open, so whoever
 /// exchanges one gains nothing.
 fn sweep_files(place: &Place, young: Duration) {
-    let Ok(entries) = Dir::read_from(place.directory()) else { return };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(listing) = openat(place.directory(), ".", flags, Mode::empty()) else { return };
+    let Ok(entries) = Dir::new(listing) else { return };
     let own = rustix::process::geteuid();
     for entry in entries.flatten() {
         let Some(digits) = entry.file_name().to_str().ok().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
