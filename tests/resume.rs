@@ -363,6 +363,34 @@ fn handler_of_a_task_that_never_answered_is_pending_as_a_doubt() {
 }
 
 #[test]
+fn pending_handler_that_fails_on_what_the_play_mends_runs_after_its_tasks() {
+    let tasks = "    - copy:\n        content: \"{{ word }}\"\n        dest: FOLDER/config\n      notify: restart\n";
+    let handler =
+        "  handlers:\n    - name: restart\n      shell: grep -q good FOLDER/config && echo restart >> FOLDER/log\n";
+    let project = Project::new(&(head("") + tasks + handler));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&["-e", "word=bad"]).ends(2);
+    // The task mends the file before the handler looks at it.
+    project.play(&["-e", "word=good", "--pending-handlers", "run"]).ends(0);
+    assert_eq!(project.lines("log"), ["restart"]);
+    project.play(&["-e", "word=good"]).ends(0).lacks("have not run");
+}
+
+#[test]
+fn doubtful_handler_of_a_task_that_did_nothing_runs_after_it_is_done() {
+    let tasks = "    - shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; touch FOLDER/made'\n      args:\n        creates: FOLDER/made\n      notify: restart\n";
+    let handler = "  handlers:\n    - name: restart\n      shell: cat FOLDER/made && echo restart >> FOLDER/log\n";
+    let project = Project::new(&(head("") + tasks + handler));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    project.play(&["--pending-handlers", "run"]).ends(0);
+    assert_eq!(project.lines("log"), ["restart"]);
+    project.play(&[]).ends(0).lacks("have not run");
+}
+
+#[test]
 fn handlers_of_a_failed_run_are_run_by_the_one_that_resumes_it() {
     let fails = "    - command: test -e FOLDER/mended\n";
     let project = Project::new(&handlers(&format!("{NOTIFY}{fails}"), ""));

@@ -369,11 +369,6 @@ impl Recorder {
         }
     }
 
-    /// Whether handlers of earlier runs wait to be notified.
-    pub(crate) fn has_carried(&self) -> bool {
-        !self.carried.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
     /// The handlers of earlier runs for a host in a play.
     pub(crate) fn carried(&self, host: &str, play: &str) -> Vec<String> {
         let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);

@@ -84,6 +84,9 @@ impl Batch {
                     if run.cursor.is_in_handlers() {
                         return Err(Error::parse("flush_handlers cannot be used as a handler", &task.span).generic());
                     }
+                    if task.id == self.last_flush {
+                        run.notifications.extend(std::mem::take(&mut run.carried));
+                    }
                     for name in std::mem::take(&mut run.notifications) {
                         let handlers = self.handlers.find(&name);
                         if handlers.is_empty() {

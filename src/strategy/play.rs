@@ -21,6 +21,8 @@ pub(super) struct HostRun {
     pub(super) cursor: Cursor,
     /// What was notified and will be looked up when handlers are flushed.
     pub(super) notifications: IndexSet<String>,
+    /// Notifications of earlier runs, which are taken up at the end of the play.
+    pub(super) carried: Vec<String>,
     /// The handlers that will run.
     pub(super) notified: HashSet<u64>,
     /// Notifications whose handlers are being run, with the handlers that have not run.
@@ -41,6 +43,7 @@ impl HostRun {
         HostRun {
             cursor,
             notifications: IndexSet::new(),
+            carried: Vec::new(),
             notified: HashSet::new(),
             flushing: IndexMap::new(),
             pending: None,
@@ -143,6 +146,8 @@ pub(super) struct Batch {
     pub(super) step_failed: bool,
     /// What was sent ahead to each host.
     pub(super) windows: HashMap<Arc<str>, Window>,
+    /// Id of the task that runs handlers at the end of the play.
+    pub(super) last_flush: u64,
 }
 
 impl Batch {

@@ -82,12 +82,12 @@ impl Batch {
         self.shared.recorder().is_some_and(|recorder| recorder.is_replaying(host))
     }
 
-    /// Notifies handlers that earlier runs have left. A host that is resumed gets them where its own tasks go on: before that, the tasks
-    /// that notified them are replayed, and would find them run already.
+    /// Keeps handlers that earlier runs have left for the end of the play: what they act on may have to be mended by its tasks first, or
+    /// made, if the task that would have notified them was interrupted.
     pub(super) fn take_carried(&mut self) {
-        let Some(recorder) = self.shared.recorder().filter(|recorder| recorder.has_carried()) else { return };
-        for (host, run) in self.hosts.iter_mut().filter(|(host, _)| !recorder.is_replaying(host)) {
-            run.notifications.extend(recorder.carried(host, &self.play.name));
+        let Some(recorder) = self.shared.recorder() else { return };
+        for (host, run) in &mut self.hosts {
+            run.carried = recorder.carried(host, &self.play.name);
         }
     }
 
@@ -96,10 +96,12 @@ impl Batch {
         let Some(recorder) = self.shared.recorder().filter(|_| task.handler) else { return };
         let went_well = !outcome.result.is_unreachable() && !outcome.result.failed();
         let Some(run) = self.hosts.get_mut(&outcome.host).filter(|_| went_well || outcome.ignored) else { return };
+        let carried = &mut run.carried;
         run.flushing.retain(|name, handlers| {
             let is_last = handlers.remove(&task.id) && handlers.is_empty();
             if is_last {
                 recorder.ran(&outcome.host, &self.play.name, name);
+                carried.retain(|left| left != name);
             }
             !is_last
         });

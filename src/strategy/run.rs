@@ -312,7 +312,7 @@ impl PlaybookRun {
         };
         // Up to 2.18 handlers run whatever tags are skipped.
         let flush_tag = if settings.compat == Compat::V2_18 { UNSELECTED } else { "always" };
-        let (block, without_facts) = whole_play(play, gather, force_handlers, flush_tag);
+        let (block, without_facts, last_flush) = whole_play(play, gather, force_handlers, flush_tag);
         let strategy = match play.frame.keywords.get("strategy") {
             Some(node) => {
                 let name = context.render_to_string(node).map_err(|error| Error::parse(error.report(), &node.span))?;
@@ -344,6 +344,7 @@ impl PlaybookRun {
             step: settings.step,
             step_failed: false,
             windows: HashMap::new(),
+            last_flush,
         };
         batch.take_carried();
         let ended = match batch.find_vars_files(|_| true).and_then(|()| batch.start_at()) {
@@ -478,10 +479,11 @@ fn play_name(play: &Play, context: &Context) -> String {
 }
 
 /// Everything a host does in a play, as one block: facts, the sections, handlers after each. The second block is for hosts whose
-/// facts are known: the same, with nothing in the place of gathering them.
-fn whole_play(play: &Play, gather: bool, force_handlers: bool, flush_tag: &str) -> (Arc<Block>, Arc<Block>) {
+/// facts are known: the same, with nothing in the place of gathering them. The number is the id of the task that runs the last handlers.
+fn whole_play(play: &Play, gather: bool, force_handlers: bool, flush_tag: &str) -> (Arc<Block>, Arc<Block>, u64) {
     let frame = &play.frame;
     let mut body = Vec::new();
+    let mut last_flush = 0;
     if gather {
         let mut args = Mapping::new();
         for name in ["gather_subset", "gather_timeout", "fact_path"] {
@@ -496,7 +498,9 @@ fn whole_play(play: &Play, gather: bool, force_handlers: bool, flush_tag: &str) 
     for section in [&play.pre_tasks, &play.tasks, &play.post_tasks] {
         let mut args = Mapping::new();
         args.insert_str("_raw_params", Node::literal("flush_handlers", play.span.clone()));
-        let flush = Item::Task(Arc::new(Task::internal("meta", args, frame, &[flush_tag])));
+        let flush = Task::internal("meta", args, frame, &[flush_tag]);
+        last_flush = flush.id;
+        let flush = Item::Task(Arc::new(flush));
         if force_handlers {
             // Handlers run on hosts that have failed, too.
             let mut block = Block::plain(frame, section.clone());
@@ -511,7 +515,7 @@ fn whole_play(play: &Play, gather: bool, force_handlers: bool, flush_tag: &str) 
     if let Some(first) = without_facts.first_mut().filter(|_| gather) {
         *first = Item::Block(Arc::new(Block::plain(frame, Vec::new())));
     }
-    (Arc::new(Block::plain(frame, body)), Arc::new(Block::plain(frame, without_facts)))
+    (Arc::new(Block::plain(frame, body)), Arc::new(Block::plain(frame, without_facts)), last_flush)
 }
 
 /// A role and those it depends on, from the highest rank of their variables to the lowest.

@@ -41,7 +41,6 @@ impl Batch {
         let on: &[Arc<str>] = if once { hosts.get(..1).unwrap_or_default() } else { hosts };
         let name = label::of_task(task, context.as_ref());
         let recorded = self.recorded(task, on, once);
-        self.take_carried();
         let mut replayed = HashSet::new();
         if recorded.iter().any(|recorded| recorded.outcome.is_none()) {
             self.report_resumed();

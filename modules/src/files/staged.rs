@@ -15,7 +15,7 @@ use super::{
     attributes::Attributes,
     checksum::Hasher,
     context::{context_of, set_context},
-    scratch::random_name,
+    sweep,
     way::{self, Place},
 };
 use crate::{Failure, Host, process::reason};
@@ -56,12 +56,11 @@ impl Staged {
 
     fn create(elsewhere: Option<&Path>, target: &Path) -> io::Result<Staged> {
         let place = Place::to_write(target, false)?;
-        let name = format!(".windlass-{}.tmp", random_name()?);
-        let temporary = match elsewhere {
-            Some(directory) => Place::to_write(&directory.join(name), false)?,
-            None => place.sibling(name.as_ref())?,
+        let beside = match elsewhere {
+            Some(directory) => Place::to_write(&directory.join(place.name()), false)?,
+            None => place.sibling(place.name())?,
         };
-        let file = temporary.create_new(0o600)?;
+        let (temporary, file) = sweep::temporary_beside(&beside, 0o600)?;
         let target = target.to_owned();
         Ok(Staged { temporary, place, target, file, moved: false, in_place: false, flushed_later: false })
     }

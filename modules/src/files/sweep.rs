@@ -1,15 +1,21 @@
 //! Leftovers of killed executors, removed by the next executor of the same user.
 
 use std::{
+    collections::BTreeSet,
+    fs::File,
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::Duration,
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime},
 };
 
 use rustix::{
     fd::OwnedFd,
-    fs::{CWD, FlockOperation, Mode, OFlags, flock, openat},
+    fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat},
 };
+
+use super::{scratch::random_name, way::Place};
 
 /// The names of temporary directories and files begin with this; 32 hexadecimal digits follow that nobody can guess.
 const PREFIX: &str = ".windlass-";
@@ -60,9 +66,115 @@ fn sweep_in(place: &Path, young: Duration) {
     }
 }
 
+/// Ends the name of a temporary file whose writer holds a lock on it from the beginning: without that lock it is nobody's.
+const LOCKED: &str = ".locked";
+/// Ends the name of any other temporary file.
+const UNLOCKED: &str = ".tmp";
+
+/// Creates a temporary file in the directory of a place, and removes what killed executors have left there.
+pub(crate) fn temporary_beside(place: &Place, mode: u32) -> io::Result<(Place, File)> {
+    let named = |end: &str| place.sibling(format!("{PREFIX}{}{end}", random_name()?).as_ref());
+    let locked = named(LOCKED)?;
+    let made = match locked.create_locked(mode) {
+        Ok(file) => (locked, file),
+        Err(_) => {
+            let unlocked = named(UNLOCKED)?;
+            let file = unlocked.create_new(mode)?;
+            let _ = flock(&file, FlockOperation::NonBlockingLockShared);
+            (unlocked, file)
+        }
+    };
+    sweep_beside(place, YOUNG);
+    Ok(made)
+}
+
+/// Removes temporary files beside a place, once for each directory in the life of this process.
+fn sweep_beside(place: &Place, young: Duration) {
+    static SWEPT: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+    let Ok(found) = fstat(place.directory()) else { return };
+    if SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert((found.st_dev, found.st_ino)) {
+        sweep_files(place, young);
+    }
+}
+
+/// Removes files and links with names of ours that no process has locked. Only names are removed, in a directory that is open, so whoever
+/// exchanges one gains nothing.
+fn sweep_files(place: &Place, young: Duration) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(listing) = openat(place.directory(), ".", flags, Mode::empty()) else { return };
+    let Ok(entries) = Dir::new(listing) else { return };
+    let own = rustix::process::geteuid();
+    for entry in entries.flatten() {
+        let Some(digits) = entry.file_name().to_str().ok().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
+        let locked = digits.strip_suffix(LOCKED);
+        let Some(digits) = locked.or_else(|| digits.strip_suffix(UNLOCKED)) else { continue };
+        if digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            continue;
+        }
+        let directory = place.directory();
+        let Ok(found) = statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        // Linking a file changes this time and not that of its content.
+        let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(found.st_ctime.try_into().unwrap_or_default());
+        let is_old = locked.is_some() || changed.elapsed().is_ok_and(|age| age >= young);
+        // Root may have given the file to its future owner already.
+        if !is_old || !(own.is_root() || found.st_uid == own.as_raw()) {
+            continue;
+        }
+        let is_free = match FileType::from_raw_mode(found.st_mode) {
+            FileType::Symlink => locked.is_none(),
+            FileType::RegularFile => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                openat(directory, entry.file_name(), flags, Mode::empty())
+                    .and_then(|file| flock(&file, FlockOperation::NonBlockingLockExclusive))
+                    .is_ok()
+            }
+            _ => false,
+        };
+        if is_free {
+            let _ = unlinkat(directory, entry.file_name(), AtFlags::empty());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn temporary_file_of_killed_writer_is_removed_by_the_next_one_in_that_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::to_write(&folder.path().join("target"), false).unwrap();
+        let (alive, held) = temporary_beside(&place, 0o600).unwrap();
+        let (dead, file) = temporary_beside(&place, 0o600).unwrap();
+        // As by SIGKILL: the file keeps its name, and nobody holds it.
+        drop(file);
+        let path = |name: &str| folder.path().join(name);
+        let digits = "a".repeat(32);
+        let (young, link) = (format!(".windlass-{digits}.tmp"), format!(".windlass-{}.tmp", "b".repeat(32)));
+        std::fs::write(path(&young), "").unwrap();
+        std::os::unix::fs::symlink("nowhere", path(&link)).unwrap();
+        for name in ["target", ".windlass-short.locked", &format!("windlass-{digits}.locked")] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        sweep_files(&place, YOUNG);
+        assert!(!dead.real().exists() && alive.real().exists() && path(&young).exists());
+        sweep_files(&place, Duration::ZERO);
+        assert!(!path(&young).exists() && path(&link).symlink_metadata().is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4, "what is not ours or held stays");
+        drop(held);
+        sweep_files(&place, YOUNG);
+        assert!(!alive.real().exists());
+    }
+
+    #[test]
+    fn directory_is_swept_once_by_the_first_file_written_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join(format!(".windlass-{}.locked", "c".repeat(32)));
+        std::fs::write(&left, "half").unwrap();
+        let place = Place::to_write(&folder.path().join("target"), false).unwrap();
+        let (made, _file) = temporary_beside(&place, 0o600).unwrap();
+        assert!(!left.exists() && made.real().exists());
+    }
 
     #[test]
     fn leftover_nobody_holds_is_removed_and_nothing_else() {

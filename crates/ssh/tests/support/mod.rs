@@ -43,20 +43,15 @@ impl Sshd {
             path.display()
         );
         fs::write(path.join("sshd_config"), config).unwrap();
-        let log = fs::File::create(path.join("log")).unwrap();
-        let child = Command::new(SSHD)
-            .args(["-D", "-e", "-f"])
-            .arg(path.join("sshd_config"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let sshd = Self { directory, port, child };
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        sshd
+        let child = serve(path, port);
+        Self { directory, port, child }
+    }
+
+    /// Kills the listening server and starts another one on its port. Connections that are open stay so.
+    pub fn restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = serve(self.directory.path(), self.port);
     }
 
     /// The process id of the listening sshd.
@@ -98,6 +93,23 @@ impl Sshd {
     pub fn host_public_key(&self) -> String {
         fs::read_to_string(self.path("host_key.pub")).unwrap().trim().to_owned()
     }
+}
+
+/// Starts a server with the configuration in this directory, and waits until it listens.
+fn serve(directory: &Path, port: u16) -> Child {
+    let log = fs::File::options().create(true).append(true).open(directory.join("log")).unwrap();
+    let child = Command::new(SSHD)
+        .args(["-D", "-e", "-f"])
+        .arg(directory.join("sshd_config"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
 }
 
 impl Drop for Sshd {

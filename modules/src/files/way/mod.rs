@@ -28,7 +28,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, fstat, linkat, openat};
 
 pub(crate) use fs::{
     chmod, chown, create_dir, create_dir_all, metadata, open, read, read_text, remove_dir, remove_dir_all, remove_file,
@@ -121,6 +121,15 @@ impl Place {
     pub(crate) fn create_new(&self, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(&self.directory, &self.name, flags, Mode::from_raw_mode(mode))?.into())
+    }
+
+    /// Creates the file with a lock (`flock`) on it, which it has before anybody sees its name. Not every filesystem can do that.
+    pub(crate) fn create_locked(&self, mode: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let file: File = openat(&self.directory, ".", flags, Mode::from_raw_mode(mode))?.into();
+        flock(&file, FlockOperation::NonBlockingLockShared)?;
+        linkat(CWD, handle(&file), &self.directory, &self.name, AtFlags::SYMLINK_FOLLOW)?;
+        Ok(file)
     }
 
     /// Whether the name still stands for this open file.

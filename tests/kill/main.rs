@@ -1,0 +1,133 @@
+//! The kill loop: the controller, the executor, another user's executor, sudo, sshd and the network are killed at random moments of a
+//! playbook. After each a `--resume` and a plain run have to converge, and nothing may be lost, halved or left.
+//!
+//! `WINDLASS_KILLS` is the number of kills (100), `WINDLASS_KILL_SEED` repeats the random choices of an earlier run, and `WINDLASS_KILL_ROUND`
+//! does one round only. The rounds are shared out to stages that run side by side, each in namespaces of its own: its processes, `/run`
+//! and places for temporary files are all its own, so whatever is left there was left by Windlass.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking and reports its rounds"
+)]
+
+mod chance;
+mod network;
+mod processes;
+mod project;
+mod round;
+mod stage;
+#[path = "../../crates/ssh/tests/support/mod.rs"]
+mod support;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use round::Victim;
+
+/// Stages that run side by side.
+const STAGES: u64 = 4;
+/// Tells the test program that it is a stage, and which.
+const STAGE: &str = "WINDLASS_KILL_STAGE";
+const KILLS: &str = "WINDLASS_KILLS";
+const SEED: &str = "WINDLASS_KILL_SEED";
+const ROUND: &str = "WINDLASS_KILL_ROUND";
+const USER: &str = "WINDLASS_KILL_USER";
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Whether this machine has what the loop needs.
+fn available() -> bool {
+    let can_separate = || Command::new("unshare").args(NAMESPACES).arg("true").status().is_ok_and(|end| end.success());
+    let has_sudo =
+        || Command::new("sudo").arg("--version").stdout(Stdio::null()).status().is_ok_and(|end| end.success());
+    support::available() && has_sudo() && can_separate()
+}
+
+const NAMESPACES: [&str; 5] = ["--mount", "--propagation", "private", "--pid", "--fork"];
+
+/// Gives the stage its own `/proc`, `/run` and places for temporary files. The shell stays, as the first process of a namespace has to
+/// collect orphans.
+const PREPARE: &str = "mount -t proc proc /proc && for place in /tmp /var/tmp /dev/shm /run; do mount -t tmpfs tmpfs $place || exit; done \
+                       && mkdir /run/sshd && \"$0\" --exact stage --nocapture; code=$?; exit $code";
+
+#[test]
+fn anything_killed_at_any_moment_resumed_run_converges_and_leaves_nothing() {
+    if !available() {
+        eprintln!("kill loop: skipped; it needs root, OpenSSH's server, sudo and unshare");
+        return;
+    }
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let seed = number(SEED).unwrap_or(clock.as_secs());
+    let user = support::User::create();
+    eprintln!("kill loop: {SEED}={seed}");
+    let stages: Vec<_> = (0..STAGES)
+        .map(|stage| {
+            Command::new("unshare")
+                .args(NAMESPACES)
+                .args(["--kill-child", "sh", "-c", PREPARE])
+                .arg(std::env::current_exe().unwrap())
+                .env(STAGE, stage.to_string())
+                .env(SEED, seed.to_string())
+                .env(USER, &user.name)
+                .env_remove("TMPDIR")
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    // Each has its own reader, so that none waits for the others.
+    let stages = stages.into_iter().map(|stage| std::thread::spawn(|| stage.wait_with_output().unwrap()));
+    let ends: Vec<_> = stages.collect::<Vec<_>>().into_iter().map(|stage| stage.join().unwrap()).collect();
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut broken = String::new();
+    for (stage, end) in ends.iter().enumerate() {
+        let said = String::from_utf8_lossy(&end.stderr);
+        for line in said.lines().filter_map(|line| line.strip_prefix("kill: ")) {
+            *counts.entry(line.to_owned()).or_default() += 1;
+        }
+        let without_counts: String =
+            said.lines().filter(|line| !line.starts_with("kill: ")).map(|line| format!("{line}\n")).collect();
+        eprint!("{without_counts}");
+        if !end.status.success() {
+            broken +=
+                &format!("stage {stage} ({}):\n{without_counts}{}", end.status, String::from_utf8_lossy(&end.stdout));
+        }
+    }
+    eprintln!("kill loop: {counts:#?}");
+    assert!(broken.is_empty(), "repeat it with {SEED}={seed} {KILLS}={}\n{broken}", kills());
+}
+
+fn kills() -> u64 {
+    number(KILLS).unwrap_or(100)
+}
+
+/// No test of its own: the test above runs the program with this name in each stage.
+#[test]
+fn stage() {
+    let Some(own) = number(STAGE) else { return };
+    let seed = number(SEED).unwrap();
+    let mut stage = stage::Stage::new(&std::env::var(USER).unwrap());
+    let mine = (0..kills()).filter(|round| round % STAGES == own);
+    let mut broken = 0;
+    for round in mine.filter(|round| number(ROUND).is_none_or(|only| only == *round)) {
+        let mut chance = chance::Chance::new(seed, round);
+        let plan = round::Plan::draw(round / STAGES + own, &mut chance);
+        let report = round::perform(&mut stage, &plan);
+        eprintln!("kill: {:?}, {}", plan.victim, report.moment);
+        if !report.problems.is_empty() {
+            broken += 1;
+            eprintln!("ROUND {round} BROKEN, {plan:?}: {}\n{}", report.problems.join("; "), report.text);
+            // A stage that is not as it should be would only repeat it.
+            stage = stage::Stage::new(&std::env::var(USER).unwrap());
+        }
+    }
+    assert_eq!(broken, 0, "rounds that are broken, of victims {:?}", Victim::ALL);
+}
