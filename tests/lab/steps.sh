@@ -116,7 +116,8 @@ killed_half_way() {
 no_executor() { ! on "$1" 'pgrep -f "executor[-].* serve"' >/dev/null; }
 
 first_run() {
-  WINDLASS_STATISTICS=$log/first.statistics play > "$log/first.log" 2>&1 || return 1
+  WINDLASS_STATISTICS=$log/first.statistics play --resume > "$log/first.log" 2>&1 || return 1
+  grep -q '^resumed: [0-9]* tasks were done before' "$log/first.log" || { echo 'nothing was resumed'; return 1; }
   recap "$log/first.log" 'unreachable=0 +failed=0'
 }
 
