@@ -116,10 +116,10 @@ pub(super) fn edit(text: &[u8]) -> Result<Edited> {
                 status = child.wait() => break status.map_err(fail)?,
             }
         };
-        match interrupted {
-            // It ended the editor, too.
-            Some(signal) if !status.success() => return Ok(Edited::Ended(signal)),
-            _ => {}
+        // A signal that ended the editor may be seen there first.
+        let ended = interrupted.filter(|_| !status.success()).or_else(|| Signal::of(status));
+        if let Some(signal) = ended {
+            return Ok(Edited::Ended(signal));
         }
         if !status.success() {
             return Err(Error::new(format!("the editor ended with {status}; nothing was changed")));

@@ -1,5 +1,7 @@
 //! Signals that end a run: SIGINT, SIGTERM and SIGHUP.
 
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
@@ -11,6 +13,14 @@ pub(super) struct Signal {
     pub(super) name: &'static str,
     /// Exit code of a run that it ends: Ansible's 99 for SIGINT, otherwise the one a shell reports.
     pub(super) code: u8,
+}
+
+impl Signal {
+    /// The signal that ended a process, if it is one of those that end a run.
+    pub(super) fn of(status: ExitStatus) -> Option<Signal> {
+        let number = status.signal()?;
+        ALL.into_iter().find(|(_, kind)| kind.as_raw_value() == number).map(|(signal, _)| signal)
+    }
 }
 
 const ALL: [(Signal, SignalKind); 3] = [
