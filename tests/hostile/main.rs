@@ -8,7 +8,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test fails by panicking and reports what is pending"
+    reason = "a test fails by panicking and reports what holds"
 )]
 
 mod everywhere;
