@@ -284,18 +284,17 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
             before
         }
         (false, Some(received)) => {
-            received.persist(&path).map_err(|error| Failure::Failed(error.to_string()))?;
-            let kept = Sums::of_file(&path);
-            let sum = kept.as_ref().map(|sums| sums.sha1.clone());
-            if context.flag("validate_checksum").unwrap_or(true) && sum != remote {
+            let sum = received.sha1();
+            if context.flag("validate_checksum").unwrap_or(true) && Some(&sum) != remote.as_ref() {
                 return Err(format!(
-                    "checksum mismatch: {} has {} here and {} on the host",
+                    "checksum mismatch: {} has {sum} here and {} on the host, so nothing was written",
                     path.display(),
-                    sum.unwrap_or_default(),
                     remote.unwrap_or_default()
                 )
                 .into());
             }
+            received.persist(&path).map_err(|error| Failure::Failed(error.to_string()))?;
+            let kept = Sums::of_file(&path);
             answer.set("remote_checksum", remote);
             answer.set("remote_md5sum", Value::from(()));
             kept

@@ -51,6 +51,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case { never_says: &["was restarted"], ..fails("second_greeting_of_another_boot", "greets_again", &[0, 2, 4]) },
         Case { says: &["not asked for"], ..fails("file_nobody_asked_for", "sends_a_file", &[2, 4]) },
         Case {
+            says: &["so nothing was written"],
             results: json!({"fetch": {"changed": true, "dest": "CANARY", "src": "/etc/shadow", "file": "CANARY", "path": "../../../CANARY",
                 "source": "CANARY", "checksum": "0000000000000000000000000000000000000000", "size": 4}}),
             playbook: tasks("    - fetch: {src: /etc/hostname, dest: kept}\n"),
