@@ -18,6 +18,7 @@ use super::counters::{Counters, add};
 use super::image::Packer;
 use super::live::Live;
 use super::raw::{self, RawFailure};
+use super::routes::End;
 use super::start::{Started, Starter};
 use super::{
     Call, Completed, Error, Extent, Heartbeat, Image, Lock, Opened, RawCommand, RawOutput, Statistics, TaskEvent, image,
@@ -313,6 +314,14 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let mut state = slot.state.lock().await;
         if let Some(error) = &state.condemned {
             return Err(error.clone());
+        }
+        // A host may break the protocol while nothing is asked of it.
+        if let Some(live) = state.live.as_ref().filter(|live| live.is_closed())
+            && let End::Violation(reason) = live.end()
+        {
+            let error = Error::Violation { host: target.name.clone(), reason };
+            state.condemned = Some(error.clone());
+            return Err(error);
         }
         if let Some(live) = state.live.as_ref().filter(|live| !live.is_closed()) {
             if live.extent >= extent {

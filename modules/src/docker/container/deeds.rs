@@ -92,11 +92,12 @@ fn output(task: &Task, id: &str) -> Result<String, Failure> {
     if !matches!(driver, "json-file" | "journald" | "local") {
         return Ok(format!("Result logged using `{driver}` driver"));
     }
+    // Following waits for the daemon to write the end of the log, which it may do after it reports the container's end.
     let request = Request::get(format!("/containers/{}/logs", encoded(id)))
         .query("stderr", 1)
         .query("stdout", 1)
         .query("timestamps", 0)
-        .query("follow", 0)
+        .query("follow", 1)
         .query("tail", "all");
     let mut bytes = Vec::new();
     task.engine
