@@ -107,7 +107,17 @@ impl House {
         command.args(["--exact", "attacker_swaps_until_killed", "--ignored", "--nocapture"]);
         command.env("ATTACKED", self.bench.path(folder)).env("ATTACK_ROOT", self.bench.path("root"));
         command.env("ATTACK_STASH", self.bench.path("stash")).uid(self.user.uid).gid(self.user.gid);
-        Attacker(command.stdin(Stdio::null()).stdout(Stdio::null()).current_dir("/").spawn().unwrap())
+        command.stdin(Stdio::null()).stdout(Stdio::null()).current_dir("/");
+        // A process that another test is just starting may still hold the program open for writing.
+        let busy = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ExecutableFileBusy;
+        let started = (0..100).find_map(|_| match command.spawn() {
+            Err(error) if busy(&error) => {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                None
+            }
+            started => Some(started),
+        });
+        Attacker(started.unwrap().unwrap())
     }
 
     /// Runs a module again and again while the attacker works in a directory.

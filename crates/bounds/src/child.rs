@@ -241,8 +241,14 @@ mod tests {
         let error = shell(&text, Limits::within(Some(Duration::from_secs(2)))).unwrap_err();
         assert_eq!(error.to_string(), "it did not end within 2 s and was killed");
         let pid: u32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z"), "{state}");
+        // A killed process is seen for a moment longer.
+        let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let is_gone = || state().is_empty() || state().contains(") Z");
+        let end = Instant::now() + Duration::from_secs(10);
+        while !is_gone() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(is_gone(), "{}", state());
     }
 
     #[test]
