@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use windlass_modules::edit_distance;
 use windlass_yaml::Span;
 
 /// The outcome of anything that can end a run.
@@ -191,33 +192,10 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
     let limit = (word.chars().count() / 3).max(1) + 1;
     candidates
         .into_iter()
-        .map(|candidate| (distance(word, candidate), candidate))
+        .map(|candidate| (edit_distance(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min()
         .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
-}
-
-/// Edits between two words, neighbours swapped counting as one.
-fn distance(left: &str, right: &str) -> usize {
-    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut previous: Vec<usize> = (0..=right.len()).collect();
-    for (row, l) in left.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, r) in right.iter().enumerate() {
-            let at = |line: &[usize], index: usize| line.get(index).copied().unwrap_or(usize::MAX / 2);
-            let mut best = (at(&previous, column) + usize::from(l != r))
-                .min(at(&previous, column + 1) + 1)
-                .min(at(&current, column) + 1);
-            let swapped = row > 0 && column > 0 && left.get(row - 1) == Some(r) && right.get(column - 1) == Some(l);
-            if swapped {
-                best = best.min(at(&before, column - 1) + 1);
-            }
-            current.push(best);
-        }
-        before = std::mem::replace(&mut previous, current);
-    }
-    previous.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

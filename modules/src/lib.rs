@@ -19,6 +19,7 @@ pub mod commands;
 pub mod crypto;
 #[cfg(feature = "all")]
 pub mod docker;
+mod edit_distance;
 pub mod files;
 pub mod foreign;
 mod host;
@@ -52,6 +53,7 @@ pub mod ping;
 
 pub use args::Args;
 pub use become_user::become_command;
+pub use edit_distance::edit_distance;
 pub use host::{Content, Host, Sink};
 pub use invocation::{has_secrets, invocation, secret_values};
 pub use module::{Diff, Failure, Module, Outcome, Plan};

@@ -24,12 +24,13 @@ mod synchronize;
 mod template;
 mod uri;
 mod validate;
+mod variables;
 
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::LazyLock;
 
-use windlass_modules::kubernetes::core as cluster;
+use windlass_modules::kubernetes::{core as cluster, variables as cluster_variables};
 use windlass_modules::{Spec, archive, commands, files as file_modules, http, registry, system};
 
 use crate::foreign::{Origin, Resolution};
@@ -90,6 +91,7 @@ const ACTIONS: &[Action] = &[
     Action { spec: &archive::unarchive::SPEC, run: |context| Box::pin(files::unarchive(context)) },
     Action { spec: &http::uri::SPEC, run: |context| Box::pin(uri::run(context)) },
     Action { spec: &validate::SPEC, run: |context| Box::pin(validate::run(context)) },
+    Action { spec: &cluster_variables::SPEC, run: |context| Box::pin(variables::run(context)) },
     Action { spec: &reboot::WAIT_FOR_CONNECTION, run: |context| Box::pin(reboot::wait_for_connection(context)) },
 ];
 
@@ -135,6 +137,7 @@ pub fn is_immediate(action: &str) -> bool {
         "set_fact",
         "set_stats",
         "validate_argument_spec",
+        "windlass.kubernetes.variables",
     ];
     here.contains(&action)
 }

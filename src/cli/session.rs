@@ -17,7 +17,7 @@ use crate::foreign::{Modules, ModulesOptions, PythonPlugins};
 use crate::output::{Color, Event, Masker, Output, Printer, Secrets, event_queue, tell_details};
 use crate::playbook::Loader;
 use crate::settings::{BaseSettings, Settings};
-use crate::strategy::{PlaybookRun, Shared};
+use crate::strategy::{Kept, PlaybookRun, Shared};
 use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World};
 
 /// Time that hosts get to end their connections after a signal.
@@ -227,6 +227,7 @@ impl Session {
             forks,
             reload,
             start_at: Mutex::new(start_at),
+            kept: Kept::default(),
             journal: std::sync::OnceLock::new(),
         });
         Ok(Session { shared, world, plugins, printer: events_task })

@@ -77,7 +77,7 @@ e=$( { head -c "$z" | "$c" -dc >"$f"; } 2>&1 ) || { rm -f "$f"; rmdir "$d" 2>/de
 chmod 700 "$f";
 right "$f" || { rm -f "$f"; fail "the executor did not arrive whole in $d"; };
 mv -f "$f" "$d/$n" || fail "the executor could not be renamed in $d";
-find "$d" "(" -name "executor-*" -mtime +30 -o -name ".upload-*" -mtime +1 ")" -exec rm -f "{}" ";" 2>/dev/null;
+find "$d" "(" -name "executor-*" -mtime +30 -o "(" -name ".upload-*" -o -name ".probe-*" ")" -mtime +1 ")" -exec rm -f "{}" ";" 2>/dev/null;
 start
 "##;
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Longest time a line stays without an fsync if nobody waits for it.
-const INTERVAL: Duration = Duration::from_millis(250);
+/// Longest time a line stays without an fsync if nobody waits for it: a crash of the machine repeats what was done within it.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The files a run appends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Writes the journal of a run, and looks up outcomes of an earlier run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -66,6 +66,8 @@ pub(crate) struct Recorder {
     replay: Option<Replay>,
     /// Handlers of earlier runs that this one runs, by host and play.
     carried: Mutex<HashMap<(String, String), Vec<String>>>,
+    /// Handlers that this run has recorded as notified and not yet as run: by host, play and name.
+    notified: Mutex<HashSet<(String, String, String)>>,
 }
 
 impl Recorder {
@@ -97,6 +99,7 @@ impl Recorder {
             plays: AtomicU32::new(0),
             replay: resumed.as_ref().map(Replay::new),
             carried: Mutex::default(),
+            notified: Mutex::default(),
         };
         recorder.append(&Record::Run(Box::new(inputs.header(&recorder.run.run, resumes, secrets))));
         inputs.inventory_files().into_iter().for_each(|file| _ = recorder.append(&Record::File(file)));
@@ -174,14 +177,16 @@ impl Recorder {
         }
     }
 
-    /// Records that a task is about to be sent. If it may notify handlers, returns the line that must be durable before its outcome counts.
+    /// Records that a task is about to be sent. If it may notify handlers that are not certain to run anyway, returns the line that must
+    /// be durable before a change counts.
     pub(crate) fn sent(&self, place: &Place, host: &str, notify: Vec<String>) -> Option<u64> {
         let mut last = 0;
         let new = {
             let mut sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner);
             let is_first = sent.is_none();
             let known = sent.get_or_insert_default();
-            let new: Vec<String> = notify.into_iter().filter(|name| !known.contains(name)).collect();
+            let is_new = |name: &String| !known.contains(name) && !self.is_notified(place, host, name);
+            let new: Vec<String> = notify.into_iter().filter(is_new).collect();
             known.extend(new.iter().cloned());
             if is_first || !new.is_empty() {
                 last = self.append(&Record::Sent(Sent {
@@ -200,6 +205,11 @@ impl Recorder {
         }
         self.log.wake();
         Some(last)
+    }
+
+    fn is_notified(&self, place: &Place, host: &str, handler: &str) -> bool {
+        let key = (host.to_owned(), place.play.clone(), handler.to_owned());
+        self.notified.lock().unwrap_or_else(PoisonError::into_inner).contains(&key)
     }
 
     /// Waits until a line is on the disk.
@@ -247,10 +257,14 @@ impl Recorder {
         let (result, withheld, status) = self.captured(&outcome.action, &outcome.result, outcome.ignored, no_log);
         let delegate = outcome.parts.first().and_then(|(_, delegate)| delegate.clone()).filter(|_| !looped);
         for handler in &outcome.notify {
-            self.note(&Event::Notified(self.entry(place, &outcome.host, handler)));
+            let key = (outcome.host.to_string(), place.play.clone(), handler.clone());
+            if self.notified.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+                self.note(&Event::Notified(self.entry(place, &outcome.host, handler)));
+            }
         }
-        // Without an answer (the connection broke after the task was sent) it is unknown whether anything changed.
-        if !status.unreachable {
+        // Without an answer (the connection broke, the module was killed) it is unknown whether anything changed.
+        let is_interrupted = outcome.parts.iter().any(|(part, _)| part.is_interrupted());
+        if !status.unreachable && !is_interrupted {
             let sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
             for handler in sent.iter().filter(|handler| !outcome.notify.contains(handler)) {
                 self.note(&Event::Not(self.entry(place, &outcome.host, handler)));
@@ -377,6 +391,8 @@ impl Recorder {
 
     /// Records that a notified handler has run on a host.
     pub(crate) fn ran(&self, host: &str, play: &str, handler: &str) {
+        let key = (host.to_owned(), play.to_owned(), handler.to_owned());
+        self.notified.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         self.note(&Event::Ran(self.named(host, play, handler)));
     }
 

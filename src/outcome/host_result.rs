@@ -1,6 +1,7 @@
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use minijinja::value::ValueKind;
+use windlass_protocol::INTERRUPTED;
 use windlass_template::Value;
 
 use crate::vars::{FactNames, HostFacts};
@@ -19,6 +20,8 @@ const LISTED: usize = 5;
 pub struct HostResult {
     pub(super) values: IndexMap<std::sync::Arc<str>, Value, RandomState>,
     pub(super) facts: Option<HostFacts>,
+    /// The module did not answer itself, so it may have changed the host.
+    pub(super) is_interrupted: bool,
     removed: Vec<String>,
 }
 
@@ -30,17 +33,20 @@ impl HostResult {
         }
         let mut values = IndexMap::with_capacity_and_hasher(answer.len().unwrap_or_default(), RandomState::default());
         let mut removed = Vec::new();
+        let mut is_interrupted = false;
         let pairs = answer.as_object().and_then(|object| object.try_iter_pairs());
         for (key, item) in pairs.into_iter().flatten() {
             let Some(name) = key.as_str() else { continue };
-            if OF_ACTIONS.contains(&name) || INTERNAL.iter().any(|prefix| name.starts_with(prefix)) {
+            if name == INTERRUPTED {
+                is_interrupted = item.is_true();
+            } else if OF_ACTIONS.contains(&name) || INTERNAL.iter().any(|prefix| name.starts_with(prefix)) {
                 removed.push(shortened(name));
             } else {
                 values.insert(name.into(), item);
             }
         }
         let facts = values.get("ansible_facts").map(|facts| HostFacts::of_host(facts, names));
-        Some(HostResult { values, facts, removed })
+        Some(HostResult { values, facts, is_interrupted, removed })
     }
 
     /// Warnings about parts of the answer that were left out.

@@ -31,12 +31,14 @@ struct Traits {
     is_always_shown: bool,
     is_secret: bool,
     is_predicted: bool,
+    is_interrupted: bool,
 }
 
 impl From<HostResult> for TaskResult {
     fn from(answer: HostResult) -> TaskResult {
-        let HostResult { values, facts, .. } = answer;
-        TaskResult { values, effects: facts.map(Effect::Facts).into_iter().collect(), ..TaskResult::default() }
+        let HostResult { values, facts, is_interrupted, .. } = answer;
+        let traits = Traits { is_interrupted, ..Traits::default() };
+        TaskResult { values, effects: facts.map(Effect::Facts).into_iter().collect(), traits, ..TaskResult::default() }
     }
 }
 
@@ -122,6 +124,17 @@ impl TaskResult {
     /// Whether check mode did not run the task.
     pub fn is_predicted(&self) -> bool {
         self.traits.is_predicted
+    }
+
+    /// Notes that it is unknown, or not told any more, what the task changed.
+    pub fn interrupted(mut self) -> TaskResult {
+        self.traits.is_interrupted = true;
+        self
+    }
+
+    /// Whether the module ended without an answer of its own, so that it is unknown what it changed.
+    pub fn is_interrupted(&self) -> bool {
+        self.traits.is_interrupted
     }
 
     /// With the whole story of a failure.

@@ -10,6 +10,7 @@ use windlass_yaml::Node;
 
 use super::item::{ItemOutcome, censored, is_boolean};
 use super::items::Items;
+use super::kept::{self, Kept};
 use super::label;
 use crate::action::Failure;
 use crate::error::Result;
@@ -40,6 +41,8 @@ pub struct Shared {
     pub reload: Reload,
     /// The task before which none is done (`--start-at-task`), until it is reached.
     pub start_at: Mutex<Option<String>>,
+    /// Memory of registered results.
+    pub kept: Kept,
     /// The journal, once the run has one.
     pub(crate) journal: OnceLock<Recorder>,
 }
@@ -193,7 +196,11 @@ impl TaskOnHost {
 
     /// Shows what the task came to.
     fn finished(&self, context: &Context, whole: Whole) -> HostOutcome {
-        let Whole { result, delegate, looped, parts, mut notify, forgiven } = whole;
+        let Whole { mut result, delegate, looped, mut parts, mut notify, forgiven } = whole;
+        if let Some(Err(refusal)) = self.task.register.as_ref().map(|_| self.weighed(&result, 0)) {
+            result = TaskResult::failure(refusal).interrupted();
+            parts = vec![(result.clone(), delegate.clone())];
+        }
         let ignored = forgiven.unwrap_or_else(|| self.forgives(context, &result));
         let no_log = self.no_log(context).unwrap_or(true);
         // What failed notifies nobody, also if that is ignored.
@@ -215,6 +222,13 @@ impl TaskOnHost {
         };
         self.record_done(&outcome, looped, no_log);
         outcome
+    }
+
+    /// The memory of a result; an error if there is no room for it beside those that the host has registered, and `more` bytes.
+    pub(super) fn weighed(&self, result: &TaskResult, more: usize) -> Result<usize, String> {
+        let weight = kept::weight(&result.to_value());
+        let kept = self.world.host(&self.host).kept.saturating_add(more);
+        self.shared.kept.refusal(&self.host, kept, weight).map_or(Ok(weight), Err)
     }
 
     /// Whether `break_when` of the loop holds now.

@@ -147,7 +147,7 @@ impl TaskOnHost {
             Ok(Prepared::Ready { action, retries, poll }) => {
                 let sent = self.record_sent(context);
                 let outcome = self.attempts(&action, retries, poll).await;
-                self.await_record(sent).await;
+                self.await_record(sent, &outcome).await;
                 (outcome, Some(action.args))
             }
         }
@@ -162,7 +162,7 @@ impl TaskOnHost {
             Ok(Prepared::Ready { action, .. }) => {
                 let sent = self.record_sent(&self.scope());
                 let outcome = action::run(&action).await;
-                self.await_record(sent).await;
+                self.await_record(sent, &outcome).await;
                 match outcome {
                     Err(failure) => Acted::Failed(failure, Some(action.args)),
                     Ok(result) => Acted::Done { result, check: action.check, args: Some(action.args) },

@@ -23,6 +23,8 @@ pub(super) struct Items<'a> {
     /// What earlier items set is seen by later ones.
     seen: IndexMap<Arc<str>, Variable>,
     results: Vec<Value>,
+    /// Estimated bytes of memory of `results`.
+    weight: usize,
     parts: Vec<(TaskResult, Option<String>)>,
     notify: Vec<String>,
     /// Items of `add_host` and `group_by` that went well, which are told when all have: nothing is added otherwise.
@@ -41,6 +43,7 @@ impl<'a> Items<'a> {
             opened,
             seen: IndexMap::new(),
             results: Vec::new(),
+            weight: 0,
             parts: Vec::new(),
             notify: Vec::new(),
             untold: Vec::new(),
@@ -186,6 +189,10 @@ impl<'a> Items<'a> {
             self.ended = Some(result);
             return false;
         }
+        match task.weighed(&result, self.weight) {
+            Ok(weight) => self.weight += weight,
+            Err(refusal) => result = TaskResult::failure(refusal).interrupted(),
+        }
         let item = opened.items.get(index).cloned().unwrap_or_default();
         result.set(&opened.loop_var, item.clone());
         result.set("ansible_loop_var", &*opened.loop_var);
@@ -246,8 +253,8 @@ impl<'a> Items<'a> {
     /// Whether `add_host` of an earlier item says the same of the same host.
     fn is_added_again(&self, result: &TaskResult) -> bool {
         let Some(host) = added_host(result) else { return false };
-        let earlier = self.parts.iter().rev().filter_map(|(part, _)| added_host(part));
-        earlier.into_iter().find(|other| other.name == host.name).is_some_and(|other| other == host)
+        let mut earlier = self.parts.iter().rev().filter_map(|(part, _)| added_host(part));
+        earlier.find(|other| other.name == host.name).is_some_and(|other| other == host)
     }
 }
 

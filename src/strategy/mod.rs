@@ -17,6 +17,7 @@ mod including;
 mod item;
 mod items;
 mod job;
+mod kept;
 mod label;
 mod linear;
 mod meta;
@@ -37,6 +38,7 @@ pub(crate) use ask::{ask, tell};
 pub use custom_stats::CustomStats;
 pub use execute::{HostOutcome, Reload, Shared};
 pub use item::CONDITION_FALSE;
+pub use kept::Kept;
 pub(crate) use meta::ACTIONS as META_ACTIONS;
 pub use run::{PlaybookRun, Summary};
 

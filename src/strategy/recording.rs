@@ -10,7 +10,7 @@ use super::execute::{HostOutcome, Shared, TaskOnHost};
 use super::item::ItemOutcome;
 use super::label;
 use super::play::Batch;
-use crate::action;
+use crate::action::{self, Failure};
 use crate::journal::{At, Done, ItemDone, Place, Recorder, Restored, Status};
 use crate::outcome::{Effect, HostResult, SetFacts, TaskResult};
 use crate::output::Event;
@@ -158,8 +158,14 @@ impl TaskOnHost {
         recorder.sent(place, &self.host, names)
     }
 
-    /// Waits until what [`TaskOnHost::record_sent`] wrote is on the disk: the fsync runs while the host works.
-    pub(super) async fn await_record(&self, line: Option<u64>) {
+    /// Waits until what [`TaskOnHost::record_sent`] wrote is on the disk, unless the task changed nothing: then no handler can be lost.
+    ///
+    /// The fsync runs while the host works.
+    pub(super) async fn await_record(&self, line: Option<u64>, outcome: &Result<TaskResult, Failure>) {
+        let may_have_changed = |result: &TaskResult| result.changed() || result.failed() || result.is_unreachable();
+        if outcome.as_ref().is_ok_and(|result| !may_have_changed(result)) {
+            return;
+        }
         if let (Some(recorder), Some(line)) = (self.shared.recorder(), line) {
             recorder.durable(line).await;
         }

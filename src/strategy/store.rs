@@ -7,6 +7,7 @@ use windlass_template::{Origin, Scope, Value, Variable};
 use windlass_yaml::{Mapping, Node, Span};
 
 use super::execute::HostOutcome;
+use super::kept;
 use super::label;
 use super::play::Batch;
 use crate::error::Result;
@@ -70,7 +71,11 @@ impl Batch {
             self.tell_reserved(register);
             let value = registered(task, &outcome.result);
             let state = world.host_mut(host);
-            Arc::make_mut(&mut state.set).insert(Arc::clone(register), value);
+            let new = kept::weight(&value);
+            let old =
+                Arc::make_mut(&mut state.set).insert(Arc::clone(register), value).map_or(0, |old| kept::weight(&old));
+            state.kept = state.kept.saturating_sub(old).saturating_add(new);
+            self.shared.kept.replace(old, new);
             // What comes from the project itself is not from outside because it was registered.
             if matches!(outcome.action.as_str(), "set_fact" | "include_vars") {
                 Arc::make_mut(&mut state.origins).insert(Arc::clone(register), Origin::Written);

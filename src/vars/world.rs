@@ -53,6 +53,8 @@ pub struct HostState {
     pub included: Arc<VarMap>,
     /// Variables of a host that `add_host` made.
     pub added: Arc<VarMap>,
+    /// Estimated bytes of memory of its registered results.
+    pub kept: usize,
 }
 
 /// What is known of the running play.

@@ -1,7 +1,7 @@
 # Runs inside the new base, once. What it makes is the same for every host.
 umask 022
 systemctl enable --quiet systemd-networkd.service ssh.service windlass-lab-remount.service
-systemctl disable --quiet haproxy.service
+systemctl disable --quiet bird.service haproxy.service
 systemctl mask --quiet apt-daily.timer apt-daily-upgrade.timer fstrim.timer e2scrub_all.timer dpkg-db-backup.timer
 
 # Host keys and the machine id belong to one host each.

@@ -18,6 +18,7 @@ const SUITE: &str = "bookworm";
 
 /// What a small Debian server has, and what a Kubernetes node needs besides. No Python: that is the point.
 const PACKAGES: &[&str] = &[
+    "bird2",
     "bzip2",
     "ca-certificates",
     "conntrack",

@@ -24,5 +24,8 @@ pub use windlass_secret::Secret;
 /// Printed by the executor, followed by the controller's random word and a newline, before the first frame.
 pub const BEGIN_MARKER: &str = "windlass-begin-";
 
+/// Key of a result whose module ended without an answer of its own, so that it is unknown what it changed.
+pub const INTERRUPTED: &str = "_windlass_interrupted";
+
 /// Raised with every incompatible change of the messages.
 pub const PROTOCOL_VERSION: u32 = 4;

@@ -1,7 +1,7 @@
 //! Locks on single files: a module that reads a file, changes the text and writes it again works alone on that file.
 //!
 //! The lock is not on the file itself, which is replaced when it is written, but on one in the private directory whose name is made of the
-//! target's directory (device and inode) and its name there.
+//! target's directory (device and inode) and its name there. Whoever frees the lock removes that file, so none is left.
 
 use std::{
     path::Path,
@@ -11,7 +11,7 @@ use std::{
 
 use rustix::{
     fd::OwnedFd,
-    fs::{FlockOperation, flock},
+    fs::{AtFlags, FlockOperation, flock, fstat, statat, unlinkat},
 };
 use sha1::{Digest, Sha1};
 
@@ -23,7 +23,13 @@ const DEADLINE: Duration = Duration::from_secs(300);
 
 /// A file that this thread alone edits among all executors of its user. Dropping it frees the file.
 pub(crate) struct FileLock {
-    _file: Option<OwnedFd>,
+    _held: Option<Held>,
+}
+
+struct Held {
+    directory: OwnedFd,
+    name: String,
+    _file: OwnedFd,
 }
 
 impl FileLock {
@@ -33,21 +39,26 @@ impl FileLock {
             Ok(directory) => directory,
             Err(reason) => {
                 host.warn(format!("{} is edited without a lock: {reason}.", path.display()));
-                return Ok(FileLock { _file: None });
+                return Ok(FileLock { _held: None });
             }
         };
-        FileLock::within(&directory, path, host, DEADLINE)
+        FileLock::within(directory, path, host, DEADLINE)
     }
 
-    fn within(directory: &OwnedFd, path: &Path, host: &Host, limit: Duration) -> Result<FileLock, Failure> {
+    fn within(directory: OwnedFd, path: &Path, host: &Host, limit: Duration) -> Result<FileLock, Failure> {
         let name = format!("file-{}", identity(path));
         let refuse = |reason: String| Failure::new(format!("{} could not be locked: {reason}.", path.display()));
-        let file = place::file(directory, &name, true).map_err(|error| refuse(crate::process::reason(&error)))?;
+        let open = || place::file(&directory, &name, true).map_err(|error| refuse(crate::process::reason(&error)));
+        let mut file = open()?;
         let deadline = Instant::now() + limit;
         loop {
             host.check_cancelled()?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(FileLock { _file: Some(file) }),
+                Ok(()) if is_named(&file, &directory, &name) => {
+                    return Ok(FileLock { _held: Some(Held { directory, name, _file: file }) });
+                }
+                // The one who had it has removed it meanwhile.
+                Ok(()) => file = open()?,
                 Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -58,6 +69,19 @@ impl FileLock {
             }
         }
     }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // It is still locked: who waits for it finds that it is gone and makes another. If it stays, it is the next one's lock.
+        let _ = unlinkat(&self.directory, self.name.as_str(), AtFlags::empty());
+    }
+}
+
+/// Whether a name in the directory still stands for this file.
+fn is_named(file: &OwnedFd, directory: &OwnedFd, name: &str) -> bool {
+    let named = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+    named.is_ok_and(|named| fstat(file).is_ok_and(|own| (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino)))
 }
 
 /// Identity of a file: the same text for every path to it, also while it does not exist.
@@ -86,17 +110,40 @@ mod tests {
         assert_ne!(identity(&path), identity(&directory.path().join("other")));
     }
 
+    fn locks(directory: &Path) -> OwnedFd {
+        OwnedFd::from(std::fs::File::open(directory).unwrap())
+    }
+
     #[test]
     fn file_being_edited_is_refused_after_the_deadline() {
         let directory = tempfile::tempdir().unwrap();
-        let locks = OwnedFd::from(std::fs::File::open(directory.path()).unwrap());
         let host = Host::alone(false, false);
         let path = directory.path().join("hosts");
-        let first = FileLock::within(&locks, &path, &host, DEADLINE).unwrap();
-        let late = FileLock::within(&locks, &path, &host, Duration::ZERO);
+        let first = FileLock::within(locks(directory.path()), &path, &host, DEADLINE).unwrap();
+        let late = FileLock::within(locks(directory.path()), &path, &host, Duration::ZERO);
         let message = late.err().unwrap().message;
         assert!(message.contains("hosts could not be locked: another task has been editing it"), "{message}");
         drop(first);
-        FileLock::within(&locks, &path, &host, Duration::ZERO).unwrap();
+        FileLock::within(locks(directory.path()), &path, &host, Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn lock_that_is_freed_leaves_no_file_and_excludes_those_who_waited() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hosts");
+        let inside = std::sync::atomic::AtomicU32::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let host = Host::alone(false, false);
+                    for _ in 0..50 {
+                        let _lock = FileLock::within(locks(directory.path()), &path, &host, DEADLINE).unwrap();
+                        assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                        inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }

@@ -14,6 +14,7 @@ pub mod etcd;
 pub mod image;
 pub mod kube;
 pub mod kubeadm;
+pub mod variables;
 
 /// In a dry run, a program that is not there yet (an earlier task would have brought it) leaves only a guess: that something changes.
 fn guess_without(program: &str, host: &Host) -> Option<Plan> {

@@ -18,7 +18,7 @@ use std::{
 use serde_json::{Value, json};
 use windlass_protocol::{Content, Delivery, Event, Request, Spent};
 
-use super::session::{Session, failed, lock};
+use super::session::{Session, failed, interrupted, lock};
 use crate::{Failure, Host, Sink, foreign, process::GRACE, registry};
 
 /// How many pieces of a content may wait for a slow module before the connection is held up.
@@ -135,11 +135,11 @@ pub(super) fn outcome(
         Ok(Signal::Done(result)) => result,
         Ok(Signal::Cancel) | Err(RecvTimeoutError::Disconnected) => {
             finish(job, signals);
-            failed(format!("The {module} action was cancelled."))
+            interrupted(format!("The {module} action was cancelled."))
         }
         Err(RecvTimeoutError::Timeout) => {
             finish(job, signals);
-            let mut result = failed(format!(
+            let mut result = interrupted(format!(
                 "The {module} action failed to execute in the expected time frame ({timeout}) and was terminated"
             ));
             if let Some(map) = result.as_object_mut() {

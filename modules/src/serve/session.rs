@@ -169,7 +169,7 @@ impl Session {
     fn answer(&self, id: u64, result: Value, blob: &[u8], spent: Spent) {
         let reply = Reply::Done { id, result, spent };
         if let Err(error) = self.try_write(&reply, blob) {
-            let result = failed(match error {
+            let result = interrupted(match error {
                 windlass_protocol::Error::TooLarge { length, limit } => format!(
                     "The module was run, but its result of {length} bytes is too large to be sent: {limit} bytes are possible. Nothing of \
                      it was kept. What prints or reads that much should write to a file on the host, which can be fetched."
@@ -235,4 +235,13 @@ impl Session {
 /// The result of a run that failed for this reason.
 pub(crate) fn failed(message: impl Into<String>) -> Value {
     json!({ "changed": false, "failed": true, "msg": message.into() })
+}
+
+/// The result of a run that ended for this reason without an answer of its module: it may have changed the host.
+pub(crate) fn interrupted(message: impl Into<String>) -> Value {
+    let mut result = failed(message);
+    if let Some(map) = result.as_object_mut() {
+        map.insert(windlass_protocol::INTERRUPTED.to_owned(), true.into());
+    }
+    result
 }

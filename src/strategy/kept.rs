@@ -1,0 +1,82 @@
+//! Bounds what registered results take of the controller's memory: a host chooses how large its answers are.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use windlass_template::Value;
+
+/// Most that the registered results of one host may take, in bytes.
+const HOST: usize = 512 << 20;
+/// The same for all hosts of a run.
+const RUN: usize = 4 << 30;
+/// Bytes of a value besides its text, with its place in a list or mapping.
+const VALUE: usize = 64;
+
+/// Memory of the results that a run has registered.
+#[derive(Debug, Default)]
+pub struct Kept(AtomicUsize);
+
+impl Kept {
+    /// Why a result of this weight does not fit beside those that its host and the run have `kept`.
+    pub(super) fn refusal(&self, host: &str, kept: usize, weight: usize) -> Option<String> {
+        let (of_host, of_run) = (kept.saturating_add(weight), self.0.load(Ordering::Relaxed).saturating_add(weight));
+        let (whose, needed, limit) = match (of_host > HOST, of_run > RUN) {
+            (true, _) => (format!("the registered results of {host}"), of_host, HOST),
+            (_, true) => ("the registered results of all hosts".to_owned(), of_run, RUN),
+            (false, false) => return None,
+        };
+        Some(format!(
+            "The task was done, but its result is not kept: with it, {whose} would take {} MiB of memory, and {} MiB is the most. Let the task \
+             write large output to a file on the host, or do not register it.",
+            needed >> 20,
+            limit >> 20
+        ))
+    }
+
+    /// Counts a registered result in, and the one it replaces out.
+    pub(super) fn replace(&self, old: usize, new: usize) {
+        // `set_fact` may have put something else in its place, which was never counted.
+        let counted = |kept: usize| Some(kept.saturating_add(new).saturating_sub(old));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted);
+    }
+}
+
+/// Estimated bytes of memory of a value. Text that two values share counts twice.
+pub(super) fn weight(value: &Value) -> usize {
+    let mut weight = 0_usize;
+    let mut rest = vec![value.clone()];
+    while let Some(value) = rest.pop() {
+        weight = weight.saturating_add(VALUE);
+        if let Some(text) = value.as_bytes() {
+            weight = weight.saturating_add(text.len());
+        } else if let Ok(items) = value.try_iter() {
+            for key in items {
+                rest.extend(value.get_item(&key).ok().filter(|_| value.kind() == minijinja::value::ValueKind::Map));
+                rest.push(key);
+            }
+        }
+    }
+    weight
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weight_counts_keys_texts_and_members() {
+        let value = windlass_template::from_json(&serde_json::json!({"stdout": "x".repeat(1000), "lines": ["y", "z"]}));
+        let weight = weight(&value);
+        assert!((1000 + 7 * VALUE..2000).contains(&weight), "{weight}");
+    }
+
+    #[test]
+    fn result_beyond_the_share_of_its_host_or_of_the_run_is_refused() {
+        let kept = Kept::default();
+        assert_eq!(kept.refusal("h", HOST - 10, 10), None);
+        assert!(kept.refusal("h", HOST, 1).unwrap().contains("the registered results of h would take 512 MiB"));
+        kept.replace(0, RUN);
+        assert!(kept.refusal("h", 0, 1).unwrap().contains("of all hosts would take 4096 MiB"));
+        kept.replace(RUN, 0);
+        assert_eq!(kept.refusal("h", 0, 1), None);
+    }
+}
