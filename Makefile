@@ -11,12 +11,13 @@ export WINDLASS_CACHE
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := frames results journal yaml inventory pattern vault template key_value
 
-.PHONY: help setup build artifacts demo demo-down test check unit lab-test compat fuzz bench release clean
+.PHONY: help setup build artifacts demo demo-down test check unit lab-test lab-matrix lab-matrix-short compat fuzz bench release clean
 
 help:
 	@echo 'make demo       three hosts on this machine, a Kubernetes cluster on them'
 	@echo 'make demo-down  remove the hosts'
 	@echo 'make test       everything: format, lints, tests, and a cluster end to end'
+	@echo 'make lab-matrix a cluster for every combination of components, in pairs, as a table; about an hour'
 	@echo 'make compat     the recorded answers of ansible-core beside those of the real engines'
 	@echo 'make fuzz       every fuzz target for FUZZ_SECONDS (60) with a nightly toolchain and cargo-fuzz; shortly without'
 	@echo 'make release    target/release/windlass'
@@ -48,6 +49,7 @@ check:
 	cargo clippy --workspace --all-targets -- -D warnings
 	# The smaller executor, which only a release build makes.
 	cargo clippy --package windlass-modules --no-default-features --bin windlass-executor -- -D warnings
+	tools/catalog check --complete
 	@# Advisories need a database from the network, so they are not among these.
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --offline check bans licenses sources; \
 	else echo 'check: cargo-deny is not installed; licences, bans and sources of dependencies were not checked'; fi
@@ -58,6 +60,14 @@ unit:
 
 lab-test: build artifacts
 	tests/lab/run
+
+lab-matrix: build artifacts
+	@tools/setup python3
+	tests/lab/matrix
+
+lab-matrix-short: build artifacts
+	@tools/setup python3
+	tests/lab/matrix --short
 
 compat:
 	@tools/setup python3-venv python3-apt

@@ -20,6 +20,18 @@ kube_control_plane
 kube_node
 ";
 
+#[test]
+fn default_cluster_lists_fewer_than_150_tasks() {
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "-i", "inventory/sample", "playbooks/cluster.yml", "--list-tasks"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let listing = String::from_utf8(output.stdout).unwrap();
+    let tasks = listing.lines().filter(|line| line.contains("TAGS: ") && !line.contains("play #")).count();
+    assert!((50..150).contains(&tasks), "{tasks} tasks:\n{listing}");
+}
+
 /// What the playbook says of an inventory whose hosts nobody answers for.
 fn refusal(inventory: &str, variables: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
@@ -77,14 +89,136 @@ fn a_host_with_an_address_of_a_pod() {
 
 #[test]
 fn a_network_plugin_that_does_not_exist() {
+    refused(GROUPS, "kube_network_plugin=flanel", "kube_network_plugin is `flanel`, but must be one of: bridge, ");
+}
+
+#[test]
+fn unknown_runtime_refused_with_the_known_ones() {
+    refused(GROUPS, "container_manager=podman", "container_manager is `podman`, but must be one of: ");
+}
+
+#[test]
+fn unknown_load_balancer_refused_with_the_known_ones() {
     refused(
         GROUPS,
-        "kube_network_plugin=flanel",
-        "kube_network_plugin is `flanel`, but must be one of: bridge, cni, none.",
+        "loadbalancer_apiserver_type=envoy",
+        "kube_load_balancer is `envoy`, but must be one of: external, ",
     );
+}
+
+#[test]
+fn own_load_balancer_without_address_refused() {
+    refused(GROUPS, "kube_load_balancer=external", "but loadbalancer_apiserver has no address");
+}
+
+#[test]
+fn values_of_wrong_types_refused() {
+    let sentence = "argument 'kubelet_max_pods' is of type str and we were unable to convert to int";
+    refused(GROUPS, "kubelet_max_pods=many", sentence);
+    refused(
+        GROUPS,
+        "dns_mode=bind",
+        "value of dns_mode must be one of: coredns, coredns_dual, manual, none, got: bind",
+    );
+    refused(GROUPS, "containerd_debug_level=loud", "value of containerd_debug_level must be one of: ");
+    refused(GROUPS, "etcd_peer_port=peer", "argument 'etcd_peer_port' is of type str");
+}
+
+#[test]
+fn port_of_two_components_refused() {
+    refused(
+        GROUPS,
+        "loadbalancer_apiserver_port=6443",
+        "On cp1, port 6443/tcp would be used by load_balancer/haproxy for the API (loadbalancer_apiserver_port) and by control_plane",
+    );
+    refused(
+        GROUPS,
+        "loadbalancer_apiserver_healthcheck_port=10248",
+        "port 10248/tcp would be used by load_balancer/haproxy for its health (loadbalancer_apiserver_healthcheck_port) and by kubelet",
+    );
+}
+
+#[test]
+fn programs_too_old_for_the_release_refused() {
+    refused(
+        GROUPS,
+        "kube_version=1.36.4\ncontainerd_version=1.7.28",
+        "Kubernetes 1.36.4 needs containerd 2.0 or newer",
+    );
+    refused(GROUPS, "kube_version=1.36.4\netcd_version=3.5.23", "Kubernetes 1.36.4 needs etcd 3.5.24 or newer");
+}
+
+#[test]
+fn elections_shorter_than_heartbeats_refused() {
+    refused(GROUPS, "etcd_election_timeout=1000", "is less than five times etcd_heartbeat_interval (250 ms)");
+}
+
+#[test]
+fn different_drivers_of_control_groups_refused() {
+    refused(GROUPS, "containerd_use_systemd_cgroup=false", "Set only kubelet_cgroup_driver");
 }
 
 #[test]
 fn a_release_that_is_none() {
     refused(GROUPS, "kube_version=v1.30", "kube_version is `v1.30`, but must be a release");
+}
+
+#[test]
+fn settings_of_networks_that_cannot_work_refused() {
+    refused(GROUPS, "ipv4_stack=false", "clusters without IPv4 are not supported");
+    refused(GROUPS, "ipv6_stack=true\nkube_pods_subnet_ipv6=fd85::/48", "kube_pods_subnet_ipv6 `fd85::/48`");
+    refused(GROUPS, "bridge_routing=tunnel", "value of bridge_routing must be one of: routes, vxlan, bgp, got: tunnel");
+    refused(GROUPS, "bridge_routing=vxlan\nbridge_vxlan_vni=0", "bridge_vxlan_vni is 0");
+    let stranger = format!("{GROUPS}[route_reflector]\nstranger\n");
+    refused(&stranger, "bridge_routing=bgp", "stranger, in the group route_reflector or calico_rr, is no node");
+    refused(GROUPS, "kube_network_plugin=macvlan\nmacvlan_interface=a;b", "macvlan_interface of cp1 is `a;b`");
+    refused(GROUPS, "kube_network_plugin=custom_cni", "takes either manifests or a chart");
+    refused(GROUPS, "kube_network_plugin=flannel", "flannel_manifest_checksum is ``");
+}
+
+#[test]
+fn settings_of_the_control_plane_without_effect_refused() {
+    for (variables, sentence) in [
+        ("kube_oidc_auth=true", "kube_oidc_url or kube_oidc_client_id is missing"),
+        ("kube_api_anonymous_auth=false", "ask the API server for its health without credentials"),
+        (
+            "kube_webhook_authorization=true\nkube_webhook_authorization_url=https://a",
+            "add Webhook to authorization_modes",
+        ),
+        (
+            "kube_apiserver_enable_admission_plugins=['EventRateLimit']",
+            "needs both a place in kube_apiserver_enable_admission_plugins",
+        ),
+        ("kube_pod_security_use_default=true", "kube_apiserver_admission_control_config_file is false"),
+        ("kube_encrypt_secret_data=true\nkube_encrypt_token=short", "must have 32 characters"),
+        ("kube_encryption_algorithm=rot13", "value of kube_encryption_algorithm must be one of: secretbox"),
+        ("tls_min_version=1.2", "value of tls_min_version must be one of: "),
+        (
+            "kube_feature_gates=['SidecarContainers']",
+            "lists of NAME=true or NAME=false, but there is SidecarContainers.",
+        ),
+    ] {
+        refused(GROUPS, &format!("kube_version=1.36.4\n{variables}"), sentence);
+    }
+}
+
+#[test]
+fn settings_that_the_release_does_not_know_refused() {
+    for (variables, sentence) in [
+        ("kube_apiserver_use_authentication_config_file=true", "needs Kubernetes 1.30, but kube_version is 1.20.2"),
+        ("kube_apiserver_tracing=true", "kube_apiserver_tracing needs Kubernetes 1.27"),
+        ("kubelet_seccomp_default=true", "kubelet_seccomp_default needs Kubernetes 1.25"),
+        ("kubelet_max_parallel_image_pulls=3", "kubelet_max_parallel_image_pulls needs Kubernetes 1.27"),
+        ("kube_proxy_mode=nftables", "kube_proxy_mode is nftables, which needs Kubernetes 1.31"),
+        ("kube_cert_validity_period=1000h", "need Kubernetes"),
+    ] {
+        refused(GROUPS, &format!("kube_version=1.20.2\n{variables}"), sentence);
+    }
+}
+
+#[test]
+fn dns_without_servers_refused() {
+    refused(GROUPS, "dns_mode=none\nenable_nodelocaldns=true", "have no server for the names of the cluster");
+    refused(GROUPS, "dns_mode=none\nresolvconf_mode=host_resolvconf", "there is no DNS that the hosts could ask");
+    refused(GROUPS, "coredns_external_zones=[{'zones': ['a']}]", "nameservers");
 }

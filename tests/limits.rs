@@ -85,6 +85,17 @@ fn the_timeout_of_a_task_bounds_its_lookups() {
 }
 
 #[test]
+fn results_that_pile_up_are_not_kept_and_the_play_goes_on() {
+    let tasks = "    - debug:\n        msg: \"{{ 'x' * 30000000 }}\"\n      loop: '{{ range(20) | list }}'\n      no_log: true\n      register: big\n      \
+                 ignore_errors: true\n    - debug:\n        msg: \"kept {{ big.results | map(attribute='msg') | map('length') | select('>', 9999) \
+                 | length }}, {{ big.results[19].msg }}\"\n";
+    let files = directory(&[("site.yml", &playbook(tasks))]);
+    let (code, said) = run(windlass(files.path()).args(["playbook", "site.yml"]));
+    assert!(said.contains("the registered results of localhost would take"), "{said}");
+    assert!(code == Some(0) && said.contains("kept 17"), "{said}");
+}
+
+#[test]
 fn the_setting_bounds_lookups_and_plugins() {
     let plugin = "import time\nclass FilterModule:\n    def filters(self):\n        return {'doze': lambda v: time.sleep(600)}\n";
     let lookup = playbook("    - debug:\n        msg: \"{{ lookup('pipe', 'sleep 600') }}\"\n");

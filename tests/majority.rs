@@ -143,14 +143,14 @@ impl Cluster {
         let (code, text) = self.play(playbook, more);
         assert_eq!(code, Some(2), "{text}");
         assert!(text.contains(sentence), "it does not say `{sentence}`:\n{text}");
-        let done = ["Move their pods elsewhere", "Take the node out", "Stop the services", "Remove them from etcd"];
+        let done = ["Move their pods elsewhere", "Take the node out", "Stop kubelet", "Remove them from etcd"];
         assert!(done.iter().all(|task| !text.contains(task)), "something was begun:\n{text}");
     }
 
     #[track_caller]
     fn allowed(&self, playbook: &str, more: &[&str]) {
         let (code, text) = self.play(playbook, more);
-        assert!(code == Some(0) && text.contains("Stop the services"), "{text}");
+        assert!(code == Some(0) && text.contains("Stop kubelet"), "{text}");
     }
 }
 

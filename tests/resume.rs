@@ -363,6 +363,19 @@ fn handler_of_a_task_that_never_answered_is_pending_as_a_doubt() {
 }
 
 #[test]
+fn handler_of_a_task_that_was_stopped_at_its_limit_is_pending_as_a_doubt() {
+    let task = "    - shell: 'touch FOLDER/made; if [ -e FOLDER/block ]; then sleep 60; fi'\n      args:\n        creates: FOLDER/made\n      timeout: 1\n      notify: restart\n";
+    let project = Project::new(&handlers(task, ""));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.play(&[]).ends(2);
+    fs::remove_file(project.path("block")).unwrap();
+    project.play(&[]).ends(0).has("perhaps notified by");
+    project.play(&["--pending-handlers", "run"]).ends(0);
+    assert!(project.lines("log").contains(&"restart a".to_owned()));
+}
+
+#[test]
 fn pending_handler_that_fails_on_what_the_play_mends_runs_after_its_tasks() {
     let tasks = "    - copy:\n        content: \"{{ word }}\"\n        dest: FOLDER/config\n      notify: restart\n";
     let handler =

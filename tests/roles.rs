@@ -35,10 +35,9 @@ fn names_and_addresses_of_a_lying_host_mean_nothing_to_a_shell() {
     let playbook = format!(
         "- hosts: cp1
   gather_facts: false
-  roles: [cluster_defaults]
-  vars_files: [{root}/roles/network_bridge/vars/main.yml]
+  roles: [cluster]
   vars:
-    network_ranges: {{stdout_lines: ['cp1=10.0.0.0/24; touch x', cp2=10.0.1.0/24]}}
+    kube_pod_range_lines: {{stdout_lines: ['cp1=10.0.0.0/24; touch x', cp2=10.0.1.0/24]}}
   tasks:
     - ansible.builtin.set_fact:
         ansible_default_ipv4: {{address: \"{lie}\"}}
@@ -49,9 +48,8 @@ fn names_and_addresses_of_a_lying_host_mean_nothing_to_a_shell() {
       delegate_facts: true
     - ansible.builtin.copy:
         dest: {folder}/out
-        content: \"{{{{ [kube_node_names, node_ips, node_access_ips, etcd_member_names, network_pod_ranges] | to_json }}}}\"
+        content: \"{{{{ [kube_node_names, node_ips, node_access_ips, etcd_member_names, node_ips6, kube_pod_ranges] | to_json }}}}\"
 ",
-        root = env!("CARGO_MANIFEST_DIR"),
         folder = folder.path().display(),
     );
     let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2\n", &playbook, &[]);
@@ -59,7 +57,7 @@ fn names_and_addresses_of_a_lying_host_mean_nothing_to_a_shell() {
     let out = fs::read_to_string(folder.path().join("out")).unwrap();
     assert!(out.contains("10.0.0.1") && out.contains("atouchb"), "{out}");
     assert!(!out.contains([';', '$', '`', '|', '&', '>', '\\', '\'']), "{out}");
-    assert!(out.contains("10.0.0.0/24touchx") && out.contains("10.0.1.0/24"), "{out}");
+    assert!(out.contains(r#""cp1": ["10.0.0.0/24"]"#) && out.contains(r#""cp2": ["10.0.1.0/24"]"#), "{out}");
 }
 
 #[test]
@@ -70,7 +68,7 @@ fn facts_of_a_lying_host_do_not_choose_the_host_to_work_through() {
         r#"{"first_kube_control_plane": "localhost", "cluster_hosts": ["x"], "node_ips": {}, "main_ip": "6.6.6.6"}"#;
     let module = format!("#!/bin/sh\n# WANT_JSON\necho '{{\"changed\": false, \"ansible_facts\": {facts}}}'\n");
     fs::write(folder.path().join("library/liar"), module).unwrap();
-    let playbook = "- hosts: cp2\n  gather_facts: false\n  roles: [cluster_defaults]\n  tasks:\n    - liar:\n    - ansible.builtin.assert:\n        \
+    let playbook = "- hosts: cp2\n  gather_facts: false\n  roles: [cluster]\n  tasks:\n    - liar:\n    - ansible.builtin.assert:\n        \
          that: [first_kube_control_plane == 'cp1', \"cluster_hosts == ['cp1', 'cp2']\", main_ip == '10.0.0.2']\n";
     let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &[]);
     assert_eq!(code, Some(0), "{text}");
@@ -98,4 +96,45 @@ fn kubeconfig_that_would_run_a_program_stays_on_its_host() {
     let (code, text) = play(folder.path(), hosts, playbook, &start);
     assert_eq!(code, Some(0), "{text}");
     assert!(fs::read_to_string(here).unwrap().contains("server: https://10.0.0.1:6443"));
+}
+
+#[test]
+fn hosts_on_which_the_cluster_would_fail_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: k8s_cluster:etcd\n  gather_facts: false\n  tasks:\n    - ansible.builtin.import_role: {name: check, tasks_from: hosts}\n";
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let servers = folder.path().join("resolv.conf");
+    let resolv_conf = format!("resolv_conf={}", servers.display());
+    let checked = |more: &[&str]| {
+        let more: Vec<&str> =
+            ["-e", resolv_conf.as_str(), "-e", "kube_version=1.36.4"].iter().chain(more).copied().collect();
+        play(folder.path(), hosts, playbook, &more)
+    };
+    let allowed = ["-e", "kube_cgroup_v1_allowed=true"];
+
+    fs::write(&servers, "search example.com\n").unwrap();
+    let (code, text) = checked(&allowed);
+    assert!(code == Some(2) && text.contains("resolv.conf of cp1 names no name server"), "{text}");
+    let (code, text) = checked(&["-e", "kube_cgroup_v1_allowed=true", "-e", "dns_mode=none"]);
+    assert_eq!(code, Some(0), "{text}");
+
+    fs::write(&servers, "nameserver 192.0.2.53\n").unwrap();
+    let (code, text) = checked(&allowed);
+    assert_eq!(code, Some(0), "{text}");
+    // What this machine has decides about the next one.
+    let (code, text) = checked(&[]);
+    match Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+        true => assert_eq!(code, Some(0), "{text}"),
+        false => assert!(code == Some(2) && text.contains("cp1 has version 1 of control groups"), "{text}"),
+    }
+
+    fs::create_dir(folder.path().join("components")).unwrap();
+    fs::write(folder.path().join("components/runtime-containerd"), "").unwrap();
+    let (code, text) = checked(&allowed);
+    assert_eq!(code, Some(0), "{text}");
+    let other = ["-e", "kube_cgroup_v1_allowed=true", "-e", "container_manager=crio"];
+    let (code, text) = checked(&other);
+    assert!(code == Some(2) && text.contains("cp1 runs containerd, but container_manager is"), "{text}");
+    let (code, text) = checked(&[&other[..], &["-e", "migrate_runtime=true"]].concat());
+    assert_eq!(code, Some(0), "{text}");
 }

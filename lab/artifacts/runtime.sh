@@ -1,11 +1,12 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares its variables with the other parts
-# What runs on a host beside Kubernetes: containerd, runc, the CNI plugins, etcd, crictl and haproxy, from Debian's
+# What runs on a host beside Kubernetes: containerd, runc, crun, the CNI plugins, etcd, crictl and haproxy, from Debian's
 # binary packages, in archives named and laid out as upstream's releases.
 
 # runtime_build: fills $FILES and sets the *_VERSION variables that images.sh and describe.sh use.
 runtime_build() {
     CONTAINERD_VERSION=$(upstream_of "$(debian_version containerd)")
     RUNC_VERSION=$(upstream_of "$(debian_version runc)")
+    CRUN_VERSION=$(upstream_of "$(debian_version crun)")
     CNI_VERSION=$(upstream_of "$(debian_version containernetworking-plugins)")
     ETCD_VERSION=$(upstream_of "$(debian_version etcd-server)")
     HAPROXY_VERSION=$(upstream_of "$(debian_version haproxy)")
@@ -13,6 +14,7 @@ runtime_build() {
     runtime_paths
     runtime_containerd
     runtime_runc
+    runtime_crun
     runtime_cni
     runtime_etcd
     runtime_crictl
@@ -23,6 +25,7 @@ runtime_build() {
 runtime_paths() {
     CONTAINERD_PATH=github.com/containerd/containerd/releases/download/v$CONTAINERD_VERSION/containerd-$CONTAINERD_VERSION-linux-amd64.tar.gz
     RUNC_PATH=github.com/opencontainers/runc/releases/download/v$RUNC_VERSION/runc.amd64
+    CRUN_PATH=github.com/containers/crun/releases/download/$CRUN_VERSION/crun-$CRUN_VERSION-linux-amd64
     CNI_PATH=github.com/containernetworking/plugins/releases/download/v$CNI_VERSION/cni-plugins-linux-amd64-v$CNI_VERSION.tgz
     ETCD_PATH=github.com/etcd-io/etcd/releases/download/v$ETCD_VERSION/etcd-v$ETCD_VERSION-linux-amd64.tar.gz
     CRICTL_PATH=github.com/kubernetes-sigs/cri-tools/releases/download/v$CRICTL_VERSION/crictl-v$CRICTL_VERSION-linux-amd64.tar.gz
@@ -43,6 +46,13 @@ runtime_runc() {
     [[ -e $FILES/$RUNC_PATH ]] && return
     debian_unpack runc "$WORK/tree/runc"
     place "$WORK/tree/runc/usr/sbin/runc" "$FILES/$RUNC_PATH"
+}
+
+# Unlike upstream's, Debian's crun is not static: hosts get libyajl2 by tests/lab/packages.yml.
+runtime_crun() {
+    [[ -e $FILES/$CRUN_PATH ]] && return
+    debian_unpack crun "$WORK/tree/crun"
+    place "$WORK/tree/crun/usr/bin/crun" "$FILES/$CRUN_PATH"
 }
 
 runtime_cni() {

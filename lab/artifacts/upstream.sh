@@ -7,6 +7,7 @@ upstream_reachable() { curl -fsS --max-time 5 -o /dev/null https://dl.k8s.io/rel
 upstream_build() {
     CONTAINERD_VERSION=1.6.20
     RUNC_VERSION=1.1.5
+    CRUN_VERSION=1.8.1
     CNI_VERSION=1.1.1
     ETCD_VERSION=3.4.23
     CRICTL_VERSION=1.20.0
@@ -22,6 +23,7 @@ upstream_build() {
     done
     for name in "$CONTAINERD_PATH" "$CNI_PATH" "$ETCD_PATH" "$CRICTL_PATH"; do upstream_file "$name" 644; done
     upstream_file "$RUNC_PATH" 755
+    upstream_file "$CRUN_PATH" 755
     upstream_image pause "$PAUSE_VERSION" "${KUBERNETES_REPOSITORIES[@]/%//pause:$PAUSE_VERSION}"
     upstream_image haproxy "$HAPROXY_VERSION" "$DOCKER_REPOSITORY/library/haproxy:$HAPROXY_VERSION"
     # No project releases these two: the load balancer as a program, and the test workload.

@@ -14,32 +14,6 @@ step() { # step TITLE FUNCTION
   fi
 }
 
-play() { "$windlass" playbook -i "$inventory" playbooks/cluster.yml "$@"; }
-on() { local node=$1; shift; "$windlass" lab ssh "$node" "$@"; }
-kubectl() { local node=$1; shift; on "$node" kubectl --kubeconfig /etc/kubernetes/admin.conf "$@"; }
-
-# eventually SECONDS COMMAND...: until it succeeds
-eventually() {
-  local deadline=$((SECONDS + $1)); shift
-  until "$@"; do
-    [ $SECONDS -lt $deadline ] || { echo "gave up waiting for: $*"; return 1; }
-    sleep 2
-  done
-}
-
-# recap FILE PATTERN: every host's line of the recap has it
-recap() {
-  local lines; lines=$(grep -E '^node[0-9]+ +: ' "$1")
-  [ -n "$lines" ] || { echo "no recap in $1"; tail -20 "$1"; return 1; }
-  ! grep -vE -- "$2" <<<"$lines"
-}
-
-# lab_up HOSTS: the lab with that many hosts, and an inventory of them
-lab_up() {
-  "$windlass" lab up --nodes "$1" --memory 3G --mount "$cache/artifacts:$cache/artifacts" &&
-    "$windlass" lab inventory --format yaml > "$inventory/hosts.yml"
-}
-
 hosts_start() {
   "$windlass" lab down || true
   lab_up 3
@@ -104,7 +78,7 @@ killed_half_way() {
   local pid=$!
   # Somewhere inside the preparation: binaries are being unpacked, services are being written.
   for _ in $(seq 120); do
-    grep -q 'TASK \[containerd' "$log/killed.log" && break
+    grep -q 'TASK \[runtime/containerd : Write' "$log/killed.log" && break
     kill -0 $pid 2>/dev/null || { echo 'the run ended early'; tail -20 "$log/killed.log"; return 1; }
     sleep 0.5
   done
@@ -112,8 +86,6 @@ killed_half_way() {
   # The executors notice that the controller is gone.
   for node in node1 node2 node3; do eventually 30 no_executor $node || return 1; done
 }
-
-no_executor() { ! on "$1" 'pgrep -f "executor[-].* serve"' >/dev/null; }
 
 first_run() {
   WINDLASS_STATISTICS=$log/first.statistics play --resume > "$log/first.log" 2>&1 || return 1
@@ -160,7 +132,7 @@ changed_value() {
   # Only the load balancer's tasks and its handler may change anything.
   awk '/^(TASK|RUNNING HANDLER) /{task=$0} /^changed: /{print task}' "$log/value.log" | sort -u > "$log/value.changed"
   cat "$log/value.changed"
-  [ -s "$log/value.changed" ] && ! grep -v '\[loadbalancer' "$log/value.changed" && grep -q 'RUNNING HANDLER' "$log/value.changed" &&
+  [ -s "$log/value.changed" ] && ! grep -v '\[load_balancer/haproxy : ' "$log/value.changed" && grep -q 'RUNNING HANDLER' "$log/value.changed" &&
     play > /dev/null 2>&1
 }
 
@@ -188,7 +160,7 @@ restart_not_lost() {
   # The run may be faster than the kill; then it is tried again with another value.
   for level in warn error debug; do
     before=$(for node in node1 node2 node3; do started $node; done)
-    host=$(killed_at 'containerd : Configure containerd' -e containerd_debug_level="$level")
+    host=$(killed_at 'runtime/containerd : Configure containerd' -e containerd_debug_level="$level")
     echo "killed after $host had level $level"
     for node in node1 node2 node3; do eventually 30 no_executor $node || return 1; done
     [ "$before" = "$(for node in node1 node2 node3; do started $node; done)" ] && break
@@ -223,7 +195,7 @@ worker_joins() {
   # The others learn its name and its route; nothing of theirs is restarted but the routes.
   awk '/^(TASK|RUNNING HANDLER) /{task=$0} /^changed: \[node[123]/{print task}' "$log/joins.log" | sort -u > "$log/joins.changed"
   cat "$log/joins.changed"
-  ! grep -vE '\[(preinstall : Make the hosts known|network_bridge : )' "$log/joins.changed"
+  ! grep -vE '\[(host : Make the hosts known|network/bridge : )' "$log/joins.changed"
   play > "$log/joined.log" 2>&1 && recap "$log/joined.log" 'changed=0 +unreachable=0 +failed=0'
 }
 

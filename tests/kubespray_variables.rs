@@ -1,0 +1,125 @@
+//! Inventories with variables of Kubespray: the check refuses those that would have no effect, and no others.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use windlass_modules::kubernetes::variables::{Table, names_of_roles};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+const PLAYBOOK: &str = "
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: check, tasks_from: variables}
+";
+
+/// Exit status and output of the check of variables, for two hosts that nobody answers for.
+fn check(all: &str, node2: &str, arguments: &[&str]) -> (i32, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("play.yml", PLAYBOOK);
+    write(
+        "inventory/hosts",
+        "node1 ansible_host=127.0.0.1 ansible_port=1\nnode2 ansible_host=127.0.0.1 ansible_port=1\n",
+    );
+    write("inventory/group_vars/all.yml", all);
+    write("inventory/host_vars/node2.yml", node2);
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "play.yml", "-i", "inventory/hosts"])
+        .args(arguments)
+        .current_dir(folder.path())
+        .env("ANSIBLE_ROLES_PATH", Path::new(ROOT).join("roles"))
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    assert!(!text.contains("unreachable=1"), "a host was reached for:\n{text}");
+    (output.status.code().unwrap(), text)
+}
+
+#[track_caller]
+fn refused(all: &str, sentences: &[&str]) {
+    let (status, text) = check(all, "", &[]);
+    assert_eq!(status, 2, "{text}");
+    for sentence in sentences {
+        assert!(text.contains(sentence), "it does not say `{sentence}`:\n{text}");
+    }
+}
+
+#[track_caller]
+fn accepted(all: &str) -> String {
+    let (status, text) = check(all, "", &[]);
+    assert_eq!(status, 0, "{text}");
+    text
+}
+
+#[test]
+fn unsupported_variables_are_refused_together() {
+    refused(
+        "kube_network_plugin: bridge\ningress_alb_enabled: true\nalb_ingress_aws_region: x\ndeploy_container_engine: false\n",
+        &[
+            "all.yml:2:1) is not supported: controllers of clouds are not among the addons.",
+            "all.yml:4:1) is not supported: every node gets the container runtime. Leave it out or set it to `true`.",
+        ],
+    );
+}
+
+#[test]
+fn defaults_of_kubespray_are_accepted() {
+    accepted(
+        "kube_network_plugin: bridge
+kube_network_plugin_multus: false
+cert_manager_enabled: 'no'
+kube_ovn_network_type: geneve
+calico_pool_blocksize: 26
+enable_nodelocaldns: false
+nodelocaldns_ip: 169.254.25.10
+retry_stagger: 5
+deploy_netchecker: false
+metallb_speaker_enabled: \"{{ metallb_enabled }}\"
+metallb_enabled: \"{{ wanted }}\"
+wanted: false
+kube_script_dir: \"{{ bin_dir }}/kubernetes-scripts\"
+site_of_the_cluster: here
+",
+    );
+}
+
+#[test]
+fn variable_of_one_host_is_refused_despite_its_group() {
+    let (status, text) = check("ingress_alb_enabled: false\n", "ingress_alb_enabled: true\n", &[]);
+    assert_eq!(status, 2, "{text}");
+    assert!(text.contains("node2.yml:1:1) is not supported: controllers of clouds"), "{text}");
+    let (status, text) = check("ingress_alb_enabled: true\n", "", &["-e", "ingress_alb_enabled=false"]);
+    assert_eq!(status, 0, "{text}");
+}
+
+#[test]
+fn slip_of_the_pen_is_refused_with_the_name_meant() {
+    refused("kube_network_plugn: bridge\n", &["did you mean `kube_network_plugin`?"]);
+    accepted("kube_network_plugn: bridge\nown_variables: [kube_network_plugn]\n");
+}
+
+#[test]
+fn variables_that_are_not_needed_are_listed_and_left_unevaluated() {
+    let text = accepted("kubeadm_certificate_key: \"{{ lookup('password', 'key.creds') }}\"\n");
+    assert!(text.contains("ignore them: kubeadm_certificate_key."), "{text}");
+}
+
+#[test]
+fn table_and_roles_can_be_read() {
+    let path = Path::new(ROOT).join("roles/check/files/kubespray-variables.yml");
+    let table = Table::read("kubespray-variables.yml", &fs::read_to_string(path).unwrap()).unwrap();
+    let names: BTreeSet<&str> = table.names().collect();
+    assert!(names.len() > 1700 && names.contains("kube_network_plugin"), "{}", names.len());
+    assert!(names_of_roles(&Path::new(ROOT).join("roles")).unwrap().settable.contains("cluster_name"));
+}

@@ -1,0 +1,214 @@
+//! Settings of components that the lab cannot run: every field that a variable sets is in the rendered file.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use windlass_yaml::{Node, Options, Source, parse};
+
+/// The text of a template of a role, with extra variables in YAML.
+fn render(role: &str, template: &str, variables: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let inventory = "[kube_control_plane]\ncp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n[etcd]\ncp1\n[kube_node]\ncp1\n[k8s_cluster:children]\n\
+                     kube_control_plane\nkube_node\n[all:vars]\nansible_connection=local\nansible_architecture=x86_64\n";
+    let playbook = format!(
+        "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {{name: {role}, tasks_from: validate}}
+    - ansible.builtin.template:
+        src: {root}/roles/{role}/templates/{template}
+        dest: {folder}/out
+      vars:
+        kube_vip_files: {{results: [{{stat: {{exists: false}}}}, {{stat: {{exists: false}}}}]}}
+",
+        root = root.display(),
+        folder = folder.path().display(),
+    );
+    fs::write(folder.path().join("hosts"), inventory).unwrap();
+    fs::write(folder.path().join("play.yml"), playbook).unwrap();
+    fs::write(folder.path().join("variables.yml"), variables).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "-i", "hosts", "play.yml", "-e", "@variables.yml"])
+        .current_dir(folder.path())
+        .env("ANSIBLE_ROLES_PATH", root.join("roles"))
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    fs::read_to_string(folder.path().join("out")).unwrap()
+}
+
+fn yaml(text: &str) -> Node {
+    let loaded = parse(Source::new("rendered", text.to_owned()), &Options::default());
+    loaded.unwrap_or_else(|error| panic!("{error}\n{text}")).documents.remove(0)
+}
+
+/// `NAME=VALUE` of a container's environment, without what comes from fields.
+fn environment(container: &Node) -> Vec<String> {
+    let entries = container.get("env").and_then(Node::as_list).unwrap();
+    let text = |entry: &Node, key: &str| entry.get(key).and_then(Node::as_str).map(str::to_owned);
+    entries.iter().filter_map(|entry| Some(format!("{}={}", text(entry, "name")?, text(entry, "value")?))).collect()
+}
+
+#[test]
+fn kube_vip_with_arp_has_every_field() {
+    let pod = yaml(&render(
+        "load_balancer/kube_vip",
+        "kube-vip.yml.j2",
+        "{kube_vip_enabled: true, kube_vip_address: 10.0.0.100, kube_vip_interface: ens3, kube_vip_cidr: 24, kube_vip_leasename: l1,
+          kube_vip_leaseduration: 30, kube_vip_renewdeadline: 20, kube_vip_retryperiod: 4, kube_vip_dns_mode: ipv4, kube_vip_ddns_enabled: true,
+          kube_vip_cp_detect: true, kube_vip_enable_node_labeling: true, kube_vip_services_enabled: true, kube_vip_services_interface: ens4,
+          kube_vip_svc_leasename: l2, kube_vip_enableServicesElection: true, kube_vip_lb_enable: true, kube_vip_lb_fwdmethod: masquerade,
+          kube_vip_metrics_enabled: true, kube_vip_metrics_port: 2113, kube_vip_image_repo: r.example.com/kube-vip, kube_vip_image_tag: v9}",
+    ));
+    let spec = pod.get("spec").unwrap();
+    let container = &spec.get("containers").and_then(Node::as_list).unwrap()[0];
+    let mut found = environment(container);
+    found.sort();
+    let expected = "address=10.0.0.100 cp_detect=true cp_enable=true cp_namespace=kube-system dns_mode=ipv4 enable_node_labeling=true \
+                    lb_enable=true lb_fwdmethod=masquerade lb_port=6443 port=6443 prometheus_server=:2113 svc_election=true svc_enable=true \
+                    svc_leasename=l2 vip_arp=true vip_ddns=true vip_interface=ens3 vip_leaderelection=true vip_leaseduration=30 vip_leasename=l1 \
+                    vip_renewdeadline=20 vip_retryperiod=4 vip_servicesinterface=ens4 vip_subnet=24";
+    assert_eq!(found.join(" "), expected);
+    assert_eq!(container.get("image").and_then(Node::as_str), Some("r.example.com/kube-vip:v9"));
+    let port = container.get("ports").and_then(Node::as_list).unwrap()[0].get("containerPort").and_then(Node::as_int);
+    assert_eq!(port, Some(2113));
+    let privileged = container.get("securityContext").and_then(|context| context.get("privileged"));
+    assert_eq!(privileged.and_then(Node::as_bool), Some(true));
+    // The first control plane of a new cluster of this release has no other kubeconfig that may take a lease.
+    let volume = &spec.get("volumes").and_then(Node::as_list).unwrap()[0];
+    let path = volume.get("hostPath").and_then(|volume| volume.get("path")).and_then(Node::as_str);
+    assert_eq!(path, Some("/etc/kubernetes/super-admin.conf"));
+}
+
+#[test]
+fn kube_vip_with_bgp_has_every_field() {
+    let pod = yaml(&render(
+        "load_balancer/kube_vip",
+        "kube-vip.yml.j2",
+        "{kube_vip_enabled: true, kube_vip_address: 10.0.0.100, kube_vip_bgp_enabled: true, kube_vip_local_as: 65001, kube_version: 1.28.0,
+          kube_vip_bgp_routerid: 10.0.0.1, kube_vip_bgp_peeraddress: 10.0.0.9, kube_vip_bgp_peeras: 65009, kube_vip_bgp_peerpass: secret,
+          kube_vip_bgppeers: ['10.0.0.10:65000::false', '10.0.0.11:65000::false'], kube_vip_bgp_sourceip: 10.0.0.2}",
+    ));
+    let spec = pod.get("spec").unwrap();
+    let mut found = environment(&spec.get("containers").and_then(Node::as_list).unwrap()[0]);
+    found.sort();
+    let expected = "address=10.0.0.100 bgp_as=65001 bgp_enable=true bgp_peeraddress=10.0.0.9 bgp_peeras=65009 bgp_peerpass=secret \
+                    bgp_peers=10.0.0.10:65000::false,10.0.0.11:65000::false bgp_routerid=10.0.0.1 bgp_sourceip=10.0.0.2 cp_enable=true \
+                    cp_namespace=kube-system dns_mode=first port=6443 vip_arp=false vip_subnet=32";
+    assert_eq!(found.join(" "), expected);
+    let volume = &spec.get("volumes").and_then(Node::as_list).unwrap()[0];
+    let path = volume.get("hostPath").and_then(|volume| volume.get("path")).and_then(Node::as_str);
+    assert_eq!(path, Some("/etc/kubernetes/admin.conf"));
+}
+
+/// That a rendered text has every one of these lines.
+fn has(text: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(text.lines().any(|found| found.trim() == *line), "no line `{line}` in\n{text}");
+    }
+}
+
+const CONTAINERD: &str = "{crun_enabled: true, gvisor_enabled: true, kata_containers_enabled: true, containerd_default_runtime: crun,
+    containerd_registry_auth: [{registry: 'r.example.com:5000', username: user, password: 'p\"w'}], containerd_metrics_address: '127.0.0.1:1338',
+    containerd_additional_runtimes: [{name: nv, type: io.containerd.runc.v2, options: {BinaryName: /usr/bin/nv, SystemdCgroup: 'true', Root: ''}}],
+    containerd_extra_runtime_args: {device_ownership_from_security_context: true}, containerd_debug_level: debug, nri_enabled: true, enable_cdi: true,
+    containerd_snapshotter: native, containerd_extra_args: '[plugins.x]'";
+
+#[test]
+fn containerd_2_has_every_field() {
+    let text = render("runtime/containerd", "config.toml.j2", &format!("{CONTAINERD}, containerd_version: 2.3.4}}"));
+    has(
+        &text,
+        &[
+            "version = 3",
+            "level = \"debug\"",
+            "address = \"127.0.0.1:1338\"",
+            "[plugins.\"io.containerd.cri.v1.images\".registry.configs.\"r.example.com:5000\".auth]",
+            "username = \"user\"",
+            "password = \"p\\\"w\"",
+            "snapshotter = \"native\"",
+            "bin_dirs = [\"/opt/cni/bin\"]",
+            "default_runtime_name = \"crun\"",
+            "[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.crun.options]",
+            "BinaryName = \"/usr/local/bin/crun\"",
+            "[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.nv]",
+            "BinaryName = \"/usr/bin/nv\"",
+            "runtime_type = \"io.containerd.runsc.v1\"",
+            "runtime_path = \"/opt/kata/bin/containerd-shim-kata-v2\"",
+            "device_ownership_from_security_context = true",
+            "enable_cdi = true",
+            "[plugins.\"io.containerd.nri.v1.nri\"]",
+            "disable = false",
+            "[plugins.x]",
+        ],
+    );
+    assert!(!text.contains("Root = ") && !text.contains("discard_unpacked_layers"), "{text}");
+}
+
+#[test]
+fn containerd_1_has_every_field() {
+    let text = render(
+        "runtime/containerd",
+        "config.toml.j2",
+        &format!("{CONTAINERD}, containerd_version: 1.7.29, kube_version: 1.33.1}}"),
+    );
+    has(
+        &text,
+        &[
+            "version = 2",
+            "[plugins.\"io.containerd.grpc.v1.cri\".registry.configs.\"r.example.com:5000\".auth]",
+            "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.crun.options]",
+            "bin_dir = \"/opt/cni/bin\"",
+            "discard_unpacked_layers = true",
+            "disable = false",
+        ],
+    );
+    assert!(!text.contains("io.containerd.cri.v1"), "{text}");
+}
+
+#[test]
+fn crio_has_every_field() {
+    let variables = "{container_manager: crio, youki_enabled: true, kata_containers_enabled: true, crio_default_runtime: youki, crio_log_level: debug,
+        crio_enable_metrics: true, crio_metrics_port: 9191, crio_stream_port: '10011', crio_selinux: true, crio_storage_driver: vfs,
+        crio_default_capabilities: [CHOWN, MKNOD], crio_pull_progress_timeout: 20s, crio_criu_support_enabled: true, nri_enabled: true,
+        crio_signature_policy: /etc/p.json, crio_additional_mounts: ['/a:/b'], crio_insecure_registries: ['i.example.com:5000'],
+        crio_registries: [{prefix: docker.io, location: registry-1.docker.io, unqualified: true, mirrors: [{location: 'm:5000', insecure: true}]}],
+        crio_registry_auth: [{registry: r.example.com, username: user, password: word}]}";
+    has(
+        &render("runtime/crio", "crio.conf.j2", variables),
+        &[
+            "storage_driver = \"vfs\"",
+            "default_runtime = \"youki\"",
+            "default_capabilities = [\"CHOWN\", \"MKNOD\"]",
+            "log_level = \"debug\"",
+            "selinux = true",
+            "enable_criu_support = true",
+            "stream_port = \"10011\"",
+            "enable_metrics = true",
+            "metrics_port = 9191",
+            "enable_nri = true",
+            "signature_policy = \"/etc/p.json\"",
+            "pull_progress_timeout = \"20s\"",
+            "[crio.runtime.runtimes.youki]",
+            "[crio.runtime.runtimes.kata-qemu]",
+            "runtime_type = \"vm\"",
+        ],
+    );
+    has(
+        &render("runtime/crio", "registries.conf.j2", variables),
+        &[
+            "unqualified-search-registries = [\"registry-1.docker.io\"]",
+            "prefix = \"docker.io\"",
+            "location = \"m:5000\"",
+            "location = \"i.example.com:5000\"",
+        ],
+    );
+    has(&render("runtime/crio", "mounts.conf.j2", variables), &["/a:/b"]);
+    has(&render("runtime/crio", "auth.json.j2", variables), &["\"r.example.com\": {\"auth\": \"dXNlcjp3b3Jk\"}"]);
+}
