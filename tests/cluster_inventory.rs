@@ -222,3 +222,34 @@ fn dns_without_servers_refused() {
     refused(GROUPS, "dns_mode=none\nresolvconf_mode=host_resolvconf", "there is no DNS that the hosts could ask");
     refused(GROUPS, "coredns_external_zones=[{'zones': ['a']}]", "nameservers");
 }
+
+#[test]
+fn unfit_machines_refused_with_the_reason() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("inventory");
+    let groups = GROUPS.replacen("cp1", "cp1 ip=127.0.0.1", 1).replacen("\nworker1", "\nworker1 ip=127.0.0.2", 1);
+    let variables = format!(
+        "[all:vars]\nansible_connection=local\nkube_config_dir={0}/kubernetes\netcd_config_dir={0}/etcd\nkube_apiserver_port={port}\n\
+         minimal_node_memory_mb=99999999\nminimal_free_space_mb=99999999\nignore_assert_errors=true\n",
+        folder.path().display()
+    );
+    fs::write(&file, groups + &variables).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "playbooks/cluster.yml", "--check", "--tags", "none", "-i"])
+        .arg(&file)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let output = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    for sentence in [
+        "MiB of memory, but needs 99999999. Give it more, or set minimal_node_memory_mb.",
+        "has less than 99999999 MiB of free space on /",
+        &format!("Something on cp1 already listens on {port}/tcp, which is meant for control_plane for the API server."),
+        "cp1 and worker1 have the same /etc/machine-id",
+    ] {
+        assert!(output.contains(sentence), "it does not say `{sentence}`:\n{output}");
+    }
+}
