@@ -102,7 +102,7 @@ fn kubeconfig_that_would_run_a_program_stays_on_its_host() {
 fn hosts_on_which_the_cluster_would_fail_refused() {
     let folder = tempfile::tempdir().unwrap();
     let playbook = "- hosts: k8s_cluster:etcd\n  gather_facts: false\n  tasks:\n    - ansible.builtin.import_role: {name: check, tasks_from: hosts}\n";
-    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let hosts = "cp1 ip=127.0.0.1\ncp2 ip=127.0.0.2\n";
     let servers = folder.path().join("resolv.conf");
     let resolv_conf = format!("resolv_conf={}", servers.display());
     let checked = |more: &[&str]| {
