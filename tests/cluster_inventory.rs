@@ -217,6 +217,12 @@ fn settings_that_the_release_does_not_know_refused() {
 }
 
 #[test]
+fn hardened_kubelet_with_a_name_for_the_api_refused() {
+    let variables = "kube_version=1.36.4\nkube_hardening=true\nloadbalancer_apiserver={'address': 'api.example.com'}";
+    refused(GROUPS, variables, "the API has the name api.example.com, which systemd does not resolve");
+}
+
+#[test]
 fn dns_without_servers_refused() {
     refused(GROUPS, "dns_mode=none\nenable_nodelocaldns=true", "have no server for the names of the cluster");
     refused(GROUPS, "dns_mode=none\nresolvconf_mode=host_resolvconf", "there is no DNS that the hosts could ask");

@@ -308,3 +308,39 @@ fn corefiles_are_well_formed() {
         }
     }
 }
+
+#[test]
+fn hardening_changes_defaults_and_leaves_what_is_set() {
+    let mut settings = json!({"kube_version": "1.36.3", "kube_hardening": true, "kube_encrypt_token": "0123456789abcdef0123456789abcdef"});
+    let files = [KUBEADM, KUBELET, ("admission.json", "{{ control_plane_admission | to_json }}")];
+    let rendered = render(&["control_plane", "kubelet"], &files, &settings);
+    for wanted in [
+        "{name: audit-log-maxage, value: \"30\"}",
+        "{name: encryption-provider-config, value: \"/etc/kubernetes/apiserver/encryption.yaml\"}",
+        "{name: kubelet-certificate-authority, value: \"/etc/kubernetes/ssl/ca.crt\"}",
+        "{name: terminated-pod-gc-threshold, value: \"50\"}",
+        "{name: bind-address, value: \"127.0.0.1\"}",
+        "{name: tls-min-version, value: \"VersionTLS12\"}",
+        ",AlwaysPullImages,",
+    ] {
+        assert!(rendered[0].contains(wanted), "{wanted} is not in {}", rendered[0]);
+    }
+    let kubelet = &documents(&rendered[1])[0];
+    has(kubelet, "/seccompDefault", &json!(true));
+    has(kubelet, "/serverTLSBootstrap", &json!(true));
+    has(kubelet, "/eventRecordQPS", &json!(1));
+    let admission: Value = serde_json::from_str(&rendered[2]).unwrap();
+    has(&admission, "/0/configuration/limits/0/qps", &json!(50));
+    has(&admission, "/3/configuration/defaults/enforce", &json!("restricted"));
+
+    settings["kube_apiserver_enable_admission_plugins"] = json!(["PodNodeSelector"]);
+    settings["kube_pod_security_default_enforce"] = json!("baseline");
+    settings["kubelet_event_record_qps"] = json!(7);
+    settings["kubernetes_audit"] = json!(false);
+    let rendered = render(&["control_plane", "kubelet"], &files, &settings);
+    assert!(rendered[0].contains("value: \"NodeRestriction,PodNodeSelector\""), "{}", rendered[0]);
+    assert!(!rendered[0].contains("audit-log"), "{}", rendered[0]);
+    has(&documents(&rendered[1])[0], "/eventRecordQPS", &json!(7));
+    let admission: Value = serde_json::from_str(&rendered[2]).unwrap();
+    has(&admission, "/1/configuration/defaults/enforce", &json!("baseline"));
+}
