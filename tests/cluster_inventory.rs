@@ -154,6 +154,34 @@ fn elections_shorter_than_heartbeats_refused() {
 }
 
 #[test]
+fn events_without_a_cluster_of_their_own_refused() {
+    refused(
+        GROUPS,
+        "etcd_events_cluster_enabled=true\netcd_events_cluster_setup=false",
+        "etcd_events_cluster_enabled is true, but etcd_events_cluster_setup is false",
+    );
+    refused(
+        GROUPS,
+        "etcd_events_cluster_setup=true\netcd_events_data_dir=/var/lib/etcd",
+        "Give the events' cluster a directory of its own.",
+    );
+}
+
+#[test]
+fn etcd_in_pods_with_what_kubeadm_cannot_do_refused() {
+    let separate = GROUPS.replace("[etcd]\ncp1", "[etcd]\nworker1");
+    refused(&separate, "etcd_deployment_type=kubeadm", "Give both groups the same hosts");
+    for (variables, sentence) in [
+        ("etcd_events_cluster_setup=true", "kubeadm runs one cluster only"),
+        ("etcd_client_port=2399", "kubeadm always takes the ports 2379 and 2380"),
+        ("etcd_image_repo=quay.io/coreos/store", "Name a repository that ends with /etcd."),
+    ] {
+        refused(GROUPS, &format!("etcd_deployment_type=kubeadm\n{variables}"), sentence);
+    }
+    refused(GROUPS, "etcd_deployment_type=docker", "value of etcd_deployment_type must be one of: host, kubeadm");
+}
+
+#[test]
 fn different_drivers_of_control_groups_refused() {
     refused(GROUPS, "containerd_use_systemd_cgroup=false", "Set only kubelet_cgroup_driver");
 }

@@ -223,7 +223,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn no_playbook_and_no_fixed_role_names_a_component() {
     let (components, fixed) = components();
     let playbooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("playbooks");
-    let more = ["check", "reset", "remove_node"].map(str::to_owned);
+    let more = ["check", "reset", "remove_node", "migrate_runtime"].map(str::to_owned);
     let folders = fixed.into_iter().chain(more).map(|role| roles().join(role)).chain([playbooks]);
     for file in
         folders.flat_map(|folder| files(&folder)).filter(|file| file.extension().is_some_and(|end| end == "yml"))

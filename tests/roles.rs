@@ -137,4 +137,9 @@ fn hosts_on_which_the_cluster_would_fail_refused() {
     assert!(code == Some(2) && text.contains("cp1 runs containerd, but container_manager is"), "{text}");
     let (code, text) = checked(&[&other[..], &["-e", "migrate_runtime=true"]].concat());
     assert_eq!(code, Some(0), "{text}");
+
+    fs::create_dir(folder.path().join("manifests")).unwrap();
+    fs::write(folder.path().join("manifests/etcd.yaml"), "").unwrap();
+    let (code, text) = checked(&allowed);
+    assert!(code == Some(2) && text.contains("shows that etcd runs in a pod on cp1"), "{text}");
 }

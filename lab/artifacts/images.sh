@@ -5,6 +5,7 @@
 # kubeadm 1.20 takes its images from the first, later releases from the second; an archive carries both names.
 readonly KUBERNETES_REPOSITORIES=(k8s.gcr.io registry.k8s.io)
 readonly DOCKER_REPOSITORY=docker.io
+readonly ETCD_REPOSITORY=quay.io/coreos/etcd
 # What kubeadm 1.20 asks for.
 readonly PAUSE_VERSION=3.2
 readonly HELLO_VERSION=1.0
@@ -13,6 +14,7 @@ images_build() {
     images_static pause "$PAUSE_VERSION" "${KUBERNETES_REPOSITORIES[@]/%//pause}"
     images_static hello "$HELLO_VERSION" "$DOCKER_REPOSITORY/windlass/hello"
     images_haproxy
+    images_etcd
     local version
     for version in "${KUBERNETES_VERSIONS[@]}"; do
         images_kubernetes kube-apiserver "$version"
@@ -75,6 +77,19 @@ images_haproxy() {
     printf 'root:x:0:\nhaproxy:x:99:\n' >"$root/etc/group"
     image_pack "$file" "$root" '["haproxy","-W","-db","-f","/usr/local/etc/haproxy/haproxy.cfg"]' \
         "$DOCKER_REPOSITORY/library/haproxy:$HAPROXY_VERSION"
+}
+
+# The host's program, for clusters in which kubeadm runs it. It needs the C library only.
+images_etcd() {
+    local root=$WORK/images/etcd libraries=$WORK/tree/haproxy/haproxy-$HAPROXY_VERSION-linux-amd64/lib file
+    file=$(image_file etcd "v$ETCD_VERSION")
+    [[ -e $file ]] && return
+    rm -rf "$root"
+    mkdir -p "$root"/{usr/local/bin,lib64,lib/x86_64-linux-gnu}
+    tar -xf "$FILES/$ETCD_PATH" -C "$root/usr/local/bin" --strip-components=1
+    cp "$libraries/libc.so.6" "$root/lib/x86_64-linux-gnu/"
+    cp "$libraries/ld-linux-x86-64.so.2" "$root/lib64/"
+    image_pack "$file" "$root" null "$ETCD_REPOSITORY:v$ETCD_VERSION"
 }
 
 image_file() { printf '%s/%s_%s.tar' "$IMAGES" "$1" "$2"; }

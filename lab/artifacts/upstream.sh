@@ -26,6 +26,7 @@ upstream_build() {
     upstream_file "$CRUN_PATH" 755
     upstream_image pause "$PAUSE_VERSION" "${KUBERNETES_REPOSITORIES[@]/%//pause:$PAUSE_VERSION}"
     upstream_image haproxy "$HAPROXY_VERSION" "$DOCKER_REPOSITORY/library/haproxy:$HAPROXY_VERSION"
+    upstream_image etcd "v$ETCD_VERSION" "$ETCD_REPOSITORY:v$ETCD_VERSION"
     # No project releases these two: the load balancer as a program, and the test workload.
     runtime_haproxy
     images_static hello "$HELLO_VERSION" "$DOCKER_REPOSITORY/windlass/hello"
