@@ -97,7 +97,7 @@ fn every_description_is_known_and_complete() {
         let description = yaml(&file);
         let at = file.display();
         let mut known = vec!["summary", "kubernetes", "artifacts", "optional_artifacts", "images", "packages"];
-        known.extend(["kernel_modules", "ports", "conflicts"]);
+        known.extend(["kernel", "kernel_modules", "ports", "conflicts"]);
         let own = match name.split_once('/').map(|(kind, _)| kind) {
             Some("runtime") => vec!["cri_socket", "service"],
             Some("load_balancer") => vec!["endpoint"],
@@ -109,7 +109,7 @@ fn every_description_is_known_and_complete() {
         }
         known.extend(own);
         if name.starts_with("network/") {
-            known.extend(["nodes_ready", "policies"]);
+            known.extend(["nodes_ready", "policies", "replaces_kube_proxy"]);
         }
         if name.starts_with("runtime/") {
             known.push("dockershim_socket");
@@ -117,7 +117,7 @@ fn every_description_is_known_and_complete() {
         if name.starts_with("load_balancer/") {
             known.extend(["address", "port", "static_pods"]);
         }
-        for variable in ["address", "port"].into_iter().filter_map(|field| description.get(field)?.as_str()) {
+        for variable in ["address", "port", "replaces_kube_proxy"].into_iter().filter_map(|field| description.get(field)?.as_str()) {
             let found = defaults(name).iter().chain(&shared).any(|known| known == variable);
             assert!(found, "{at}: there is no default for `{variable}`");
         }
