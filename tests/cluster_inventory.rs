@@ -186,6 +186,13 @@ fn settings_of_networks_that_cannot_work_refused() {
     ] {
         refused(GROUPS, &format!("kube_network_plugin=kube-router\n{variables}"), sentence);
     }
+    for (variables, sentence) in [
+        ("multus_version=9.9.9", "none for multus_version 9.9.9"),
+        ("kube_network_plugin=none", "Multus only adds interfaces to a cluster's network"),
+        ("multus_conf_file=/tmp/a.conf", "multus_conf_file is `/tmp/a.conf`, but must be `auto`"),
+    ] {
+        refused(GROUPS, &format!("kube_network_plugin_multus=true\n{variables}"), sentence);
+    }
 }
 
 #[test]

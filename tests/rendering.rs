@@ -384,3 +384,46 @@ fn kube_router_has_every_setting() {
     has(&rendered[1], "/0/data/passwords", &json!("ZDI5eVpBPT0s"));
     assert_eq!(rendered[2], json!({"a.b/c": "d=e", "kube-router.io/node.asn": "64600"}));
 }
+
+#[test]
+fn multus_has_every_setting() {
+    let variables = json!({
+        "cluster_manifest": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "multus-cni-config", "namespace": "kube-system"}, "data": {}},
+            daemonset("kube-multus-ds", &["kube-multus"], &["install-multus-binary"]),
+        ],
+        "kube_network_plugin": "flannel", "kube_network_plugin_multus": true, "container_manager": "crio",
+        "multus_conf_file": "/h/conf/70-multus.conf", "multus_namespace_isolation": true, "multus_cni_conf_dir_host": "/etc/n",
+        "multus_cni_bin_dir_host": "/opt/n", "multus_cni_run_dir_host": "/run/n", "multus_cni_conf_dir": "/h/conf",
+        "multus_cni_bin_dir": "/h/bin", "multus_cni_run_dir": "/h/run", "multus_kubeconfig_file_host": "/etc/n/k",
+        "multus_memory_limit": "1Gi", "multus_cpu_limit": "1", "multus_memory_requests": "2Gi", "multus_cpu_requests": "2",
+        "multus_image_repo": "r.example.com/multus", "multus_image_tag": "v9",
+    });
+    let files = [("objects", "{{ multus_objects | to_json }}"), ("leftovers", "{{ multus_leftovers | to_json }}")];
+    let rendered: Vec<Value> = render(&["addon/multus"], &files, &variables)
+        .iter()
+        .map(|text| serde_json::from_str(text).unwrap())
+        .collect();
+    let pod = &rendered[0][0]["spec"]["template"];
+    for (pointer, wanted) in [
+        ("/metadata/annotations/windlass~1network", json!("flannel")),
+        ("/spec/volumes/0/hostPath/path", json!("/etc/n")),
+        ("/spec/volumes/1/hostPath/path", json!("/opt/n")),
+        ("/spec/volumes/2/hostPath/path", json!("/run/n")),
+        ("/spec/containers/0/image", json!("r.example.com/multus:v9")),
+        ("/spec/containers/0/resources", json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "2", "memory": "2Gi"}})),
+        ("/spec/containers/0/volumeMounts/0/mountPath", json!("/h/conf")),
+        ("/spec/containers/0/volumeMounts/2", json!({"name": "run", "mountPath": "/h/run", "mountPropagation": "HostToContainer"})),
+        ("/spec/initContainers/0/image", json!("r.example.com/multus:v9")),
+        ("/spec/initContainers/0/args/3", json!("/h/bin")),
+        ("/spec/initContainers/0/volumeMounts/0/mountPath", json!("/h/bin")),
+    ] {
+        has(pod, pointer, &wanted);
+    }
+    let expected = "--multus-conf-file=/h/conf/70-multus.conf --multus-autoconfig-dir=/h/conf --cni-conf-dir=/h/conf --cni-bin-dir=/h/bin \
+        --multus-kubeconfig-file-host=/etc/n/k --namespace-isolation=true --cleanup-config-on-exit=true";
+    let flags: Vec<&str> = expected.split_whitespace().collect();
+    has(pod, "/spec/containers/0/args", &json!(flags));
+    assert_eq!(rendered[0].as_array().unwrap().len(), 1, "{}", rendered[0]);
+    assert!(rendered[1].as_array().unwrap().contains(&json!("/etc/n/70-multus.conf")), "{}", rendered[1]);
+}
