@@ -202,6 +202,25 @@ fn settings_of_networks_that_cannot_work_refused() {
     refused(GROUPS, "kube_network_plugin=macvlan\nmacvlan_interface=a;b", "macvlan_interface of cp1 is `a;b`");
     refused(GROUPS, "kube_network_plugin=custom_cni", "takes either manifests or a chart");
     refused(GROUPS, "kube_network_plugin=flannel", "flannel_manifest_checksum is ``");
+    for (variables, sentence) in [
+        ("kube_router_version=9.9.9", "none for kube_router_version 9.9.9"),
+        ("kube_proxy_remove=true", "either kube-router or kube-proxy has to answer for services"),
+        ("kube_router_run_router=false", "only kube-router's router gives the nodes' bridges"),
+        ("kube_router_cluster_asn=1", "kube-router takes only private autonomous systems"),
+        ("kube_router_peer_router_ips=192.0.2.1", "Give addresses, and to each its autonomous system"),
+        ("kube_router_nodes_full_mesh=false", "cp1 has no autonomous system"),
+        ("kube_router_annotations_all=['a']", "are lists of KEY=VALUE"),
+        ("kube_version=1.20.2", "network/kube_router is for Kubernetes 1.21 to the newest"),
+    ] {
+        refused(GROUPS, &format!("kube_network_plugin=kube-router\n{variables}"), sentence);
+    }
+    for (variables, sentence) in [
+        ("multus_version=9.9.9", "none for multus_version 9.9.9"),
+        ("kube_network_plugin=none", "Multus only adds interfaces to a cluster's network"),
+        ("multus_conf_file=/tmp/a.conf", "multus_conf_file is `/tmp/a.conf`, but must be `auto`"),
+    ] {
+        refused(GROUPS, &format!("kube_network_plugin_multus=true\n{variables}"), sentence);
+    }
 }
 
 #[test]

@@ -344,3 +344,126 @@ fn hardening_changes_defaults_and_leaves_what_is_set() {
     let admission: Value = serde_json::from_str(&rendered[2]).unwrap();
     has(&admission, "/1/configuration/defaults/enforce", &json!("baseline"));
 }
+
+/// The DaemonSet of a project's manifest, with the containers that a role looks for.
+fn daemonset(name: &str, containers: &[&str], init_containers: &[&str]) -> Value {
+    let bare = |names: &[&str]| -> Vec<Value> {
+        names.iter().map(|name| json!({"name": name, "image": "x", "args": [], "volumeMounts": []})).collect()
+    };
+    let (containers, init_containers) = (bare(containers), bare(init_containers));
+    json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {"template": {"spec": {"containers": containers, "initContainers": init_containers, "volumes": []}}},
+    })
+}
+
+#[test]
+fn kube_router_has_every_setting() {
+    let variables = json!({
+        "cluster_manifest": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-router-cfg", "namespace": "kube-system"}, "data": {}},
+            daemonset("kube-router", &["kube-router"], &["install-cni"]),
+        ],
+        "kube_network_plugin": "kube-router", "kube_proxy_remove": true, "ipv6_stack": true, "loadbalancer_apiserver_port": 8444,
+        "kube_router_run_service_proxy": true, "kube_router_run_firewall": false, "kube_router_enable_dsr": true,
+        "kube_router_support_hairpin_mode": true, "kube_router_enable_overlay": false, "kube_router_overlay_type": "full",
+        "kube_router_mtu": 1400, "kube_router_cluster_asn": 64513, "kube_router_enable_ibgp": false,
+        "kube_router_nodes_full_mesh": false, "kube_router_bgp_graceful_restart": false,
+        "kube_router_advertise_cluster_ip": true, "kube_router_advertise_external_ip": true,
+        "kube_router_advertise_loadbalancer_ip": true, "kube_router_peer_router_ips": "192.0.2.1,192.0.2.2",
+        "kube_router_peer_router_asns": "65001,65002", "kube_router_peer_router_ports": [1790, 1791],
+        "kube_router_peer_router_passwords": ["word", ""], "kube_router_peer_router_multihop_ttl": 3,
+        "kube_router_annotations_all": ["kube-router.io/node.asn=64600"], "kube_router_annotations_master": ["a.b/c=d=e"],
+        "kube_router_enable_metrics": true, "kube_router_metrics_port": 9300, "kube_router_metrics_path": "/m",
+        "kube_router_extra_args": ["--v=2"], "kube_router_dns_policy": "Default",
+        "kube_router_tolerations": [{"key": "a", "operator": "Exists"}], "kube_router_image_repo": "r.example.com/kr",
+        "kube_router_image_tag": "v9",
+    });
+    let files = [
+        ("objects", "{{ kube_router_objects | to_json }}"),
+        ("secrets", "{{ kube_router_secrets | to_json }}"),
+        ("annotations", "{{ kube_router_annotations | to_json }}"),
+    ];
+    let rendered: Vec<Value> = render(&["network/kube_router"], &files, &variables)
+        .iter()
+        .map(|text| serde_json::from_str(text).unwrap())
+        .collect();
+    let (config, pod) = (&rendered[0][0]["data"], &rendered[0][1]["spec"]["template"]);
+    for (pointer, wanted) in [
+        ("/metadata/annotations/prometheus.io~1port", json!("9300")),
+        ("/metadata/annotations/prometheus.io~1path", json!("/m")),
+        ("/spec/dnsPolicy", json!("Default")),
+        ("/spec/hostIPC", json!(true)),
+        ("/spec/tolerations", json!([{"key": "a", "operator": "Exists"}])),
+        ("/spec/containers/0/image", json!("r.example.com/kr:v9")),
+        ("/spec/initContainers/0/image", json!("r.example.com/kr:v9")),
+        ("/spec/containers/0/ports/0/containerPort", json!(9300)),
+        ("/spec/volumes/0/secret/secretName", json!("kube-router-peers")),
+        ("/spec/volumes/1/hostPath/path", json!("/run/containerd/containerd.sock")),
+        ("/spec/containers/0/volumeMounts/0/mountPath", json!("/etc/kube-router-peers")),
+    ] {
+        has(pod, pointer, &wanted);
+    }
+    let expected = "--kubeconfig=/var/lib/kube-router/kubeconfig --run-router=true --run-firewall=false --run-service-proxy=true \
+        --enable-ipv6=true --service-cluster-ip-range=10.233.0.0/18,fd85:ee78:d8a6:8607::1000/116 --enable-overlay=false --overlay-type=full \
+        --auto-mtu=false --enable-ibgp=false --nodes-full-mesh=false --bgp-graceful-restart=false --advertise-cluster-ip=true \
+        --advertise-external-ip=true --advertise-loadbalancer-ip=true --cluster-asn=64513 --peer-router-ips=192.0.2.1,192.0.2.2 \
+        --peer-router-asns=65001,65002 --peer-router-ports=1790,1791 --peer-router-passwords-file=/etc/kube-router-peers/passwords \
+        --peer-router-multihop-ttl=3 --metrics-path=/m --metrics-port=9300 --runtime-endpoint=unix:///run/containerd/containerd.sock --v=2";
+    let flags: Vec<&str> = expected.split_whitespace().collect();
+    has(pod, "/spec/containers/0/args", &json!(flags));
+    let network: Value = serde_json::from_str(config["cni-conf.json"].as_str().unwrap()).unwrap();
+    has(&network, "/plugins/0/hairpinMode", &json!(true));
+    has(&network, "/plugins/0/mtu", &json!(1400));
+    assert!(config["kubeconfig"].as_str().unwrap().contains("server: https://127.0.0.1:8444"), "{config}");
+    // Both passwords in base64, and the file again.
+    has(&rendered[1], "/0/data/passwords", &json!("ZDI5eVpBPT0s"));
+    assert_eq!(rendered[2], json!({"a.b/c": "d=e", "kube-router.io/node.asn": "64600"}));
+}
+
+#[test]
+fn multus_has_every_setting() {
+    let variables = json!({
+        "cluster_manifest": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "multus-cni-config", "namespace": "kube-system"}, "data": {}},
+            daemonset("kube-multus-ds", &["kube-multus"], &["install-multus-binary"]),
+        ],
+        "kube_network_plugin": "flannel", "kube_network_plugin_multus": true, "container_manager": "crio",
+        "multus_conf_file": "/h/conf/70-multus.conf", "multus_namespace_isolation": true, "multus_cni_conf_dir_host": "/etc/n",
+        "multus_cni_bin_dir_host": "/opt/n", "multus_cni_run_dir_host": "/run/n", "multus_cni_conf_dir": "/h/conf",
+        "multus_cni_bin_dir": "/h/bin", "multus_cni_run_dir": "/h/run", "multus_kubeconfig_file_host": "/etc/n/k",
+        "multus_memory_limit": "1Gi", "multus_cpu_limit": "1", "multus_memory_requests": "2Gi", "multus_cpu_requests": "2",
+        "multus_image_repo": "r.example.com/multus", "multus_image_tag": "v9",
+    });
+    let files = [("objects", "{{ multus_objects | to_json }}"), ("leftovers", "{{ multus_leftovers | to_json }}")];
+    let rendered: Vec<Value> =
+        render(&["addon/multus"], &files, &variables).iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+    let pod = &rendered[0][0]["spec"]["template"];
+    for (pointer, wanted) in [
+        ("/metadata/annotations/windlass~1network", json!("flannel")),
+        ("/spec/volumes/0/hostPath/path", json!("/etc/n")),
+        ("/spec/volumes/1/hostPath/path", json!("/opt/n")),
+        ("/spec/volumes/2/hostPath/path", json!("/run/n")),
+        ("/spec/containers/0/image", json!("r.example.com/multus:v9")),
+        (
+            "/spec/containers/0/resources",
+            json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "2", "memory": "2Gi"}}),
+        ),
+        ("/spec/containers/0/volumeMounts/0/mountPath", json!("/h/conf")),
+        (
+            "/spec/containers/0/volumeMounts/2",
+            json!({"name": "run", "mountPath": "/h/run", "mountPropagation": "HostToContainer"}),
+        ),
+        ("/spec/initContainers/0/image", json!("r.example.com/multus:v9")),
+        ("/spec/initContainers/0/args/3", json!("/h/bin")),
+        ("/spec/initContainers/0/volumeMounts/0/mountPath", json!("/h/bin")),
+    ] {
+        has(pod, pointer, &wanted);
+    }
+    let expected = "--multus-conf-file=/h/conf/70-multus.conf --multus-autoconfig-dir=/h/conf --cni-conf-dir=/h/conf --cni-bin-dir=/h/bin \
+        --multus-kubeconfig-file-host=/etc/n/k --namespace-isolation=true --cleanup-config-on-exit=true";
+    let flags: Vec<&str> = expected.split_whitespace().collect();
+    has(pod, "/spec/containers/0/args", &json!(flags));
+    assert_eq!(rendered[0].as_array().unwrap().len(), 1, "{}", rendered[0]);
+    assert!(rendered[1].as_array().unwrap().contains(&json!("/etc/n/70-multus.conf")), "{}", rendered[1]);
+}
