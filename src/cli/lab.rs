@@ -5,7 +5,9 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use windlass_lab::{Error, Format, Lab, Mount, Network, NodeStatus, Options, default_directory, down, parse_size, up};
+use windlass_lab::{
+    Error, Format, Lab, Mount, Network, NodeStatus, Options, System, default_directory, down, parse_size, up,
+};
 
 /// Start, inspect and remove throwaway hosts on this machine.
 ///
@@ -67,6 +69,9 @@ struct UpArguments {
     /// The most processor time one host may use, in processors, such as 1.5
     #[arg(long, value_name = "NUMBER")]
     cpus: Option<f64>,
+    /// The system of the hosts: debian12 or debian13
+    #[arg(long, default_value_t)]
+    system: System,
     /// A directory tree to boot instead of the Debian that the lab builds
     #[arg(long, value_name = "DIRECTORY")]
     base: Option<PathBuf>,
@@ -88,6 +93,7 @@ impl UpArguments {
             nodes: self.nodes,
             memory: self.memory,
             cpus: self.cpus,
+            system: self.system,
             base: self.base,
             mounts: self.mounts,
             bridge: self.bridge.unwrap_or(default.bridge),

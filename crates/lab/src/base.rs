@@ -1,4 +1,4 @@
-//! The tree every host boots from: Debian bookworm without Python, built once and cached by what it is made of.
+//! The tree every host boots from: Debian without Python, built once and cached by what it is made of.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,10 +11,9 @@ use sha2::{Digest, Sha256};
 use crate::cgroup::Limits;
 use crate::command::{display, last_lines, run_with_input};
 use crate::node::launch;
+use crate::options::System;
 use crate::state::{State, ignore_missing};
 use crate::{Error, node, wait};
-
-const SUITE: &str = "bookworm";
 
 /// What a small Debian server has, and what a Kubernetes node needs besides. No Python: that is the point.
 const PACKAGES: &[&str] = &[
@@ -62,9 +61,9 @@ const CUSTOMIZE: &str = include_str!("../guest/customize.sh");
 const SECONDS_TO_BUILD: u64 = 1800;
 
 /// Where the base lies in the cache, whether it is built yet or not.
-pub(crate) fn path(cache: &Path) -> PathBuf {
+pub(crate) fn path(cache: &Path, system: System) -> PathBuf {
     let mut hash = Sha256::new();
-    hash.update(SUITE);
+    hash.update(system.suite());
     for package in PACKAGES {
         hash.update([0]);
         hash.update(package);
@@ -85,7 +84,11 @@ pub(crate) fn build(state: &mut State, report: &mut dyn FnMut(&str)) -> Result<(
     }
     let cache = &state.options.cache.clone();
     fs::create_dir_all(cache).map_err(Error::io("create", cache))?;
-    report(&format!("base: building Debian {SUITE} in {}, once; this takes a minute or two", base.display()));
+    report(&format!(
+        "base: building Debian {} in {}, once; this takes a minute or two",
+        state.options.system.suite(),
+        base.display()
+    ));
     let _lock = wait::lock(&base.with_extension("lock"), "another lab's build of the base", SECONDS_TO_BUILD)?;
     if base.is_dir() {
         report("base: another lab has built it");
@@ -114,7 +117,8 @@ fn debootstrap(state: &State, directory: &Path, report: &mut dyn FnMut(&str)) ->
     group.create(Limits::default())?;
     let include = format!("--include={}", PACKAGES.join(","));
     let directory = directory.display().to_string();
-    let mut command = launch(&group, "mmdebstrap", &["--variant=minbase", &include, SUITE, &directory]);
+    let mut command =
+        launch(&group, "mmdebstrap", &["--variant=minbase", &include, state.options.system.suite(), &directory]);
     let doing = "build the base".to_owned();
     let failed = |status: String, stderr: String, command: &_| Error::Command {
         doing: doing.clone(),
@@ -178,8 +182,9 @@ mod tests {
 
     #[test]
     fn the_name_depends_on_the_content_only() {
-        let one = path(Path::new("/cache"));
-        assert_eq!(one, path(Path::new("/cache")));
+        let one = path(Path::new("/cache"), System::Debian12);
+        assert_eq!(one, path(Path::new("/cache"), System::Debian12));
+        assert_ne!(one, path(Path::new("/cache"), System::Debian13));
         assert!(one.to_str().unwrap().starts_with("/cache/base-"));
     }
 

@@ -39,7 +39,7 @@ pub struct NodeStatus {
 /// than it has, those are added. What an `up` that crashed has left is removed first.
 pub fn up(options: &Options, report: &mut dyn FnMut(&str)) -> Result<Lab, Error> {
     options.check()?;
-    let base = options.base.clone().unwrap_or_else(|| base::path(&options.cache));
+    let base = options.base.clone().unwrap_or_else(|| base::path(&options.cache, options.system));
     let missing = requirements::missing(options.base.is_none() && !base.is_dir());
     if !missing.is_empty() {
         return Err(Error::Requirements(missing));

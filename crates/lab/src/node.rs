@@ -193,6 +193,9 @@ fn start(state: &State, node: &Node) -> Result<Ended, Error> {
     for mount in &state.options.mounts {
         command.arg(format!("--bind-ro={}:{}", mount.host.display(), mount.guest.display()));
     }
+    if state.options.base.is_none() {
+        command.args(state.options.system.init_arguments());
+    }
     command.stdin(Stdio::null()).stdout(console).stderr(both);
     let mut child = command.spawn().map_err(|error| Error::Command {
         doing: format!("start the host {}", node.name),

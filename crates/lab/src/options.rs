@@ -28,6 +28,9 @@ pub struct Options {
     pub memory: Option<u64>,
     /// The most processor time one host may use, in processors; without it, all.
     pub cpus: Option<f64>,
+    /// The system of the tree that the lab builds.
+    #[serde(default)]
+    pub system: System,
     /// A directory tree to boot instead of the one the lab builds.
     pub base: Option<PathBuf>,
     /// Directories of this machine that every host sees, read-only.
@@ -46,6 +49,7 @@ impl Default for Options {
             nodes: 3,
             memory: None,
             cpus: None,
+            system: System::default(),
             base: None,
             mounts: Vec::new(),
             bridge: "windlass0".to_owned(),
@@ -107,7 +111,7 @@ impl Options {
         let cpus = |options: &Self| all(options.cpus.map(|cpus| cpus.to_string()));
         compare("the number of processors of a host", cpus(other), cpus(self));
         let base = |options: &Self| {
-            options.base.as_ref().map_or_else(|| "the lab's own".to_owned(), |path| path.display().to_string())
+            options.base.as_ref().map_or_else(|| options.system.to_string(), |path| path.display().to_string())
         };
         compare("the base", base(other), base(self));
         let mounts = |options: &Self| {
@@ -118,6 +122,55 @@ impl Options {
         compare("the bridge", other.bridge.clone(), self.bridge.clone());
         compare("the network", other.network.to_string(), self.network.to_string());
         differences.join("; ")
+    }
+}
+
+/// A release of Debian that hosts run.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum System {
+    /// Debian 12, bookworm.
+    #[default]
+    Debian12,
+    /// Debian 13, trixie.
+    Debian13,
+}
+
+impl System {
+    /// Name of the suite in Debian's archive.
+    pub(crate) fn suite(self) -> &'static str {
+        match self {
+            Self::Debian12 => "bookworm",
+            Self::Debian13 => "trixie",
+        }
+    }
+
+    /// Arguments of the guest's init. From version 256 on, systemd refuses control groups of version 1 without this one.
+    pub(crate) fn init_arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Debian12 => &[],
+            Self::Debian13 => &["SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"],
+        }
+    }
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Debian12 => "debian12",
+            Self::Debian13 => "debian13",
+        })
+    }
+}
+
+impl FromStr for System {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "debian12" => Ok(Self::Debian12),
+            "debian13" => Ok(Self::Debian13),
+            _ => Err(Error::Invalid(format!("The system `{text}` is neither debian12 nor debian13."))),
+        }
     }
 }
 
@@ -277,6 +330,8 @@ mod tests {
         let three = Options::default();
         let two = Options { nodes: 2, ..three.clone() };
         assert_eq!(two.differences(&three), "the number of hosts is 3, not 2");
+        let newer = Options { system: "debian13".parse().unwrap(), ..three.clone() };
+        assert_eq!(three.differences(&newer), "the base is debian13, not debian12");
         assert_eq!(three.differences(&three), "");
         assert_eq!(three.differences(&two), "");
         let shown = Options { mounts: vec!["/srv:/opt".parse().unwrap()], memory: Some(2 << 30), ..three.clone() };
