@@ -18,7 +18,8 @@ echo '# links, addresses, routes, rules'
 ip -oneline link show | awk -F': ' '{ sub("@.*", "", $2); print $2 }' | sort
 ip -oneline address show | awk '{ print $2, $3, $4 }' | grep -v ' fe80:' | sort
 ip -4 route show table all | sed 's/ linkdown//' | sort
-ip -6 route show table all | grep -v -e fe80: -e ff00: -e '^local ::1' | sort
+# Forwarding of IPv6, which stays, makes the kernel answer to the networks' anycast addresses.
+ip -6 route show table all | grep -v -e fe80: -e ff00: -e '^local ::1' -e '^anycast ' | sort
 ip rule | sort
 ls /run/netns 2>/dev/null
 echo '# packet filters'
