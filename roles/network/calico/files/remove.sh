@@ -1,6 +1,6 @@
 #!/bin/sh
 # Removes what Calico leaves on a host: RANGE of pod addresses, RANGE of IPv6. Prints `removed` if there was anything.
-for place in /etc/cni/net.d/10-calico.conflist /var/lib/calico /run/calico; do
+for place in /etc/cni/net.d/10-calico.conflist /var/lib/calico /run/calico /etc/NetworkManager/conf.d/calico.conf; do
     [ ! -e "$place" ] || found=yes
 done
 [ -n "${found:-}" ] || exit 0
