@@ -241,6 +241,23 @@ fn settings_of_calico_that_cannot_work_refused() {
 }
 
 #[test]
+fn settings_of_cilium_that_cannot_work_refused() {
+    for (variables, sentence) in [
+        ("cilium_tunnel_mode=disabled", "cilium_tunnel_mode: disabled needs cilium_native_routing_cidr"),
+        ("cilium_encryption_enabled=true", "cilium_ipsec_key is no key in base64"),
+        ("cilium_enable_hubble_ui=true", "cilium_enable_hubble_ui needs cilium_enable_hubble"),
+        ("cilium_l2announcements=true", "cilium_l2announcements needs cilium_kube_proxy_replacement"),
+        ("kube_proxy_remove=true", "services would have neither Cilium nor kube-proxy"),
+        ("cilium_version=1.17.4", "must be a release from 1.18.0 on"),
+        ("cilium_version=1.99.0", "Set cilium_chart_checksum"),
+        ("cilium_pool_cidr=10.1.0.0/24", "cilium_pool_cidr (10.1.0.0/24) has not enough ranges"),
+        ("cilium_bgp_peering_policies=['a']", "CiliumBGPPeeringPolicy ended with Cilium 1.18"),
+    ] {
+        refused(GROUPS, &format!("kube_network_plugin=cilium\n{variables}"), sentence);
+    }
+}
+
+#[test]
 fn settings_of_the_control_plane_without_effect_refused() {
     for (variables, sentence) in [
         ("kube_oidc_auth=true", "kube_oidc_url or kube_oidc_client_id is missing"),

@@ -117,9 +117,8 @@ fn every_description_is_known_and_complete() {
         if name.starts_with("load_balancer/") {
             known.extend(["address", "port", "static_pods"]);
         }
-        for variable in
-            ["address", "port", "replaces_kube_proxy"].into_iter().filter_map(|field| description.get(field)?.as_str())
-        {
+        let named = ["address", "port", "replaces_kube_proxy"];
+        for variable in named.into_iter().filter_map(|field| description.get(field)?.as_str()) {
             let found = defaults(name).iter().chain(&shared).any(|known| known == variable);
             assert!(found, "{at}: there is no default for `{variable}`");
         }

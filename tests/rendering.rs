@@ -682,3 +682,93 @@ fn calico_with_ebpf_typha_and_both_families_has_every_field() {
     assert_eq!(calico_env(&typha, "TYPHA_CLIENTCN"), "typha-client");
     has(&typha, "/spec/template/spec/volumes/0/secret/secretName", &json!("calico-typha"));
 }
+
+#[test]
+fn cilium_values_follow_every_variable() {
+    let files = [
+        ("values.json", "{{ cilium_values | to_json }}"),
+        ("objects.yaml", "{{ lookup('template', '{root}/roles/network/cilium/templates/objects.yaml.j2') }}"),
+        ("kubeadm.json", "{{ {'skip': kube_proxy_remove} | to_json }}"),
+    ];
+    let mut settings = json!({
+        "kube_network_plugin": "cilium", "loadbalancer_apiserver": {"address": "fd00::9", "port": 7443},
+        "loadbalancer_apiserver_localhost": false, "ipv6_stack": true, "enable_nodelocaldns": true,
+        "cilium_tunnel_mode": "disabled", "cilium_auto_direct_node_routes": true, "cilium_native_routing_cidr": "10.0.0.0/8",
+        "cilium_native_routing_cidr_ipv6": "fd00::/8", "cilium_mtu": "1400", "cilium_ipam_mode": "multi-pool",
+        "cilium_pool_cidr": "10.240.0.0/16", "cilium_pool_mask_size": 25, "cilium_kube_proxy_replacement": true,
+        "cilium_loadbalancer_mode": "dsr", "cilium_l2announcements": true, "cilium_enable_bpf_masquerade": true,
+        "cilium_ip_masq_agent_enable": true, "cilium_ip_masq_resync_interval": "30s", "cilium_encryption_enabled": true,
+        "cilium_encryption_type": "wireguard", "cilium_encryption_node_encryption": true, "cilium_enable_hubble": true,
+        "cilium_hubble_metrics": ["dns"], "cilium_hubble_tls_generate": true, "cilium_hubble_event_buffer_capacity": 8191,
+        "cilium_enable_bgp_control_plane": true, "cilium_image_tag": "v9", "cilium_cpu_limit": 1,
+        "cilium_config_extra_vars": {"enable-endpoint-routes": true, "limit": 5},
+        "cilium_extra_values": {"hubble": {"relay": {"replicas": 3}}, "devices": ["eth0"]},
+        "cilium_loadbalancer_ip_pools": [{"name": "blue", "cidrs": ["192.0.2.0/24"], "ranges": [{"start": "198.51.100.7"}]}],
+        "cilium_bgp_advertisements": [{"name": "pods", "labels": {"advertise": "bgp"}, "spec": {"advertisements": []}}],
+        "cilium_pod_ip_pools": [{"name": "mars", "spec": {"ipv4": {"cidrs": ["10.20.0.0/16"], "maskSize": 27}}}],
+    });
+    let rendered = render(&["network/cilium"], &files, &settings);
+    let values: Value = serde_json::from_str(&rendered[0]).unwrap();
+    for (pointer, wanted) in [
+        ("/k8sServiceHost", json!("fd00::9")),
+        ("/k8sServicePort", json!(7443)),
+        ("/routingMode", json!("native")),
+        ("/tunnelProtocol", json!("")),
+        ("/autoDirectNodeRoutes", json!(true)),
+        ("/ipv4NativeRoutingCIDR", json!("10.0.0.0/8")),
+        ("/ipv6NativeRoutingCIDR", json!("fd00::/8")),
+        ("/ipv6/enabled", json!(true)),
+        ("/MTU", json!(1400)),
+        ("/ipam/mode", json!("multi-pool")),
+        ("/ipam/operator/clusterPoolIPv4PodCIDRList", json!(["10.240.0.0/16"])),
+        ("/ipam/operator/autoCreateCiliumPodIPPools/default/ipv4", json!({"cidrs": ["10.240.0.0/16"], "maskSize": 25})),
+        ("/kubeProxyReplacement", json!(true)),
+        ("/loadBalancer/mode", json!("dsr")),
+        ("/l2announcements/enabled", json!(true)),
+        ("/dnsProxy/enableTransparentMode", json!(false)),
+        ("/ipMasqAgent/config/resyncInterval", json!("30s")),
+        ("/encryption", json!({"enabled": true, "type": "wireguard", "nodeEncryption": true})),
+        ("/hubble/relay/enabled", json!(true)),
+        ("/hubble/relay/replicas", json!(3)),
+        ("/hubble/ui/enabled", json!(true)),
+        ("/hubble/metrics/enabled", json!(["dns"])),
+        ("/hubble/tls/auto/method", json!("cronJob")),
+        ("/hubble/eventBufferCapacity", json!(8191)),
+        ("/bgpControlPlane/enabled", json!(true)),
+        ("/extraConfig", json!({"enable-endpoint-routes": "true", "limit": "5"})),
+        ("/devices", json!(["eth0"])),
+        ("/resources/limits/cpu", json!("1")),
+        // The chart's digest is that of another image.
+        ("/image/useDigest", json!(false)),
+        ("/operator/image/useDigest", json!(true)),
+    ] {
+        has(&values, pointer, &wanted);
+    }
+    let objects = documents(&rendered[1]);
+    let kinds: Vec<_> = objects.iter().filter_map(|object| object["kind"].as_str()).collect();
+    assert_eq!(kinds, ["CiliumPodIPPool", "CiliumLoadBalancerIPPool", "CiliumBGPAdvertisement"]);
+    has(&objects[0], "/apiVersion", &json!("cilium.io/v2alpha1"));
+    has(&objects[1], "/metadata", &json!({"name": "blue"}));
+    has(
+        &objects[1],
+        "/spec/blocks",
+        &json!([{"cidr": "192.0.2.0/24"}, {"start": "198.51.100.7", "stop": "198.51.100.7"}]),
+    );
+    has(&objects[2], "/metadata/labels", &json!({"advertise": "bgp"}));
+    assert_eq!(rendered[2], "{\"skip\": true}");
+
+    settings = json!({"kube_network_plugin": "cilium", "cilium_tunnel_mode": "geneve", "image_archives": [{"file": "a.tar", "names": []}]});
+    let rendered = render(&["network/cilium"], &files, &settings);
+    let values: Value = serde_json::from_str(&rendered[0]).unwrap();
+    for (pointer, wanted) in [
+        ("/k8sServiceHost", json!("127.0.0.1")),
+        ("/routingMode", json!("tunnel")),
+        ("/tunnelProtocol", json!("geneve")),
+        ("/hubble/enabled", json!(false)),
+        ("/operator/image/useDigest", json!(false)),
+    ] {
+        has(&values, pointer, &wanted);
+    }
+    assert!(documents(&rendered[1]).iter().all(Value::is_null), "{}", rendered[1]);
+    assert_eq!(rendered[2], "{\"skip\": false}");
+}

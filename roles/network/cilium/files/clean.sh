@@ -46,7 +46,7 @@ for program in iptables ip6tables; do
     for table in filter nat mangle raw; do clean "$program" "$table"; done
 done
 if command -v ipset >/dev/null; then
-    ipset list -n 2>/dev/null | grep '^cilium_' | while read -r set; do ipset destroy "$set"; done
+    ipset list -n 2>/dev/null | grep '^cilium_' | while read -r set; do ipset destroy "$set" || true; done
 fi
 
 # Programs at interfaces and control groups are detached with the links that the agent keeps in its file system; older kernels have filters.
