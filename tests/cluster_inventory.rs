@@ -202,6 +202,10 @@ fn settings_of_networks_that_cannot_work_refused() {
     refused(GROUPS, "kube_network_plugin=macvlan\nmacvlan_interface=a;b", "macvlan_interface of cp1 is `a;b`");
     refused(GROUPS, "kube_network_plugin=custom_cni", "takes either manifests or a chart");
     refused(GROUPS, "kube_network_plugin=flannel", "flannel_manifest_checksum is ``");
+}
+
+#[test]
+fn settings_of_kube_router_that_cannot_work_refused() {
     for (variables, sentence) in [
         ("kube_router_version=9.9.9", "none for kube_router_version 9.9.9"),
         ("kube_proxy_remove=true", "either kube-router or kube-proxy has to answer for services"),
@@ -214,6 +218,10 @@ fn settings_of_networks_that_cannot_work_refused() {
     ] {
         refused(GROUPS, &format!("kube_network_plugin=kube-router\n{variables}"), sentence);
     }
+}
+
+#[test]
+fn settings_of_multus_that_cannot_work_refused() {
     for (variables, sentence) in [
         ("multus_version=9.9.9", "none for multus_version 9.9.9"),
         ("kube_network_plugin=none", "Multus only adds interfaces to a cluster's network"),
@@ -254,6 +262,23 @@ fn settings_of_cilium_that_cannot_work_refused() {
         ("cilium_bgp_peering_policies=['a']", "CiliumBGPPeeringPolicy ended with Cilium 1.18"),
     ] {
         refused(GROUPS, &format!("kube_network_plugin=cilium\n{variables}"), sentence);
+    }
+}
+
+#[test]
+fn settings_of_kube_ovn_that_cannot_work_refused() {
+    for (variables, sentence) in [
+        ("kube_ovn_version=9.9.9", "none for kube_ovn_version 9.9.9"),
+        ("kube_ovn_version=1.15.24\nkube_version=1.28.3", "whose chart needs Kubernetes 1.29"),
+        ("kube_ovn_vpc_container_image_repo=quay.io/a/b", "The chart takes all of them from one registry"),
+        ("kube_ovn_central_hosts=['cp9']", "Name hosts of the cluster"),
+        ("kube_ovn_node_switch_cidr=10.233.64.0/18", "must be networks of their own"),
+        ("kube_ovn_network_type=vlan", "Name the interface of the nodes that has the pods' network"),
+        ("kube_ovn_enable_ssl=true", "makes no certificates"),
+        ("kube_ovn_version=1.14.41\nkube_ovn_dpdk_enabled=true", "which charts know until 1.13"),
+        ("kube_ovn_mtu=1400", "Kube-OVN's chart has no value for it"),
+    ] {
+        refused(GROUPS, &format!("kube_network_plugin=kube-ovn\n{variables}"), sentence);
     }
 }
 

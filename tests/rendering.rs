@@ -359,11 +359,8 @@ fn daemonset(name: &str, containers: &[&str], init_containers: &[&str]) -> Value
 
 #[test]
 fn kube_router_has_every_setting() {
-    let variables = json!({
-        "cluster_manifest": [
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-router-cfg", "namespace": "kube-system"}, "data": {}},
-            daemonset("kube-router", &["kube-router"], &["install-cni"]),
-        ],
+    let mut variables: Value = serde_json::from_str(
+        r#"{
         "kube_network_plugin": "kube-router", "kube_proxy_remove": true, "ipv6_stack": true, "loadbalancer_apiserver_port": 8444,
         "kube_router_run_service_proxy": true, "kube_router_run_firewall": false, "kube_router_enable_dsr": true,
         "kube_router_support_hairpin_mode": true, "kube_router_enable_overlay": false, "kube_router_overlay_type": "full",
@@ -377,8 +374,14 @@ fn kube_router_has_every_setting() {
         "kube_router_enable_metrics": true, "kube_router_metrics_port": 9300, "kube_router_metrics_path": "/m",
         "kube_router_extra_args": ["--v=2"], "kube_router_dns_policy": "Default",
         "kube_router_tolerations": [{"key": "a", "operator": "Exists"}], "kube_router_image_repo": "r.example.com/kr",
-        "kube_router_image_tag": "v9",
-    });
+        "kube_router_image_tag": "v9"
+    }"#,
+    )
+    .unwrap();
+    variables["cluster_manifest"] = json!([
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-router-cfg", "namespace": "kube-system"}, "data": {}},
+            daemonset("kube-router", &["kube-router"], &["install-cni"]),
+    ]);
     let files = [
         ("objects", "{{ kube_router_objects | to_json }}"),
         ("secrets", "{{ kube_router_secrets | to_json }}"),
@@ -771,4 +774,108 @@ fn cilium_values_follow_every_variable() {
     }
     assert!(documents(&rendered[1]).iter().all(Value::is_null), "{}", rendered[1]);
     assert_eq!(rendered[2], "{\"skip\": false}");
+}
+
+#[test]
+fn kube_ovn_has_every_setting() {
+    let mut variables: Value = serde_json::from_str(
+        r#"{
+        "kube_network_plugin": "kube-ovn", "ipv6_stack": true, "enable_nodelocaldns": true, "kube_ovn_version": "1.13.15",
+        "kube_ovn_container_image_repo": "r.example.com:5000/a/ovn", "kube_ovn_container_image_tag": "v9",
+        "kube_ovn_vpc_container_image_repo": "r.example.com:5000/gateway", "kube_ovn_vpc_container_image_tag": "v9",
+        "kube_ovn_dpdk_container_image_repo": "r.example.com:5000/dpdk", "kube_ovn_dpdk_container_image_tag": "20-v9",
+        "kube_ovn_central_hosts": ["cp1", "worker1"], "kube_ovn_network_type": "vlan", "kube_ovn_tunnel_type": "vxlan",
+        "kube_ovn_iface": "eth1", "kube_ovn_default_interface_name": "eth2", "kube_ovn_default_vlan_id": 7,
+        "kube_ovn_vlan_name": "red", "kube_ovn_pod_nic_type": "internal_port", "kube_ovn_hw_offload": true,
+        "kube_ovn_traffic_mirror": true, "kube_ovn_cni_config_priority": "05", "kube_ovn_default_gateway": "10.233.64.1,fd85::1",
+        "kube_ovn_default_gateway_check": false, "kube_ovn_default_logical_gateway": true,
+        "kube_ovn_default_exclude_ips": "10.233.64.2", "kube_ovn_u2o_interconnection": true,
+        "kube_ovn_node_switch_cidr": "100.65.0.0/16", "kube_ovn_node_switch_cidr_ipv6": "fd00:1::/64",
+        "kube_ovn_external_address": "192.0.2.1", "kube_ovn_external_address_ipv6": "2001:db8::1",
+        "kube_ovn_external_dns": "example.com", "kube_ovn_enable_lb": false, "kube_ovn_enable_np": false,
+        "kube_ovn_enable_external_vpc": false, "kube_ovn_eip_snat_enabled": false, "kube_ovn_ls_dnat_mod_dl_dst": false,
+        "kube_ovn_keep_vm_ip": false, "kube_ovn_bind_local_ip_enabled": false, "kube_ovn_enable_ssl": true,
+        "kube_ovn_ic_enable": true, "kube_ovn_ic_autoroute": false, "kube_ovn_ic_dbhost": "192.0.2.2", "kube_ovn_ic_zone": "z",
+        "kube_ovn_dpdk_enabled": true, "kube_ovn_dpdk_tunnel_iface": "br9"
+    }"#,
+    )
+    .unwrap();
+    for (number, part) in
+        ["dpdk_node", "db", "node", "cni_server", "controller", "pinger", "monitor"].iter().enumerate()
+    {
+        for resource in ["cpu", "memory"] {
+            let request = format!("{}{resource}", number + 1);
+            let limit = if *part == "dpdk_node" { request.clone() } else { format!("{}{resource}", number + 11) };
+            variables[format!("kube_ovn_{part}_{resource}_request")] = json!(request);
+            variables[format!("kube_ovn_{part}_{resource}_limit")] = json!(limit);
+        }
+    }
+    let files = [("values", "{{ kube_ovn_values | to_json }}"), ("objects", "{{ kube_ovn_objects | to_json }}")];
+    let rendered: Vec<Value> = render(&["network/kube_ovn"], &files, &variables)
+        .iter()
+        .map(|text| serde_json::from_str(text).unwrap())
+        .collect();
+    let values = &rendered[0];
+    for (pointer, wanted) in [
+        ("/global/registry/address", json!("r.example.com:5000")),
+        ("/global/images/kubeovn/repository", json!("a/ovn")),
+        ("/global/images/kubeovn/tag", json!("v9")),
+        ("/global/images/kubeovn/vpcRepository", json!("gateway")),
+        ("/global/images/natgateway", json!({"repository": "gateway", "tag": "v9"})),
+        ("/global/images/kubeovn/dpdkRepository", json!("dpdk")),
+        ("/MASTER_NODES", json!("10.0.0.1,10.0.0.2")),
+        ("/replicaCount", json!(2)),
+        ("/networking/NET_STACK", json!("dual_stack")),
+        ("/networking/ENABLE_SSL", json!(true)),
+        ("/networking/NETWORK_TYPE", json!("vlan")),
+        ("/networking/TUNNEL_TYPE", json!("vxlan")),
+        ("/networking/IFACE", json!("eth1")),
+        ("/networking/DPDK_TUNNEL_IFACE", json!("br9")),
+        ("/networking/EXCLUDE_IPS", json!("10.233.64.2")),
+        ("/networking/POD_NIC_TYPE", json!("internal-port")),
+        ("/networking/ENABLE_EIP_SNAT", json!(false)),
+        ("/networking/NODE_LOCAL_DNS_IP", json!("169.254.25.10")),
+        ("/networking/vlan", json!({"VLAN_INTERFACE_NAME": "eth2", "VLAN_NAME": "red", "VLAN_ID": "7"})),
+        ("/func/CHECK_GATEWAY", json!(false)),
+        ("/func/LOGICAL_GATEWAY", json!(true)),
+        ("/func/ENABLE_LB", json!(false)),
+        ("/func/ENABLE_NP", json!(false)),
+        ("/func/ENABLE_EXTERNAL_VPC", json!(false)),
+        ("/func/HW_OFFLOAD", json!(true)),
+        ("/func/ENABLE_KEEP_VM_IP", json!(false)),
+        ("/func/ENABLE_IC", json!(true)),
+        ("/func/LS_DNAT_MOD_DL_DST", json!(false)),
+        ("/func/ENABLE_BIND_LOCAL_IP", json!(false)),
+        ("/func/U2O_INTERCONNECTION", json!(true)),
+        ("/ipv4", json!({})),
+        ("/dual_stack/POD_CIDR", json!("10.233.64.0/18,fd85:ee78:d8a6:8607::1:0000/112")),
+        ("/dual_stack/POD_GATEWAY", json!("10.233.64.1,fd85::1")),
+        ("/dual_stack/SVC_CIDR", json!("10.233.0.0/18,fd85:ee78:d8a6:8607::1000/116")),
+        ("/dual_stack/JOIN_CIDR", json!("100.65.0.0/16,fd00:1::/64")),
+        ("/dual_stack/PINGER_EXTERNAL_ADDRESS", json!("192.0.2.1,2001:db8::1")),
+        ("/dual_stack/PINGER_EXTERNAL_DOMAIN", json!("example.com")),
+        ("/debug/ENABLE_MIRROR", json!(true)),
+        ("/cni_conf", json!({"CHECK_GATEWAY": false, "LOGICAL_GATEWAY": true, "CNI_CONFIG_PRIORITY": "05"})),
+        ("/DPDK", json!(true)),
+        ("/DPDK_VERSION", json!("20")),
+        ("/DPDK_CPU", json!("1cpu")),
+        ("/DPDK_MEMORY", json!("1memory")),
+        ("/ovn-central/requests", json!({"cpu": "2cpu", "memory": "2memory"})),
+        ("/ovn-central/limits", json!({"cpu": "12cpu", "memory": "12memory"})),
+        ("/ovs-ovn/requests/cpu", json!("3cpu")),
+        ("/ovs-ovn/limits/memory", json!("13memory")),
+        ("/kube-ovn-cni/requests/memory", json!("4memory")),
+        ("/kube-ovn-cni/limits/cpu", json!("14cpu")),
+        ("/kube-ovn-controller/requests/cpu", json!("5cpu")),
+        ("/kube-ovn-controller/limits/memory", json!("15memory")),
+        ("/kube-ovn-pinger/requests/memory", json!("6memory")),
+        ("/kube-ovn-pinger/limits/cpu", json!("16cpu")),
+        ("/kube-ovn-monitor/requests/cpu", json!("7cpu")),
+        ("/kube-ovn-monitor/limits/memory", json!("17memory")),
+    ] {
+        has(values, pointer, &wanted);
+    }
+    let settings = json!({"enable-ic": "true", "az-name": "z", "ic-db-host": "192.0.2.2", "ic-nb-port": "6645", "ic-sb-port": "6646",
+        "gw-nodes": "cp1,worker1", "auto-route": "false"});
+    has(&rendered[1], "/0/data", &settings);
 }
