@@ -81,6 +81,221 @@ fn control_plane_settings(version: &str) -> Value {
     })
 }
 
+/// A manifest with what the role needs of Calico's.
+fn calico_manifest() -> Value {
+    let pod = |name: &str, image: &str| {
+        json!({"spec": {"template": {"spec": {
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [{"name": name, "image": image, "env": [{"name": "KEPT", "value": "yes"}, {"name": "FELIX_IPV6SUPPORT", "value": "false"}]}]}}}})
+    };
+    let named = |kind: &str, name: &str, content: Value| {
+        let mut object =
+            json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "kube-system"}});
+        object.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
+        object
+    };
+    let mut node = pod("calico-node", "upstream/node:1");
+    let spec = &mut node["spec"]["template"]["spec"];
+    spec["initContainers"] = json!([{"name": "upgrade-ipam", "image": "upstream/cni:1"}, {"name": "install-cni", "image": "upstream/cni:1"},
+        {"name": "mount", "image": "upstream/node:1"}]);
+    spec["volumes"] = json!([{"name": "kept"}]);
+    spec["containers"][0]["volumeMounts"] = json!([{"name": "kept", "mountPath": "/kept"}]);
+    json!([
+        named("CustomResourceDefinition", "ippools", json!({})),
+        named(
+            "ConfigMap",
+            "calico-config",
+            json!({"data": {"calico_backend": "bird", "cni_network_config":
+            "{\"name\": \"n\", \"plugins\": [{\"type\": \"calico\", \"mtu\": __CNI_MTU__, \"log_file_path\": \"/l\"}, {\"type\": \"portmap\"}]}"}})
+        ),
+        named("DaemonSet", "calico-node", node),
+        named("Deployment", "calico-kube-controllers", pod("calico-kube-controllers", "upstream/kube-controllers:1")),
+        named("Service", "calico-typha", json!({})),
+        named("Deployment", "calico-typha", pod("calico-typha", "upstream/typha:1")),
+    ])
+}
+
+/// The objects of Calico by kind and name, such as `IPPool default-pool`.
+fn calico_objects(variables: &Value) -> impl Fn(&str) -> Value {
+    let mut all = json!({"calico_manifest": calico_manifest()});
+    all.as_object_mut().unwrap().extend(variables.as_object().unwrap().clone());
+    let rendered = render(&["network/calico"], &[("objects.json", "{{ calico_objects | to_json }}")], &all);
+    let objects: Vec<Value> = serde_json::from_str(&rendered[0]).unwrap();
+    move |name: &str| {
+        let is = |object: &&Value| {
+            format!("{} {}", object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap()) == name
+        };
+        objects.iter().find(is).cloned().unwrap_or_default()
+    }
+}
+
+/// The value of a variable in the environment of a workload's container.
+fn calico_env(workload: &Value, name: &str) -> Value {
+    let env = workload["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+    let found: Vec<_> = env.iter().filter(|entry| entry["name"] == name).collect();
+    assert!(found.len() < 2, "{name} is there twice");
+    found.first().map(|entry| entry["value"].clone()).unwrap_or_default()
+}
+
+#[test]
+fn calico_has_its_defaults() {
+    let object = calico_objects(&json!({}));
+    has(
+        &object("IPPool default-pool"),
+        "/spec",
+        &json!({"cidr": "10.233.64.0/18", "blockSize": 26, "ipipMode": "Never", "vxlanMode": "Always",
+        "natOutgoing": true, "nodeSelector": "all()", "allowedUses": ["Workload", "Tunnel"]}),
+    );
+    has(&object("ConfigMap calico-config"), "/data/calico_backend", &json!("vxlan"));
+    has(&object("ConfigMap calico-config"), "/data/typha_service_name", &json!("none"));
+    has(&object("ConfigMap kubernetes-services-endpoint"), "/data/KUBERNETES_SERVICE_HOST", &json!("127.0.0.1"));
+    let node = object("DaemonSet calico-node");
+    has(
+        &node,
+        "/spec/template/spec/containers/0/livenessProbe/exec/command",
+        &json!(["/bin/calico-node", "-felix-live"]),
+    );
+    has(&node, "/spec/template/spec/initContainers/1/image", &json!("quay.io/calico/cni:v3.31.7"));
+    has(&node, "/spec/template/spec/initContainers/2/image", &json!("quay.io/calico/node:v3.31.7"));
+    assert_eq!(calico_env(&node, "KEPT"), "yes");
+    assert_eq!(calico_env(&node, "FELIX_IPV6SUPPORT"), Value::Null);
+    for absent in
+        ["Deployment calico-typha", "Service calico-typha", "BGPConfiguration default", "IPPool default-pool-ipv6"]
+    {
+        assert_eq!(object(absent), Value::Null, "{absent}");
+    }
+}
+
+#[test]
+fn calico_with_bgp_has_every_field() {
+    let object = calico_objects(&json!({
+        "calico_network_backend": "bird", "calico_ipip_mode": "CrossSubnet", "calico_vxlan_mode": "Never", "calico_pool_name": "mine",
+        "calico_pool_cidr": "10.233.64.0/20", "calico_pool_blocksize": 27, "calico_pool_node_selector": "zone == 'a'", "nat_outgoing": false,
+        "calico_mtu": 1400, "calico_cni_name": "net", "calico_cni_log_file_path": false, "calico_allow_ip_forwarding": true,
+        "calico_feature_control": {"floating_ips": true}, "calico_ipam_strictaffinity": true, "calico_ipam_maxblocksperhost": 3,
+        "global_as_num": 65010, "calico_bgp_listen_port": 1790, "calico_advertise_cluster_ips": true,
+        "calico_advertise_service_external_ips": ["198.51.100.0/24"], "calico_advertise_service_loadbalancer_ips": ["203.0.113.0/24"],
+        "peer_with_router": true, "peers": [{"router_id": "192.0.2.1", "as": 65000, "filters": ["f"], "numallowedlocalasnumbers": 2},
+            {"router_id": "192.0.2.2", "as": 65001, "scope": "global", "sourceaddress": "None", "name": "Edge"}],
+        "calico_iptables_backend": "NFT", "calico_felix_chaininsertmode": "Append", "calico_endpoint_to_host_action": "ACCEPT",
+        "calico_felix_prometheusmetricsenabled": true, "calico_felix_prometheusmetricsport": 9191, "calico_loglevel": "debug",
+        "calico_wireguard_enabled": true, "calico_node_image_repo": "r.example.com/node", "calico_node_image_tag": "v9",
+        "calico_node_cpu_limit": 1, "calico_node_memory_requests": "80M", "calico_node_livenessprobe_timeout": 15,
+        "calico_node_extra_envs": {"FELIX_DEBUGPORT": 6060, "KEPT": "no"}, "calico_ip_auto_method": "interface=eth1",
+        "calico_ds_nodeselector": {"calico": "yes"}, "calico_policy_controller_log_level": "debug",
+        "policy_controller_extra_tolerations": [{"key": "k", "operator": "Exists"}]}));
+    has(
+        &object("IPPool mine"),
+        "/spec",
+        &json!({"cidr": "10.233.64.0/20", "blockSize": 27, "ipipMode": "CrossSubnet", "vxlanMode": "Never",
+        "natOutgoing": false, "nodeSelector": "zone == 'a'", "allowedUses": ["Workload", "Tunnel"]}),
+    );
+    has(
+        &object("IPAMConfig default"),
+        "/spec",
+        &json!({"autoAllocateBlocks": true, "strictAffinity": true, "maxBlocksPerHost": 3}),
+    );
+    let config = object("ConfigMap calico-config");
+    has(&config, "/data/veth_mtu", &json!("1400"));
+    let network: Value = serde_json::from_str(config["data"]["cni_network_config"].as_str().unwrap()).unwrap();
+    has(
+        &network,
+        "",
+        &json!({"name": "net", "plugins": [{"type": "calico", "mtu": 1400, "ipam": {"type": "calico-ipam", "assign_ipv4": "true",
+        "assign_ipv6": "false"}, "container_settings": {"allow_ip_forwarding": true}, "feature_control": {"floating_ips": true}}, {"type": "portmap"}]}),
+    );
+    has(
+        &object("BGPConfiguration default"),
+        "/spec",
+        &json!({"asNumber": 65010, "listenPort": 1790, "logSeverityScreen": "Info",
+        "nodeToNodeMeshEnabled": false, "serviceClusterIPs": [{"cidr": "10.233.0.0/18"}], "serviceExternalIPs": [{"cidr": "198.51.100.0/24"}],
+        "serviceLoadBalancerIPs": [{"cidr": "203.0.113.0/24"}]}),
+    );
+    has(
+        &object("BGPPeer worker1-192.0.2.1"),
+        "/spec",
+        &json!({"node": "worker1", "peerIP": "192.0.2.1", "asNumber": 65000,
+        "sourceAddress": "UseNodeIP", "filters": ["f"], "numAllowedLocalASNumbers": 2}),
+    );
+    has(
+        &object("BGPPeer global-edge"),
+        "/spec",
+        &json!({"peerIP": "192.0.2.2", "asNumber": 65001, "sourceAddress": "None"}),
+    );
+    let felix = object("FelixConfiguration default");
+    for (name, value) in [
+        ("iptablesBackend", json!("NFT")),
+        ("chainInsertMode", json!("Append")),
+        ("defaultEndpointToHostAction", json!("Accept")),
+        ("prometheusMetricsEnabled", json!(true)),
+        ("prometheusMetricsPort", json!(9191)),
+        ("logSeverityScreen", json!("Debug")),
+        ("wireguardEnabled", json!(true)),
+        ("wireguardEnabledV6", json!(false)),
+    ] {
+        has(&felix, &format!("/spec/{name}"), &value);
+    }
+    let node = object("DaemonSet calico-node");
+    let container = &node["spec"]["template"]["spec"]["containers"][0];
+    has(container, "/image", &json!("r.example.com/node:v9"));
+    has(
+        container,
+        "/resources",
+        &json!({"limits": {"cpu": "1", "memory": "500M"}, "requests": {"cpu": "150m", "memory": "80M"}}),
+    );
+    has(
+        container,
+        "/livenessProbe",
+        &json!({"exec": {"command": ["/bin/calico-node", "-felix-live", "-bird-live"]}, "timeoutSeconds": 15}),
+    );
+    has(&node, "/spec/template/spec/nodeSelector/calico", &json!("yes"));
+    has(&node, "/spec/template/metadata/annotations/prometheus.io~1port", &json!("9191"));
+    assert_eq!(calico_env(&node, "FELIX_DEBUGPORT"), "6060");
+    assert_eq!(calico_env(&node, "KEPT"), "no");
+    assert_eq!(calico_env(&node, "IP_AUTODETECTION_METHOD"), "interface=eth1");
+    let controllers = object("Deployment calico-kube-controllers");
+    assert_eq!(calico_env(&controllers, "LOG_LEVEL"), "debug");
+    has(&controllers, "/spec/template/spec/tolerations/1/key", &json!("k"));
+}
+
+#[test]
+fn calico_with_ebpf_typha_and_both_families_has_every_field() {
+    let object = calico_objects(&json!({
+        "kube_proxy_remove": true, "calico_bpf_enabled": true, "calico_bpf_service_mode": "DSR", "calico_bpf_log_level": "Debug",
+        "ipv6_stack": true, "nat_outgoing_ipv6": true, "calico_ipam_host_local": true, "typha_enabled": true, "typha_replicas": 2, "typha_secure": true,
+        "typha_max_connections_lower_limit": 50, "typha_prometheusmetricsenabled": true, "kube_apiserver_node_port_range": "31000-31999"}));
+    let felix = object("FelixConfiguration default");
+    for (name, value) in [
+        ("bpfEnabled", json!(true)),
+        ("bpfExternalServiceMode", json!("DSR")),
+        ("bpfLogLevel", json!("Debug")),
+        ("ipv6Support", json!(true)),
+        ("kubeNodePortRanges", json!(["31000:31999"])),
+    ] {
+        has(&felix, &format!("/spec/{name}"), &value);
+    }
+    let pool = object("IPPool default-pool-ipv6");
+    has(&pool, "/spec/natOutgoing", &json!(true));
+    has(&pool, "/spec/blockSize", &json!(122));
+    let node = object("DaemonSet calico-node");
+    assert_eq!(calico_env(&node, "IP6"), "autodetect");
+    assert_eq!(calico_env(&node, "USE_POD_CIDR"), "true");
+    assert_eq!(calico_env(&node, "FELIX_TYPHACN"), "typha-server");
+    has(&node, "/spec/template/spec/initContainers/0/name", &json!("install-cni"));
+    has(
+        &node,
+        "/spec/template/spec/volumes/1",
+        &json!({"name": "typha-tls", "secret": {"secretName": "calico-node-typha"}}),
+    );
+    has(&object("ConfigMap calico-config"), "/data/typha_service_name", &json!("calico-typha"));
+    let typha = object("Deployment calico-typha");
+    has(&typha, "/spec/replicas", &json!(2));
+    assert_eq!(calico_env(&typha, "TYPHA_MAXCONNECTIONSLOWERLIMIT"), "50");
+    assert_eq!(calico_env(&typha, "TYPHA_PROMETHEUSMETRICSPORT"), "9093");
+    assert_eq!(calico_env(&typha, "TYPHA_CLIENTCN"), "typha-client");
+    has(&typha, "/spec/template/spec/volumes/0/secret/secretName", &json!("calico-typha"));
+}
+
 #[test]
 fn kubeadm_configuration_of_current_releases_has_every_setting() {
     for version in ["1.31.0", "1.36.3"] {
