@@ -20,7 +20,9 @@ fn install(addon: &str, manifest: &str, variables: &Value) -> (Option<i32>, Stri
          - copy: {{dest: {here}/out.json, content: \"{{{{ cluster_applied | to_json }}}}\"}}\n"
     );
     let variables = variables.to_string().replace("{here}", &here);
-    for (name, content) in [("hosts", inventory), ("play.yml", &play), ("manifest.yaml", manifest), ("v.json", &variables)] {
+    for (name, content) in
+        [("hosts", inventory), ("play.yml", &play), ("manifest.yaml", manifest), ("v.json", &variables)]
+    {
         fs::write(folder.path().join(name), content).unwrap();
     }
     let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
@@ -130,7 +132,11 @@ fn manifests_that_are_not_as_expected_refused() {
     for (manifest, more, sentence) in [
         (SERVER, &wrong, "Nothing was applied."),
         (SERVER, &other, "There are no checksums for the manifests of metrics_server_version 8.8.8. Take one of 9.9.9"),
-        (&*SERVER.replace("name: metrics-server, image", "name: other, image"), &none, "have no Deployment metrics-server"),
+        (
+            &*SERVER.replace("name: metrics-server, image", "name: other, image"),
+            &none,
+            "have no Deployment metrics-server",
+        ),
     ] {
         let (code, text, _) = install("metrics_server", manifest, &server(more.clone()));
         assert_eq!(code, Some(2), "{text}");
