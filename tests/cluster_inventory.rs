@@ -187,6 +187,23 @@ fn different_drivers_of_control_groups_refused() {
 }
 
 #[test]
+fn settings_of_calico_that_cannot_work_refused() {
+    let refused = |variables: &str, sentence: &str| {
+        refused(GROUPS, &format!("kube_network_plugin=calico\n{variables}"), sentence)
+    };
+    refused("calico_datastore=etcd", "calico_datastore is `etcd`, but only kdd is supported");
+    refused("calico_version=3.20.0", "no checksum of the manifests of Calico 3.20.0");
+    refused("calico_vxlan_mode=Never", "a pool without tunnels need BGP");
+    refused("calico_network_backend=bird\ncalico_ipip_mode=Always", "has one kind of tunnel");
+    refused("calico_pool_cidr=10.1.0.0/16", "must be networks within kube_pods_subnet");
+    refused("calico_pool_blocksize=17", "in blocks of /17");
+    refused("calico_bpf_enabled=true", "Set kube_proxy_remove to true");
+    refused("calico_advertise_cluster_ips=true", "calico_advertise_cluster_ips needs BGP");
+    refused("calico_network_backend=bird\npeer_with_calico_rr=true", "the group calico_rr has no host");
+    refused("typha_enabled=true\ntypha_replicas=90", "each takes a port of its node");
+}
+
+#[test]
 fn a_release_that_is_none() {
     refused(GROUPS, "kube_version=v1.30", "kube_version is `v1.30`, but must be a release");
 }
@@ -229,23 +246,6 @@ fn settings_of_multus_that_cannot_work_refused() {
     ] {
         refused(GROUPS, &format!("kube_network_plugin_multus=true\n{variables}"), sentence);
     }
-}
-
-#[test]
-fn settings_of_calico_that_cannot_work_refused() {
-    let refused = |variables: &str, sentence: &str| {
-        refused(GROUPS, &format!("kube_network_plugin=calico\n{variables}"), sentence)
-    };
-    refused("calico_datastore=etcd", "calico_datastore is `etcd`, but only kdd is supported");
-    refused("calico_version=3.20.0", "no checksum of the manifests of Calico 3.20.0");
-    refused("calico_vxlan_mode=Never", "a pool without tunnels need BGP");
-    refused("calico_network_backend=bird\ncalico_ipip_mode=Always", "has one kind of tunnel");
-    refused("calico_pool_cidr=10.1.0.0/16", "must be networks within kube_pods_subnet");
-    refused("calico_pool_blocksize=17", "in blocks of /17");
-    refused("calico_bpf_enabled=true", "Set kube_proxy_remove to true");
-    refused("calico_advertise_cluster_ips=true", "calico_advertise_cluster_ips needs BGP");
-    refused("calico_network_backend=bird\npeer_with_calico_rr=true", "the group calico_rr has no host");
-    refused("typha_enabled=true\ntypha_replicas=90", "each takes a port of its node");
 }
 
 #[test]

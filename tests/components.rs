@@ -114,6 +114,9 @@ fn every_description_is_known_and_complete() {
         if name.starts_with("runtime/") {
             known.push("dockershim_socket");
         }
+        if name.starts_with("addon/") {
+            known.push("order");
+        }
         if name.starts_with("load_balancer/") {
             known.extend(["address", "port", "static_pods"]);
         }

@@ -212,3 +212,46 @@ fn crio_has_every_field() {
     has(&render("runtime/crio", "mounts.conf.j2", variables), &["/a:/b"]);
     has(&render("runtime/crio", "auth.json.j2", variables), &["\"r.example.com\": {\"auth\": \"dXNlcjp3b3Jk\"}"]);
 }
+
+#[test]
+fn local_volumes_in_the_form_of_kubespray_have_the_names_of_the_provisioner() {
+    let text = render(
+        "addon/local_volume_provisioner",
+        "local_volume_provisioner.yaml.j2",
+        "local_volume_provisioner_storage_classes: '{\"fast\": {\"host_dir\": \"/mnt/a\", \"mount_dir\": \"/mnt/b\", \"volume_mode\": \"Block\",
+           \"reclaim_policy\": \"Retain\"}}'",
+    );
+    for part in ["hostDir: /mnt/a", "mountDir: /mnt/b", "volumeMode: Block"] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    has(&text, &["metadata: {name: fast}", "reclaimPolicy: Retain", "- {name: class-1, hostPath: {path: \"/mnt/a\"}}"]);
+}
+
+#[test]
+fn registry_has_every_field() {
+    let text = render(
+        "addon/registry",
+        "registry.yaml.j2",
+        "{registry_port: 5001, registry_replica_count: 2, registry_storage_class: nfs, registry_storage_access_mode: ReadWriteMany, registry_disk_size: 5Gi,
+          registry_service_type: LoadBalancer, registry_service_loadbalancer_ip: 192.0.2.9, registry_service_annotations: {a: b}, registry_htpasswd: 'u:h',
+          registry_tls_secret: pair, registry_ingress_host: r.example.com, registry_ingress_tls_secret: other, registry_image_repo: m.example.com/registry}",
+    );
+    has(
+        &text,
+        &[
+            "replicas: 2",
+            "accessModes: [ReadWriteMany]",
+            "storageClassName: nfs",
+            "resources: {requests: {storage: 5Gi}}",
+            "type: LoadBalancer",
+            "loadBalancerIP: \"192.0.2.9\"",
+            "annotations: {\"a\": \"b\"}",
+            "htpasswd: dTpo",
+            "image: m.example.com/registry:2.8.1",
+            "- {name: registry, containerPort: 5001, protocol: TCP}",
+            "- {name: tls, secret: {secretName: pair}}",
+            "persistentVolumeClaim: {claimName: registry-pvc}",
+            "- {hosts: [r.example.com], secretName: other}",
+        ],
+    );
+}

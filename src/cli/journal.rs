@@ -5,6 +5,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use windlass_inventory::Inventory;
 
 use super::session::Session;
 use super::signals;
@@ -115,19 +116,19 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
     let (own, others): (Vec<_>, Vec<_>) =
         pending.into_iter().partition(|one| former.as_ref().is_some_and(|run| *run == one.run));
     recorder.carry(&own);
-    let names: HashSet<String> = session
-        .world
-        .inventory
-        .matching("all")
-        .map(|found| found.hosts.iter().map(ToString::to_string).collect())
-        .unwrap_or_default();
-    let others: Vec<Pending> =
-        others.into_iter().filter(|one| names.contains(&one.host) || one.host == "localhost").collect();
+    let others = if others.is_empty() { others } else { of_hosts(&session.world.inventory, others) };
     if !others.is_empty() {
         left(&others, &recorder, shared).await?;
     }
     let _ = shared.journal.set(recorder);
     Ok(())
+}
+
+/// Pending handlers of the hosts that this run may reach.
+fn of_hosts(inventory: &Inventory, pending: Vec<Pending>) -> Vec<Pending> {
+    let found = inventory.matching("all").map(|found| found.hosts).unwrap_or_default();
+    let names: HashSet<&str> = found.iter().map(|name| &**name).collect();
+    pending.into_iter().filter(|one| names.contains(&*one.host) || one.host == "localhost").collect()
 }
 
 /// The journal of the run to resume; an error if that run cannot be resumed.

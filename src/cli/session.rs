@@ -174,8 +174,9 @@ impl Session {
         let inventory = inventory(&settings, &engine, &extra_vars, &mut |sentence| {
             let _ = events.send(Event::Warning(sentence));
         })?;
-        secrets.exempt(inventory.hosts().map(|host| host.name().as_ref()));
-        secrets.exempt(inventory.groups().map(|group| group.name().as_ref()));
+        let inventory = Arc::new(inventory);
+        let named = Arc::clone(&inventory);
+        secrets.exempt(move |name| named.host(name).is_some() || named.group(name).is_some());
         // That no source was read at all has been said already.
         if settings.localhost_warning && inventory.hosts().next().is_none() && inventory.has_sources() {
             let sentence = "provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'";
@@ -209,7 +210,7 @@ impl Session {
             Box::new(move || modules.controller_python())
         };
         let run = Arc::new(Run { settings: Arc::new(settings), engine, extra_vars, python: LazyLock::new(python) });
-        let world = World::new(Arc::clone(&run), Arc::new(inventory));
+        let world = World::new(Arc::clone(&run), inventory);
         let world = Arc::new(world);
         let loader = Loader { files: Arc::clone(&files), world: Arc::clone(&world), collections_path, modules };
         let inventory_variables = world.inventory.groups().map(|group| group.variables());

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,8 +44,8 @@ struct Shared {
 }
 
 impl Log {
-    /// Starts the thread.
-    pub(super) fn start(run: File, handlers: Option<File>) -> std::io::Result<Log> {
+    /// Starts the thread. `folder` holds the file of the run.
+    pub(super) fn start(run: File, handlers: Option<File>, folder: PathBuf) -> std::io::Result<Log> {
         let shared = Arc::new(Shared {
             run: Mutex::new(run),
             handlers: handlers.map(Mutex::new),
@@ -55,6 +56,8 @@ impl Log {
         let (wake, woken) = sync_channel(1);
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
+            // No line is durable in a file without a name.
+            let _ = File::open(folder).and_then(|folder| folder.sync_all());
             loop {
                 let next = woken.recv_timeout(INTERVAL);
                 own.sync();
@@ -149,7 +152,7 @@ mod tests {
     async fn appended_line_is_on_disk_once_durable_returns() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let log = Log::start(File::create(&path).unwrap(), None).unwrap();
+        let log = Log::start(File::create(&path).unwrap(), None, folder.path().to_owned()).unwrap();
         let line = log.append(Lane::Run, "one\n");
         log.durable(line).await;
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
@@ -159,7 +162,7 @@ mod tests {
     #[test]
     fn full_disk_stops_the_log_and_is_reported() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let log = Log::start(full, None).unwrap();
+        let log = Log::start(full, None, PathBuf::from("/dev")).unwrap();
         log.append(Lane::Run, "one\n");
         assert!(log.failure().is_some());
         log.close();

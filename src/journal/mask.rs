@@ -1,5 +1,7 @@
 //! Masks values before they are written.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::output::Secrets;
@@ -15,7 +17,7 @@ pub(super) fn map(fields: &mut Map<String, Value>, secrets: &Secrets) -> bool {
     for field in fields.values_mut() {
         found |= value(field, secrets);
     }
-    if fields.keys().any(|key| text(key, secrets) != *key) {
+    if fields.keys().any(|key| matches!(secrets.masked(key), Cow::Owned(_))) {
         *fields = std::mem::take(fields).into_iter().map(|(key, field)| (text(&key, secrets), field)).collect();
         found = true;
     }
@@ -25,23 +27,16 @@ pub(super) fn map(fields: &mut Map<String, Value>, secrets: &Secrets) -> bool {
 fn value(value: &mut Value, secrets: &Secrets) -> bool {
     match value {
         Value::String(shown) => {
-            let masked = text(shown, secrets);
-            let found = masked != *shown;
-            if found {
-                *shown = masked;
-            }
-            found
+            let Cow::Owned(masked) = secrets.masked(shown) else { return false };
+            *shown = masked;
+            true
         }
         Value::Array(items) => items.iter_mut().fold(false, |found, item| self::value(item, secrets) | found),
         Value::Object(fields) => map(fields, secrets),
         Value::Number(number) => {
-            let shown = number.to_string();
-            let masked = text(&shown, secrets);
-            let found = masked != shown;
-            if found {
-                *value = Value::String(masked);
-            }
-            found
+            let Cow::Owned(masked) = secrets.masked(&number.to_string()) else { return false };
+            *value = Value::String(masked);
+            true
         }
         Value::Null | Value::Bool(_) => false,
     }

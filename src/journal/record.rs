@@ -1,6 +1,7 @@
 //! Records of a journal, as they stand in its lines.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -100,9 +101,9 @@ pub struct At {
     /// Number of the batch in the play.
     pub batch: u32,
     /// Path through blocks, roles and includes: part and index of every level.
-    pub path: String,
+    pub path: Arc<str>,
     /// Where the task is written, and its action.
-    pub task: String,
+    pub task: Arc<str>,
 }
 
 /// A task is about to be sent to a host.

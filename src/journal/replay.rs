@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     fn at(path: &str) -> At {
-        At { path: path.to_owned(), ..At::default() }
+        At { path: path.into(), ..At::default() }
     }
 
     fn done(path: &str, host: &str) -> Done {

@@ -107,9 +107,6 @@ impl State {
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).map_err(fail)?;
         // Nobody else can hold a lock on a file that is new.
         let _ = file.try_lock();
-        if let Ok(folder) = File::open(self.runs_dir()) {
-            let _ = folder.sync_all();
-        }
         Ok((RunFile { run, project: project.to_owned(), path }, file))
     }
 

@@ -261,10 +261,14 @@ impl TaskResult {
         self.values.iter()
     }
 
-    /// As a value for variables, which tells neither how the module was called nor what the engine notes for itself.
+    /// The part of it that variables get: neither how the module was called nor the engine's own notes.
+    pub fn registered(&self) -> impl Iterator<Item = (&Arc<str>, &Value)> {
+        self.values.iter().filter(|(key, _)| &***key != "invocation" && !key.starts_with('_'))
+    }
+
+    /// As a value for variables.
     pub fn to_value(&self) -> Value {
-        let told = self.values.iter().filter(|(key, _)| &***key != "invocation" && !key.starts_with('_'));
-        Value::from_pairs(told.map(|(key, value)| (Value::from(&**key), value.clone())))
+        Value::from_pairs(self.registered().map(|(key, value)| (Value::from(&**key), value.clone())))
     }
 
     /// JSON for callbacks, with Ansible's key for results that are always shown.

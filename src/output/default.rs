@@ -1,6 +1,5 @@
 //! The default callback, what `ansible-playbook` prints, and two that differ from it only in how results look.
 
-use std::cell::LazyCell;
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
@@ -98,11 +97,11 @@ impl DefaultOutput {
     }
 
     fn result(&mut self, event: &ResultEvent<Shown>) {
-        // Most results show only whether something changed, so they are not rendered.
-        let result = LazyCell::new(|| event.result.json());
+        // Most results show only whether something changed, so `json` is called where it is needed: it renders the whole result.
+        let result = &event.result;
         let changed = event.result.is_marked_changed();
         if event.diff && changed && (event.item.is_some() || !event.looped) {
-            let text = super::diff::shown(result.get("diff").unwrap_or(&Value::Null), &self.format);
+            let text = super::diff::shown(result.json().get("diff").unwrap_or(&Value::Null), &self.format);
             for line in text.lines() {
                 self.say(event.task.id, line, super::diff::color(line));
             }
@@ -117,14 +116,14 @@ impl DefaultOutput {
         }
         if event.result.has("warnings") || event.report.is_some() {
             self.title(event.task.id);
-            self.printer.result_warnings(&result);
+            self.printer.result_warnings(result.json());
             if let Some(report) = &event.report {
                 self.printer.report(report, self.failed_stderr);
             }
         }
         // In ansible-core 2.18 nothing is left of a secret loop by which it could be told from a task without one.
         if event.looped && !(self.is_classic && event.result.has("censored")) {
-            return self.summary(event, &result);
+            return self.summary(event);
         }
         let item = event.item.as_ref().map(|label| format!(" => (item={label})")).unwrap_or_default();
         let host = &event.host;
@@ -133,7 +132,7 @@ impl DefaultOutput {
                 let (word, color) = if changed { ("changed", Color::Changed) } else { ("ok", Color::Ok) };
                 let mut line = format!("{word}: [{host}]{item}");
                 if self.verbosity() > 0 || event.result.is_always_shown() {
-                    line.push_str(&format!(" => {}", self.dump(&result, event)));
+                    line.push_str(&format!(" => {}", self.dump(result.json(), event)));
                 }
                 self.say(event.task.id, &line, color);
             }
@@ -142,8 +141,8 @@ impl DefaultOutput {
                     self.task_path(event);
                 }
                 let line = match &event.item {
-                    Some(label) => format!("failed: [{host}] (item={label}) => {}", self.dump(&result, event)),
-                    None => format!("fatal: [{host}]: FAILED! => {}", self.dump(&result, event)),
+                    Some(label) => format!("failed: [{host}] (item={label}) => {}", self.dump(result.json(), event)),
+                    None => format!("fatal: [{host}]: FAILED! => {}", self.dump(result.json(), event)),
                 };
                 self.say_to(event.task.id, self.failed_stderr, &line, Color::Error);
                 if ignored {
@@ -154,12 +153,12 @@ impl DefaultOutput {
                 let item = event.item.as_ref().map(|label| format!(" => (item={label}) ")).unwrap_or_default();
                 let mut line = format!("skipping: [{host}]{item}");
                 if self.verbosity() > 0 {
-                    line.push_str(&format!(" => {}", self.dump(&result, event)));
+                    line.push_str(&format!(" => {}", self.dump(result.json(), event)));
                 }
                 self.say(event.task.id, &line, Color::Skip);
             }
             Status::Unreachable { ignored } => {
-                let line = format!("fatal: [{host}]: UNREACHABLE! => {}", self.dump(&result, event));
+                let line = format!("fatal: [{host}]: UNREACHABLE! => {}", self.dump(result.json(), event));
                 self.say_to(event.task.id, self.failed_stderr, &line, Color::Unreachable);
                 if ignored {
                     self.say(event.task.id, "...ignoring", Color::Skip);
@@ -175,9 +174,10 @@ impl DefaultOutput {
     }
 
     /// The line for a whole loop, whose items have been shown.
-    fn summary(&mut self, event: &ResultEvent<Shown>, result: &Value) {
+    fn summary(&mut self, event: &ResultEvent<Shown>) {
         match event.status {
             Status::Failed { ignored } => {
+                let result = event.result.json();
                 let is_secret = result.get("censored").is_some();
                 let any_item = result.get("results").and_then(Value::as_array).is_some_and(|items| !items.is_empty());
                 // Of what `debug` did only the message is shown, also of a whole loop.
@@ -192,7 +192,7 @@ impl DefaultOutput {
             Status::Skipped => {
                 let mut line = format!("skipping: [{}]", event.host);
                 if self.verbosity() > 0 {
-                    let mut without = result.clone();
+                    let mut without = event.result.json().clone();
                     if let Some(map) = without.as_object_mut() {
                         map.remove("results");
                     }

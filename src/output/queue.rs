@@ -112,15 +112,18 @@ impl Events {
 
     /// Waits until what is queued fits the budget.
     pub async fn room(&self) {
-        loop {
+        while self.is_full() {
             let mut notified = std::pin::pin!(self.budget.room.notified());
             notified.as_mut().enable();
-            let is_full = self.budget.queued.load(Ordering::Acquire) > self.budget.limit;
-            if !is_full || self.sender.is_closed() {
-                return;
+            // Room that was made meanwhile notifies nobody again.
+            if self.is_full() {
+                notified.await;
             }
-            notified.await;
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.budget.queued.load(Ordering::Acquire) > self.budget.limit && !self.sender.is_closed()
     }
 }
 

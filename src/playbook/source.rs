@@ -21,8 +21,25 @@ pub struct Files {
     duplicate_keys: DuplicateKeys,
     parsed: Mutex<HashMap<PathBuf, Node>>,
     warnings: Mutex<Vec<String>>,
-    /// SHA-256 of files that were read, for the journal.
-    read: Mutex<HashMap<PathBuf, String>>,
+    /// Files that were read, for the journal.
+    read: Mutex<FilesRead>,
+}
+
+/// Files that were read, each with the SHA-256 of its bytes.
+#[derive(Debug, Default)]
+struct FilesRead {
+    all: HashMap<PathBuf, String>,
+    /// Those that are new, or had other bytes than before.
+    new: Vec<(PathBuf, String)>,
+}
+
+impl FilesRead {
+    fn note(&mut self, path: &Path, hash: String) {
+        if self.all.get(path) != Some(&hash) {
+            self.all.insert(path.to_owned(), hash.clone());
+            self.new.push((path.to_owned(), hash));
+        }
+    }
 }
 
 impl Files {
@@ -72,7 +89,7 @@ impl Files {
         let bytes = windlass_bounds::read_up_to(path, limit)
             .map_err(|error| Error::new(format!("{} cannot be read: {error}", path.display())).as_parse())?;
         let hash = hex::encode(Sha256::digest(&bytes));
-        self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), hash);
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).note(path, hash);
         if !windlass_vault::is_encrypted(&bytes) {
             return Ok((bytes, false));
         }
@@ -104,9 +121,9 @@ impl Files {
         }
     }
 
-    /// Files read since this was last called, each with the SHA-256 of its bytes.
-    pub fn take_read(&self) -> HashMap<PathBuf, String> {
-        std::mem::take(&mut *self.read.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Files read for the first time since this was last called, or with other bytes; each with their SHA-256.
+    pub fn take_read(&self) -> Vec<(PathBuf, String)> {
+        std::mem::take(&mut self.read.lock().unwrap_or_else(PoisonError::into_inner).new)
     }
 
     /// What is to be told the user about files that were read; each is told once.

@@ -226,7 +226,7 @@ impl TaskOnHost {
 
     /// The memory of a result; an error if there is no room for it beside those that the host has registered, and `more` bytes.
     pub(super) fn weighed(&self, result: &TaskResult, more: usize) -> Result<usize, String> {
-        let weight = kept::weight(&result.to_value());
+        let weight = kept::weight_of_result(result);
         let kept = self.world.host(&self.host).kept.saturating_add(more);
         self.shared.kept.refusal(&self.host, kept, weight).map_or(Ok(weight), Err)
     }

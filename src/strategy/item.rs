@@ -156,11 +156,12 @@ impl TaskOnHost {
     /// The first half of a task that goes ahead: what its action came to, not yet judged.
     pub(super) async fn act(&self, ahead: &Arc<Ahead>) -> Acted {
         let mut nobody = None;
-        match self.prepare(&self.scope(), &mut nobody, Some(ahead)) {
+        let context = self.scope();
+        match self.prepare(&context, &mut nobody, Some(ahead)) {
             Err(failure) => Acted::Failed(failure, None),
             Ok(Prepared::Skipped(result)) => Acted::Skipped(result),
             Ok(Prepared::Ready { action, .. }) => {
-                let sent = self.record_sent(&self.scope());
+                let sent = self.record_sent(&context);
                 let outcome = action::run(&action).await;
                 self.await_record(sent, &outcome).await;
                 match outcome {

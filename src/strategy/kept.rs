@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use minijinja::value::ValueKind;
 use windlass_template::Value;
+
+use crate::outcome::TaskResult;
 
 /// Most that the registered results of one host may take, in bytes.
 const HOST: usize = 512 << 20;
@@ -40,22 +43,33 @@ impl Kept {
     }
 }
 
+/// Estimated bytes of memory of a registered result.
+pub(super) fn weight_of_result(result: &TaskResult) -> usize {
+    let entries = result.registered().map(|(key, value)| VALUE.saturating_add(key.len()).saturating_add(weight(value)));
+    entries.fold(VALUE, usize::saturating_add)
+}
+
 /// Estimated bytes of memory of a value. Text that two values share counts twice.
 pub(super) fn weight(value: &Value) -> usize {
-    let mut weight = 0_usize;
-    let mut rest = vec![value.clone()];
+    let mut weight = own_weight(value);
+    let mut rest: Vec<Value> = members(value).collect();
     while let Some(value) = rest.pop() {
-        weight = weight.saturating_add(VALUE);
-        if let Some(text) = value.as_bytes() {
-            weight = weight.saturating_add(text.len());
-        } else if let Ok(items) = value.try_iter() {
-            for key in items {
-                rest.extend(value.get_item(&key).ok().filter(|_| value.kind() == minijinja::value::ValueKind::Map));
-                rest.push(key);
-            }
-        }
+        weight = weight.saturating_add(own_weight(&value));
+        rest.extend(members(&value));
     }
     weight
+}
+
+fn own_weight(value: &Value) -> usize {
+    VALUE.saturating_add(value.as_bytes().map_or(0, <[u8]>::len))
+}
+
+/// The members of a list, the keys and values of a mapping; a scalar has none.
+fn members(value: &Value) -> impl Iterator<Item = Value> {
+    let is_map = value.kind() == ValueKind::Map;
+    let pairs = value.as_object().and_then(|object| object.try_iter_pairs()).into_iter().flatten();
+    // The keys of a list are its indexes.
+    pairs.flat_map(move |(key, value)| is_map.then_some(key).into_iter().chain([value]))
 }
 
 #[cfg(test)]
@@ -66,7 +80,7 @@ mod tests {
     fn weight_counts_keys_texts_and_members() {
         let value = windlass_template::from_json(&serde_json::json!({"stdout": "x".repeat(1000), "lines": ["y", "z"]}));
         let weight = weight(&value);
-        assert!((1000 + 7 * VALUE..2000).contains(&weight), "{weight}");
+        assert_eq!(weight, 1000 + "stdout".len() + "lines".len() + 2 + 7 * VALUE);
     }
 
     #[test]

@@ -44,21 +44,37 @@ impl Batch {
         once: bool,
     ) -> Option<Arc<Place>> {
         self.shared.recorder()?;
+        Some(self.place(task, host, self.at(task, position), once))
+    }
+
+    fn at(&self, task: &Arc<Task>, position: &Position) -> At {
         let (play, batch) = self.number;
-        let at = At { play, batch, path: position.to_string(), task: named(task) };
+        At { play, batch, path: position.to_string().into(), task: named(task).into() }
+    }
+
+    fn place(&self, task: &Arc<Task>, host: &Arc<str>, at: At, once: bool) -> Arc<Place> {
         let rescuable = self.hosts.get(host).is_some_and(|run| run.cursor.would_rescue());
-        Some(Arc::new(Place::new(at, &self.play.name, once, task.handler, rescuable)))
+        Arc::new(Place::new(at, &self.play.name, once, task.handler, rescuable))
     }
 
     /// A task on hosts as the journal sees it.
     pub(super) fn recorded(&self, task: &Arc<Task>, hosts: &[Arc<str>], once: bool) -> Vec<Recorded> {
         let Some(recorder) = self.shared.recorder() else { return hosts.iter().map(|_| Recorded::default()).collect() };
         recorder.files(&self.shared.files);
+        // Hosts in lockstep are at the same position.
+        let mut last: Option<(&Position, At)> = None;
         let recorded = |host: &Arc<str>| {
-            let position = self.hosts.get(host).and_then(|run| run.at.as_ref());
-            let Some(place) = position.and_then(|position| self.place_at(task, host, position, once)) else {
+            let Some(position) = self.hosts.get(host).and_then(|run| run.at.as_ref()) else {
                 return Recorded::default();
             };
+            let ahead = self.windows.get(host).and_then(|window| window.place_of(task.id));
+            let place = ahead.unwrap_or_else(|| {
+                let (_, at) = match last.take() {
+                    Some(known) if known.0 == position => last.insert(known),
+                    _ => last.insert((position, self.at(task, position))),
+                };
+                self.place(task, host, at.clone(), once)
+            });
             let outcome = match recorder.restored(&place, host, &mut |sentence| self.shared.warn(sentence)) {
                 Restored::Done(done, items) => restored(task, host, *done, items),
                 Restored::Run => None,

@@ -54,6 +54,13 @@ pub(super) struct Window {
     driver: AbortHandle,
 }
 
+impl Window {
+    /// The place of a task that went ahead and has its turn now.
+    pub(super) fn place_of(&self, task: u64) -> Option<Arc<Place>> {
+        self.entries.front().filter(|entry| entry.task == task)?.place.clone()
+    }
+}
+
 impl Drop for Window {
     fn drop(&mut self) {
         self.driver.abort();

@@ -108,6 +108,12 @@ check_finished() {
   recap "$log/check2.log" 'changed=0 +unreachable=0 +failed=0' || { grep -B3 '^changed:' "$log/check2.log"; return 1; }
 }
 
+cis_report() {
+  "$windlass" playbook -i "$inventory" playbooks/cis.yml --check -e "cis_report=$log/cis.json" > "$log/cis.log" 2>&1 || { tail -30 "$log/cis.log"; return 1; }
+  recap "$log/cis.log" 'changed=0 +unreachable=0 +failed=0' && grep -q '"1.2.8 .* pass ' "$log/cis.log" && grep -q '"4.2.1 .* pass ' "$log/cis.log" &&
+    ! grep -q '(not read)' "$log/cis.log"
+}
+
 deployment_answers() {
   kubectl node1 apply -f - < tests/lab/hello.yml || return 1
   eventually 180 spread_over 3 || { kubectl node1 get pods -o wide; return 1; }

@@ -1,13 +1,15 @@
 //! Passwords in URLs: `scheme://user:password@host`.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use memchr::memmem;
 
 /// Ranges of the passwords of URLs in a text.
 pub(super) fn passwords(text: &[u8]) -> Vec<Range<usize>> {
+    static SEPARATOR: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new(b"://"));
     let mut found = Vec::new();
-    for start in memmem::find_iter(text, b"://") {
+    for start in SEPARATOR.find_iter(text) {
         let begins = text.get(..start).and_then(<[u8]>::last).is_some_and(u8::is_ascii_alphanumeric);
         let from = start + 3;
         let rest = text.get(from..).unwrap_or_default();

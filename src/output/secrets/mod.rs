@@ -5,7 +5,7 @@ mod forms;
 mod rule;
 
 use std::borrow::{Borrow, Cow};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,11 +58,20 @@ impl Borrow<str> for Text {
 #[derive(Default)]
 struct State {
     known: HashMap<Text, Kind>,
-    /// Names that are no secrets: those of hosts and groups.
-    exempt: HashSet<String>,
+    exempt: Exempt,
     /// Secrets that no searcher knows yet.
     pending: Vec<Text>,
     searchers: Vec<Searcher>,
+}
+
+/// Tests for names that are no secrets: those of hosts and groups.
+#[derive(Default)]
+struct Exempt(Vec<Box<dyn Fn(&str) -> bool + Send + Sync>>);
+
+impl Exempt {
+    fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|is_name| is_name(name))
+    }
 }
 
 /// A search for the forms of some secrets.
@@ -145,14 +154,11 @@ impl Secrets {
     }
 
     /// Leaves names unmasked that are no secrets: those of hosts and groups.
-    pub fn exempt<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+    pub fn exempt(&self, is_name: impl Fn(&str) -> bool + Send + Sync + 'static) {
         let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
-        let before = state.exempt.len();
-        state.exempt.extend(names.into_iter().map(str::to_owned));
-        if state.exempt.len() > before {
-            state.searchers.clear();
-            state.pending = state.known.keys().cloned().collect();
-        }
+        state.exempt.0.push(Box::new(is_name));
+        state.searchers.clear();
+        state.pending = state.known.keys().cloned().collect();
     }
 
     /// A note on values that are secret but too trivial to be masked, once.
@@ -255,7 +261,10 @@ impl Secrets {
             }
         }
         let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
-        if kind == Kind::Value && is_new(&state, whole) && !rule::is_masked(whole, kind, &state.exempt) {
+        if kind == Kind::Value
+            && is_new(&state, whole)
+            && !rule::is_masked(whole, kind, |name| state.exempt.contains(name))
+        {
             self.0.trivial.fetch_add(1, Ordering::AcqRel);
         }
         for part in parts() {
@@ -298,7 +307,7 @@ impl State {
         let mut new = BTreeSet::new();
         for secret in std::mem::take(&mut self.pending) {
             let kind = self.known.get(&secret).copied().unwrap_or(Kind::Value);
-            if rule::is_masked(&secret.0, kind, &self.exempt) {
+            if rule::is_masked(&secret.0, kind, |name| self.exempt.contains(name)) {
                 new.extend(forms::of(&secret.0).into_iter().filter(|form| form.len() >= rule::SHORTEST));
             }
         }
@@ -361,7 +370,7 @@ mod tests {
         let secrets = Secrets::default();
         secrets.add("db.example.org");
         assert_eq!(secrets.mask("db.example.org"), MASK);
-        secrets.exempt(["db.example.org"]);
+        secrets.exempt(|name| name == "db.example.org");
         assert_eq!(secrets.mask("db.example.org"), "db.example.org");
     }
 }
