@@ -7,7 +7,7 @@ export LC_ALL
 
 echo '# files'
 find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path '/var/log/*' -o -path '/var/lib/systemd/*' \
-    -o -path '/var/tmp/systemd-private-*' -o -path /root/.ansible -o -path '/var/cache/*' -o -path '/etc/sysctl.d/*' -o -path /etc/sysctl.conf -o -path /var/lib/containerd -o -path /var/lib/etcd -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /etc/alternatives -o -path /etc/ld.so.cache -o -path /usr/lib/modules \) -prune \
+    -o -path '/var/tmp/systemd-private-*' -o -path /root/.ansible -o -path '/var/cache/*' -o -path '/etc/sysctl.d/*' -o -path /etc/sysctl.conf -o -path /var/lib/containerd -o -path /var/lib/docker -o -path /var/lib/etcd -o -path /var/lib/ucf -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /etc/alternatives -o -path /etc/ld.so.cache -o -path /usr/lib/modules \) -prune \
     -o -printf '%y %m %u:%g %p %l\n' | sort
 find /etc -xdev -type f ! -path '/etc/sysctl*' ! -path /etc/ld.so.cache ! -path '/etc/*-' -exec sha256sum {} + | sort -k 2
 find /tmp /run -xdev -maxdepth 3 \( -path '/run/systemd/*' -o -path '/run/user/*' -o -path '/run/log/*' -o -path '/run/udev/*' -o -path '/run/dbus/*' \
