@@ -52,7 +52,7 @@ fn what_cannot_be_done_is_refused() {
     let bench = Bench::new();
     bench.write("src/a", "one\n");
     for (args, word) in [
-        (json!({"src": "@/src"}), "missing required arguments: dest"),
+        (json!({"src": "@/src"}), "synchronize requires both src and dest parameters are set"),
         (json!({"src": "@/none", "dest": "@/dest"}), "No such file"),
         (json!({"src": "@/src", "dest": "@/dest", "mode": "sideways"}), "must be one of: pull, push"),
         (json!({"src": "rsync://a/b", "dest": "rsync://c/d"}), "either src or dest must be a localhost"),
