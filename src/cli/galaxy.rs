@@ -57,7 +57,7 @@ enum RoleVerb {
 }
 
 /// What every verb takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 struct Common {
     /// The Galaxy server: its address, or its name in `server_list`
     #[arg(short, long, value_name = "URL")]
@@ -162,12 +162,7 @@ struct Galaxy {
 
 /// Runs the verb.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
-    let config = Config::find()?;
-    let settings = Settings::from_config(&config)?;
-    let printer = super::session::printer(&settings);
-    config.warnings.iter().for_each(|warning| printer.warning(warning));
-    let files = Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys);
-    let galaxy = Galaxy { config, settings, files, printer };
+    let galaxy = Galaxy::new()?;
     let (Verb::Role(verb) | Verb::Implicit(verb)) = &arguments.verb;
     match verb {
         RoleVerb::Install(install) => galaxy.install(install),
@@ -182,7 +177,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     }
 }
 
+/// Writes a role below a directory of roles.
+pub(super) fn new_role(name: &str, roles: &Path) -> Result<u8> {
+    init::run(&init::Init::new(name, roles), &Galaxy::new()?)
+}
+
 impl Galaxy {
+    fn new() -> Result<Galaxy> {
+        let config = Config::find()?;
+        let settings = Settings::from_config(&config)?;
+        let printer = super::session::printer(&settings);
+        config.warnings.iter().for_each(|warning| printer.warning(warning));
+        let files = Files::new(windlass_vault::Secrets::new(), settings.duplicate_keys);
+        Ok(Galaxy { config, settings, files, printer })
+    }
+
     fn say(&self, text: &str) {
         self.printer.line(text, Color::Plain);
     }

@@ -5,8 +5,10 @@ mod completion;
 mod config;
 mod console;
 mod doc;
+mod doctor;
 mod galaxy;
 mod hostkeys;
+mod init;
 mod inventory;
 mod journal;
 mod lab;
@@ -40,6 +42,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Write a project, an inventory, a role, a module, or the Kubernetes playbooks
+    Init(init::Arguments),
     /// Run playbooks
     Playbook(Box<playbook::Arguments>),
     /// Run one module on hosts
@@ -62,6 +66,8 @@ enum Verb {
     Config(config::Arguments),
     /// Install roles and make new ones
     Galaxy(galaxy::Arguments),
+    /// Check this machine and this project
+    Doctor(doctor::Arguments),
     /// Print what a shell needs to complete command lines
     Completion(completion::Arguments),
     /// Throwaway systemd hosts on this machine
@@ -118,6 +124,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     };
     let compat = cli.verb.compat().map(str::to_owned);
     let outcome = match cli.verb {
+        Verb::Init(arguments) => init::run(arguments),
         Verb::Playbook(arguments) => playbook::run(*arguments),
         Verb::Adhoc(arguments) => adhoc::run(*arguments),
         Verb::Console(arguments) => console::run(*arguments),
@@ -128,6 +135,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
         Verb::Vault(arguments) => vault::run(arguments),
         Verb::Doc(arguments) => doc::run(&arguments),
         Verb::Config(arguments) => config::run(&arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Galaxy(arguments) => galaxy::run(&arguments),
         Verb::Completion(arguments) => completion::run(&arguments),
         Verb::Lab(arguments) => lab::run(arguments).map(|()| 0).map_err(|error| Error::new(error.to_string())),

@@ -56,6 +56,11 @@ impl State {
         Ok(State { root })
     }
 
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// A directory below another one.
     pub fn at(root: &Path) -> State {
         State { root: root.to_owned() }

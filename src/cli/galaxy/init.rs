@@ -39,6 +39,22 @@ pub(super) struct Init {
     common: Common,
 }
 
+impl Init {
+    /// A role from the settings' skeleton, below a directory of roles.
+    pub(super) fn new(name: &str, roles: &Path) -> Init {
+        Init {
+            name: name.to_owned(),
+            init_path: roles.to_owned(),
+            role_skeleton: None,
+            role_type: "default".to_owned(),
+            extra_vars: Vec::new(),
+            force: false,
+            offline: true,
+            common: Common::default(),
+        }
+    }
+}
+
 /// The files of a role that is like no other.
 const SKELETON: &[(&str, &str)] = &[
     (

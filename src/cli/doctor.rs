@@ -1,0 +1,267 @@
+//! `windlass doctor`: finds out what works on this machine, and how to mend the rest.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::session;
+use crate::error::Result;
+use crate::executor::Image;
+use crate::foreign::AnsibleCore;
+use crate::journal::State;
+use crate::output::{Color, Printer};
+use crate::settings::{Config, Settings};
+
+/// Check this machine and this project: settings, inventory, keys, journal, Python, the lab.
+///
+/// Reads only, and contacts no host. Each line that is not `ok` names its remedy. Exits with 1 if a line is a `problem`; `note` marks what
+/// only some runs need.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass doctor\n  windlass doctor -i inventory/production")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    inventory: super::options::InventoryOptions,
+}
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// It works.
+    Ok,
+    /// Only some runs need it.
+    Note,
+    /// Runs fail.
+    Problem,
+}
+
+/// A line of the report.
+#[derive(Debug)]
+struct Finding {
+    weight: Weight,
+    subject: &'static str,
+    text: String,
+    /// What to do; empty if it works.
+    remedy: String,
+}
+
+impl Finding {
+    fn ok(subject: &'static str, text: impl Into<String>) -> Finding {
+        Finding { weight: Weight::Ok, subject, text: text.into(), remedy: String::new() }
+    }
+
+    fn note(subject: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
+        Finding { weight: Weight::Note, subject, text: text.into(), remedy: remedy.into() }
+    }
+
+    fn problem(subject: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Finding {
+        Finding { weight: Weight::Problem, subject, text: text.into(), remedy: remedy.into() }
+    }
+}
+
+/// Runs the verb.
+pub(super) fn run(arguments: &Arguments) -> Result<u8> {
+    let config = Config::find()?;
+    let mut settings = Settings::from_config(&config)?;
+    arguments.inventory.apply(&mut settings);
+    let printer = session::printer(&settings);
+    let mut findings = vec![executors(), configuration(&config, &settings), inventory(&settings), journal(&settings)];
+    match std::env::var_os("HOME").map(PathBuf::from) {
+        Some(home) => {
+            findings.extend(keys(&home.join(".ssh")));
+            findings.push(known_hosts(&home.join(".ssh/known_hosts"), &settings));
+        }
+        None => {
+            findings.push(Finding::problem("home", "HOME is not set", "set HOME: keys and known_hosts lie below it"))
+        }
+    }
+    findings.push(agent());
+    findings.push(ansible_core());
+    findings.extend(lab());
+    findings.iter().for_each(|finding| print(finding, &printer));
+    Ok(u8::from(findings.iter().any(|finding| finding.weight == Weight::Problem)))
+}
+
+fn print(finding: &Finding, printer: &Printer) {
+    let (word, color) = match finding.weight {
+        Weight::Ok => ("ok", Color::Ok),
+        Weight::Note => ("note", Color::Skip),
+        Weight::Problem => ("problem", Color::Error),
+    };
+    printer.line(&format!("{word:8} {:13} {}", finding.subject, finding.text), color);
+    if !finding.remedy.is_empty() {
+        printer.line(&format!("{:22} -> {}", "", finding.remedy), Color::Plain);
+    }
+}
+
+/// Processors of hosts for which this program has an executor.
+fn executors() -> Finding {
+    let mut architectures: Vec<&str> = Image::embedded().iter().map(|image| image.architecture).collect();
+    architectures.dedup();
+    Finding::ok("executor", format!("for hosts with {}", architectures.join(" and ")))
+}
+
+fn configuration(config: &Config, settings: &Settings) -> Finding {
+    if let Some(warning) = config.warnings.first() {
+        return Finding::problem(
+            "settings",
+            warning.clone(),
+            "`windlass config dump --only-changed` lists what is in force",
+        );
+    }
+    match &settings.config_file {
+        Some(file) => Finding::ok("settings", format!("from `{}`", file.display())),
+        None => Finding::ok("settings", "defaults; there is no ansible.cfg"),
+    }
+}
+
+fn inventory(settings: &Settings) -> Finding {
+    const SUBJECT: &str = "inventory";
+    if settings.inventory.is_empty() && !Path::new("/etc/ansible/hosts").exists() {
+        return Finding::note(
+            SUBJECT,
+            "none is configured",
+            "give -i FILE, or write one with `windlass init inventory`",
+        );
+    }
+    let secrets = windlass_vault::Secrets::new();
+    let engine = windlass_template::Engine::new(windlass_template::Options {
+        compat: settings.compat,
+        playbook_dir: settings.playbook_dir.clone(),
+        secrets,
+        ..windlass_template::Options::default()
+    });
+    let mut warnings = Vec::new();
+    let loaded = session::inventory(settings, &engine, &std::sync::Arc::default(), &mut |text| warnings.push(text));
+    let sources = settings.inventory.join("`, `");
+    match (loaded, warnings.first()) {
+        (Err(error), _) => {
+            Finding::problem(SUBJECT, error.to_string(), "mend it, then try `windlass inventory --graph`")
+        }
+        (Ok(_), Some(warning)) => Finding::problem(
+            SUBJECT,
+            warning.clone(),
+            "`windlass inventory --graph` shows the groups and hosts that it has",
+        ),
+        (Ok(inventory), None) => match inventory.hosts().count() {
+            0 => Finding::problem(
+                SUBJECT,
+                format!("`{sources}` has no hosts"),
+                "add hosts, as `windlass init inventory` does",
+            ),
+            count => {
+                Finding::ok(SUBJECT, format!("{count} {} in `{sources}`", if count == 1 { "host" } else { "hosts" }))
+            }
+        },
+    }
+}
+
+fn journal(settings: &Settings) -> Finding {
+    const SUBJECT: &str = "journal";
+    match State::of(settings) {
+        Ok(state) => {
+            let root = state.root();
+            // It is made by the first run, so the directory that exists decides.
+            let existing = root.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+            match rustix::fs::access(existing, rustix::fs::Access::WRITE_OK) {
+                Ok(()) => Finding::ok(SUBJECT, format!("in `{}`", root.display())),
+                Err(error) => Finding::problem(
+                    SUBJECT,
+                    format!("`{}` cannot be written: {error}", existing.display()),
+                    "set WINDLASS_JOURNAL_DIR to a directory of yours, or run with --no-journal",
+                ),
+            }
+        }
+        Err(error) => Finding::problem(SUBJECT, error.message().to_owned(), "set WINDLASS_JOURNAL_DIR"),
+    }
+}
+
+/// Private keys that SSH offers by default.
+fn keys(directory: &Path) -> Vec<Finding> {
+    const SUBJECT: &str = "SSH keys";
+    let names = ["id_ed25519", "id_ecdsa", "id_rsa"];
+    let existing: Vec<PathBuf> = names.iter().map(|name| directory.join(name)).filter(|path| path.is_file()).collect();
+    if existing.is_empty() {
+        let text = format!("`{}` has none of {}", directory.display(), names.join(", "));
+        return vec![Finding::note(
+            SUBJECT,
+            text,
+            "`ssh-keygen -t ed25519` makes one; an agent, passwords (-k) and other files work too",
+        )];
+    }
+    let open = |path: &&PathBuf| path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0);
+    match existing.iter().find(open) {
+        Some(path) => vec![Finding::problem(
+            SUBJECT,
+            format!("other users may read `{}`", path.display()),
+            format!("chmod 600 {}", shell_words::quote(&path.to_string_lossy())),
+        )],
+        None => {
+            let shown: Vec<String> = existing.iter().map(|path| format!("`{}`", path.display())).collect();
+            vec![Finding::ok(SUBJECT, shown.join(", "))]
+        }
+    }
+}
+
+fn known_hosts(file: &Path, settings: &Settings) -> Finding {
+    const SUBJECT: &str = "host keys";
+    if !settings.host_key_checking {
+        return Finding::problem(
+            SUBJECT,
+            "host_key_checking is off: anybody may answer for a host",
+            "remove it from ansible.cfg and the environment",
+        );
+    }
+    match windlass_bounds::read_text(file) {
+        Ok(text) => {
+            let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).count();
+            Finding::ok(SUBJECT, format!("{lines} in `{}`", file.display()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Finding::note(
+            SUBJECT,
+            format!("`{}` does not exist", file.display()),
+            "`windlass hostkeys pin -i INVENTORY` adds the keys of its hosts",
+        ),
+        Err(error) => Finding::problem(
+            SUBJECT,
+            format!("`{}` cannot be read: {error}", file.display()),
+            "make it a readable file of yours",
+        ),
+    }
+}
+
+fn agent() -> Finding {
+    const SUBJECT: &str = "SSH agent";
+    match std::env::var_os("SSH_AUTH_SOCK").filter(|socket| !socket.is_empty()).map(PathBuf::from) {
+        None => Finding::note(SUBJECT, "none", "keys with a passphrase need one: `eval $(ssh-agent) && ssh-add`"),
+        Some(socket) => match UnixStream::connect(&socket) {
+            Ok(_) => Finding::ok(SUBJECT, format!("at `{}`", socket.display())),
+            Err(error) => Finding::problem(
+                SUBJECT,
+                format!("`{}` does not answer: {error}", socket.display()),
+                "unset SSH_AUTH_SOCK, or start an agent: `eval $(ssh-agent) && ssh-add`",
+            ),
+        },
+    }
+}
+
+fn ansible_core() -> Finding {
+    const SUBJECT: &str = "ansible-core";
+    match AnsibleCore::find() {
+        Some(core) => Finding::ok(SUBJECT, format!("{} in `{}`", core.version, core.package.display())),
+        None => Finding::note(
+            SUBJECT,
+            "not installed",
+            "only modules and plugins in Python that import Ansible's own code need it: `pip install ansible-core`",
+        ),
+    }
+}
+
+fn lab() -> Vec<Finding> {
+    let missing = windlass_lab::missing(true);
+    if missing.is_empty() {
+        return vec![Finding::ok("lab", "this machine can start throwaway hosts")];
+    }
+    missing.into_iter().map(|missing| Finding::note("lab", missing.what, missing.remedy)).collect()
+}
