@@ -13,13 +13,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Kind {
     /// Anything without its own exit code; exits with 1.
     Generic,
-    /// An unreadable or invalid playbook, role, task file or variable file.
+    /// An unreadable or invalid playbook, role, task file or variable file; exits with 4.
     Parse,
-    /// An invalid command line.
+    /// An invalid command line; exits with 5.
     Usage,
     /// An option with an invalid value; exits with 2.
     Argument,
-    /// The user interrupted the run.
+    /// The user interrupted the run; exits with 99.
     Interrupted,
 }
 
