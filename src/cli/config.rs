@@ -16,6 +16,11 @@ mod validate;
 
 /// Show settings, their values and their sources
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass config dump --only-changed            # show settings that are not default
+  windlass config list                           # describe all settings
+  windlass config init --disabled > ansible.cfg  # start a configuration file
+  windlass config validate                       # find unknown settings")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     verb: Verb,

@@ -24,6 +24,10 @@ const UNREACHABLE: u8 = 4;
 
 /// Show, pin and verify SSH host keys of an inventory
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass hostkeys scan -i hosts.yml     # print keys and fingerprints
+  windlass hostkeys pin -i hosts.yml web  # add keys after confirmation
+  windlass hostkeys verify -i hosts.yml   # compare with known_hosts")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     work: Work,

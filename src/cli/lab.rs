@@ -17,6 +17,11 @@ use windlass_lab::{
 /// The lab's state is in /var/lib/windlass-lab or $WINDLASS_LAB_DIR, the base system in /var/cache/windlass or
 /// $WINDLASS_CACHE.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass lab up --nodes 3 --memory 2G  # start three hosts
+  windlass lab inventory > hosts.ini     # write an inventory
+  windlass lab ssh node1                 # open a shell
+  windlass lab down                      # remove everything")]
 pub(super) struct LabArguments {
     #[command(subcommand)]
     verb: Verb,

@@ -11,6 +11,10 @@ use crate::settings::{Config, Settings, expand_home};
 
 /// Fetch a repository and run its playbook on this machine
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass pull -U https://example.com/infra.git                     # run HOSTNAME.yml or local.yml
+  windlass pull -U https://example.com/infra.git -C stable site.yml  # choose branch and playbook
+  windlass pull -U https://example.com/infra.git -o -s 300           # for cron: only after changes")]
 pub(super) struct Arguments {
     /// Playbooks in the repository [default: HOSTNAME.yml or local.yml]
     #[arg(value_name = "PLAYBOOK")]

@@ -12,6 +12,9 @@ use crate::settings::{Config, Settings};
 
 /// List recorded runs, or show one
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass runs                              # list runs, the newest first
+  windlass runs show 20260131-235959-0a1b2c  # show one run")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     show: Option<Show>,
