@@ -1,25 +1,25 @@
-//! Errors that end a run, as sentences with a place and advice.
+//! Errors that end a run: a message with an optional position and remedy.
 
 use std::path::Path;
 
 use windlass_modules::edit_distance;
 use windlass_yaml::Span;
 
-/// The outcome of anything that can end a run.
+/// Result whose error ends a run.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What sort of error it is; it decides the exit code, which is Ansible's.
+/// Category of an error. It determines the exit code, which is Ansible's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Anything without a code of its own.
+    /// Anything without its own exit code; exits with 1.
     Generic,
-    /// A playbook, role, task file or variable file that cannot be read.
+    /// An unreadable or invalid playbook, role, task file or variable file; exits with 4.
     Parse,
-    /// A command line that cannot be followed.
+    /// An invalid command line; exits with 5.
     Usage,
-    /// An option with a value it cannot have.
+    /// An option with an invalid value; exits with 2.
     Argument,
-    /// The user has ended the run, and knows it.
+    /// The user interrupted the run; exits with 99.
     Interrupted,
 }
 
@@ -34,71 +34,71 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error without a code of its own.
+    /// An error without its own exit code.
     pub fn new(message: impl Into<String>) -> Error {
         Error { kind: Kind::Generic, message: message.into(), span: None, hint: None }
     }
 
-    /// Something in a file of the project that cannot be read.
+    /// An error in a file of the project, at this position.
     pub fn parse(message: impl Into<String>, span: &Span) -> Error {
         Error { kind: Kind::Parse, message: message.into(), span: Some(span.clone()), hint: None }
     }
 
-    /// A command line that cannot be followed.
+    /// An invalid command line.
     pub fn usage(message: impl Into<String>) -> Error {
         Error { kind: Kind::Usage, message: message.into(), span: None, hint: None }
     }
 
-    /// An option with a value it cannot have.
+    /// An option with an invalid value.
     pub fn argument(message: impl Into<String>) -> Error {
         Error { kind: Kind::Argument, message: message.into(), span: None, hint: None }
     }
 
-    /// The end of a run that the user wants to end now.
+    /// Error for a run that the user interrupted.
     pub fn interrupted() -> Error {
         Error { kind: Kind::Interrupted, message: "User interrupted execution".to_owned(), span: None, hint: None }
     }
 
-    /// Whether something in a file of the project cannot be read.
+    /// Whether the error concerns a file of the project.
     pub fn is_parse(&self) -> bool {
         self.kind == Kind::Parse
     }
 
-    /// Whether the user knows already.
+    /// Whether the user interrupted the run.
     pub fn is_interruption(&self) -> bool {
         self.kind == Kind::Interrupted
     }
 
-    /// With what to do about it.
+    /// Adds a suggested remedy.
     pub fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hint = Some(hint.into());
         self
     }
 
-    /// With what to do about it, if something is known.
+    /// Adds a suggested remedy, if one is known; otherwise keeps the present one.
     pub fn maybe_hint(mut self, hint: Option<String>) -> Error {
         self.hint = hint.or(self.hint);
         self
     }
 
-    /// As a parse error, which exits with 4.
+    /// Turns it into a parse error, which exits with 4.
     pub fn as_parse(mut self) -> Error {
         self.kind = Kind::Parse;
         self
     }
 
-    /// As an error without a code of its own, which exits with 1.
+    /// Turns it into a generic error, which exits with 1.
     pub fn generic(mut self) -> Error {
         self.kind = Kind::Generic;
         self
     }
 
-    /// The sentence alone.
+    /// The message without position and remedy.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it.
+    /// The suggested remedy.
     pub fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -114,7 +114,7 @@ impl Error {
         }
     }
 
-    /// The sentence, its place and the line there, without what to do about it.
+    /// The message with its position and an excerpt of the line, without the remedy.
     pub fn what_and_where(&self) -> String {
         let mut text = self.message.clone();
         if let Some(span) = self.span.as_ref().filter(|span| span.is_located()) {
@@ -128,7 +128,7 @@ impl Error {
         text
     }
 
-    /// The same as ansible-core 2.18 lays it out.
+    /// The message with its position in the layout of ansible-core 2.18.
     pub fn classic(&self) -> String {
         let mut text = self.message.clone();
         if let Some(span) = self.span.as_ref().filter(|span| span.is_located() && !span.source.is_secret()) {
@@ -187,7 +187,7 @@ impl From<windlass_inventory::Error> for Error {
     }
 }
 
-/// The candidate nearest to a misspelt word, as a question.
+/// Asks for the candidate nearest to a misspelt word; `None` if none is near.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let limit = (word.chars().count() / 3).max(1) + 1;
     candidates

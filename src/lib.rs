@@ -1,8 +1,9 @@
 //! Windlass: an Ansible-compatible, agentless automation framework.
 //!
-//! The way of a run: [`settings`] resolves the command line, environment and ansible.cfg; [`playbook`] reads what the user wrote; [`plan`]
-//! gives every host a cursor over it; [`strategy`] draws the next step for all hosts; [`vars`] and the template engine evaluate it;
-//! [`action`] does the controller's half and sends the rest through [`executor`] over a [`connection`]; [`output`] shows what happened.
+//! Stages of a run: [`settings`] resolves the command line, environment and ansible.cfg. [`playbook`] parses the
+//! project. [`plan`] gives every host a cursor over it, and [`strategy`] selects the next step for all hosts. [`vars`]
+//! and the template engine evaluate it. [`action`] does the controller's half and sends the rest through [`executor`]
+//! over a [`connection`]. [`output`] displays events.
 
 pub mod action;
 pub mod cli;

@@ -1,9 +1,10 @@
-//! The `windlass` command.
+//! The `windlass` program.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Passwords are read here, and the hidden verbs are executors and channels of their own.
+    // This process reads passwords, and its hidden subcommands are executors and relays with the same need for
+    // protection.
     windlass_modules::refuse_inspection();
     windlass::cli::main(std::env::args_os().collect())
 }

@@ -1,10 +1,11 @@
-//! What was found out once and is asked for again by every task of every host.
+//! Cache for values that every task of every host computes again.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Answers by their questions. It forgets all of them when there are too many: then they differ with every host, and no choice would be better.
+/// Bounded cache. When full, it drops everything: then the keys differ with every host, and no choice of entries would
+/// be better.
 pub(crate) struct Memory<K, V>(Mutex<BTreeMap<K, V>>);
 
 const MOST: usize = 1000;

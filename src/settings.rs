@@ -1,4 +1,4 @@
-//! Settings: the command line, the environment and ansible.cfg, resolved into one value.
+//! Settings: the command line, environment and ansible.cfg resolved into one value.
 
 mod base;
 mod config;
@@ -22,82 +22,82 @@ pub use servers::{GalaxyServer, ServerOption, galaxy_servers};
 use crate::connection::Secret;
 use crate::error::{Error, Result};
 
-/// Everything that can be set, resolved: the command line beats the environment, the environment beats ansible.cfg.
+/// All settings, resolved. The command line outranks the environment, which outranks ansible.cfg.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The ansible.cfg that was read.
+    /// Path of the ansible.cfg in use.
     pub config_file: Option<PathBuf>,
     /// Inventory sources.
     pub inventory: Vec<String>,
     /// `--limit`.
     pub limit: Option<String>,
-    /// How many hosts work at the same time.
+    /// Maximum number of hosts to work on in parallel.
     pub forks: usize,
-    /// `-v`.
+    /// Level of detail (`-v`).
     pub verbosity: u8,
-    /// `--check`.
+    /// Whether to predict changes only (`--check`).
     pub check: bool,
-    /// `--diff`.
+    /// Whether to show differences (`--diff`).
     pub diff: bool,
     /// `--tags`; `all` if none are given.
     pub tags: Vec<String>,
     /// `--skip-tags`.
     pub skip_tags: Vec<String>,
-    /// Where roles are searched.
+    /// Search path for roles.
     pub roles_path: Vec<PathBuf>,
-    /// Where collections are searched.
+    /// Search path for collections.
     pub collections_path: Vec<PathBuf>,
-    /// Where modules are searched, after the project's own.
+    /// Search path for modules, after the project's own.
     pub library: Vec<PathBuf>,
-    /// `--module-path`: where modules are searched first.
+    /// `--module-path`: searched for modules first.
     pub module_path: Vec<PathBuf>,
-    /// Where Python modules' `module_utils` are searched, after the project's own.
+    /// Search path for `module_utils` of Python modules, after the project's own.
     pub module_utils: Vec<PathBuf>,
-    /// Where filters, tests and lookups in Python are searched, after the project's own.
+    /// Search paths for filters, tests and lookups in Python, after the project's own.
     pub plugins: HashMap<windlass_template::PluginKind, Vec<PathBuf>>,
-    /// The Python on hosts, or `auto`.
+    /// Path of Python on hosts, or `auto` to search for it.
     pub interpreter_python: String,
-    /// The Pythons that `auto` looks for.
+    /// Names of Python that `auto` searches for, in this order.
     pub interpreter_python_fallback: Vec<String>,
-    /// How many files a Python module may open at once; 0 leaves it as it is on the host.
+    /// Limit of open files for Python modules; 0 keeps the host's limit.
     pub python_module_rlimit_nofile: u64,
-    /// The place of ansible-core on this machine.
+    /// Directory of ansible-core on this machine, if it is installed.
     pub ansible_core: Option<PathBuf>,
-    /// The folder of the playbook, or the current one.
+    /// Directory of the playbook, or the current one.
     pub playbook_dir: PathBuf,
-    /// The connection of hosts that name none.
+    /// Default connection type of hosts.
     pub connection: String,
-    /// The login user.
+    /// Login user; `None` leaves it to ssh_config.
     pub remote_user: Option<String>,
-    /// The SSH port.
+    /// SSH port; `None` leaves it to ssh_config.
     pub remote_port: Option<u16>,
-    /// The login key.
+    /// Private key for the login.
     pub private_key_file: Option<PathBuf>,
-    /// The login password (`--ask-pass`).
+    /// Login password (`--ask-pass`).
     pub connection_password: Option<Secret>,
-    /// Seconds to connect.
+    /// Time limit for connecting, in seconds.
     pub timeout: u64,
-    /// Seconds for a task without a `timeout` of its own; 0 is no limit.
+    /// Default time limit of tasks, in seconds; 0 means none.
     pub task_timeout: u64,
-    /// Seconds between two looks at a job (`async`) of a task without `poll`.
+    /// Interval in seconds at which jobs (`async`) are polled if the task has no `poll`.
     pub poll_interval: u64,
-    /// Where the files of jobs are on hosts.
+    /// Directory of job status files on hosts.
     pub async_dir: String,
-    /// The user is asked before every task (`--step`).
+    /// Whether to ask before every task (`--step`).
     pub step: bool,
-    /// `--start-at-task`.
+    /// Name of the task to start at (`--start-at-task`).
     pub start_at_task: Option<String>,
-    /// Tell at the end where the time went.
+    /// Whether to print a breakdown of time at the end.
     pub timings: bool,
-    /// The file for a trace of the run.
+    /// File for a trace of the run.
     pub trace: Option<PathBuf>,
-    /// The strategy of plays that name none.
+    /// Default strategy of plays.
     pub strategy: String,
-    /// Whether the debugger is called for tasks that fail.
+    /// Whether failed tasks start the debugger.
     pub task_debugger: bool,
-    /// Whether the debugger passes over failures that are ignored.
+    /// Whether the debugger skips ignored failures.
     pub task_debugger_ignore_errors: bool,
-    /// How often a connection is tried again.
+    /// Number of further attempts to connect.
     pub connection_retries: u32,
     /// `ssh_args` of ansible.cfg.
     pub ssh_args: Option<String>,
@@ -107,156 +107,156 @@ pub struct Settings {
     pub ssh_extra_args: Option<String>,
     /// Whether host keys are verified.
     pub host_key_checking: bool,
-    /// Whether the keys of hosts that known_hosts does not name are accepted and written there.
+    /// Whether unknown host keys are accepted and added to known_hosts.
     pub accept_new_host_keys: bool,
-    /// Options for SSH (`-o`) of the command line, which win over all others.
+    /// SSH options (`-o`) of the command line, which override all others.
     pub ssh_options: Vec<String>,
-    /// Where the executor is kept on hosts.
+    /// Directory for the executor on hosts.
     pub remote_tmp: Option<String>,
-    /// `--become`.
+    /// Whether to become another user (`--become`).
     pub r#become: bool,
-    /// How to become.
+    /// Default become method.
     pub become_method: String,
-    /// Whom to become.
+    /// Default become user.
     pub become_user: String,
-    /// Another program to become with.
+    /// Program to use instead of the become method's own.
     pub become_exe: Option<String>,
-    /// Other flags to become with.
+    /// Flags to use instead of the become method's own.
     pub become_flags: Option<String>,
-    /// The password to become with (`--ask-become-pass`).
+    /// Become password (`--ask-become-pass`).
     pub become_password: Option<Secret>,
-    /// `implicit`, `explicit` or `smart`.
+    /// Policy for gathering facts: `implicit`, `explicit` or `smart`.
     pub gathering: String,
-    /// Whether handlers run on hosts that have failed.
+    /// Whether handlers also run on failed hosts.
     pub force_handlers: bool,
     /// Whether any failure ends the play for all hosts.
     pub any_errors_fatal: bool,
-    /// Whether facts are variables of their own (`ansible_hostname` beside `ansible_facts.hostname`).
+    /// Whether facts are also top-level variables (`ansible_hostname` beside `ansible_facts.hostname`).
     pub inject_facts: bool,
-    /// Whether templates give values rather than texts, and `set_fact` keeps texts such as `yes`, before 2.19, which always does.
+    /// Before 2.19: whether templates yield typed values, and `set_fact` keeps texts such as `yes`. Always true in 2.19.
     pub jinja2_native: bool,
-    /// Whether roles keep their variables to themselves: if it is not set, those that are included do.
+    /// Whether roles keep their variables private. If unset, only included roles do.
     pub private_role_vars: Option<bool>,
     /// Modules that may not be used.
     pub rejected: Rejected,
-    /// Whether dictionaries of the same name are merged rather than replaced (`hash_behaviour`).
+    /// Whether dictionaries of the same name are merged instead of replaced (`hash_behaviour`).
     pub merge_hashes: bool,
-    /// Where facts are kept between runs, as `jsonfile` does.
+    /// Directory of facts cached between runs, in the format of `jsonfile`.
     pub fact_cache: Option<PathBuf>,
-    /// What the names of the cache's files begin with.
+    /// Prefix of file names in that cache.
     pub fact_cache_prefix: String,
-    /// Seconds after which cached facts count no more; 0 is never.
+    /// Seconds after which cached facts expire; 0 means never.
     pub fact_cache_timeout: u64,
-    /// Whether a condition may give something else than a boolean.
+    /// Whether a condition may evaluate to something other than a boolean.
     pub allow_broken_conditionals: bool,
-    /// Whether it is told what will not work any more one day.
+    /// Whether to warn about deprecated features.
     pub deprecation_warnings: bool,
-    /// Whether a notified handler that does not exist is an error.
+    /// Whether notifying an unknown handler is an error.
     pub error_on_missing_handler: bool,
-    /// `ansible_managed`.
+    /// Value of `ansible_managed`.
     pub ansible_managed: String,
     /// Whether results and arguments of every task are hidden.
     pub no_log: bool,
-    /// Lines around a change in diffs.
+    /// Lines of context around a change in diffs.
     pub diff_context: usize,
-    /// The largest text a diff is made of, in bytes; 0 is no limit.
+    /// Maximum size of a text to diff, in bytes; 0 means no limit.
     pub max_diff_size: u64,
-    /// What to do about keys that stand twice in a mapping.
+    /// Policy for duplicate keys in a mapping.
     pub duplicate_keys: windlass_yaml::DuplicateKeys,
-    /// Which line of Ansible's behaviour.
+    /// Release of Ansible whose behaviour is emulated.
     pub compat: windlass_template::Compat,
-    /// Send tasks and items ahead of the answers to earlier ones, where they do not depend on them.
+    /// Whether tasks and items are sent ahead of earlier answers where they do not depend on them.
     pub stream: bool,
-    /// Time that a program of a lookup, an inventory script or a plugin in Python may take; `None` is no limit.
+    /// Time limit for programs on the controller: lookups, inventory scripts and Python plugins. `None` means no limit.
     pub command_timeout: Option<Duration>,
-    /// Time after which a host that does not answer counts as lost; `None` is never.
+    /// Silence after which a host counts as lost; `None` means never.
     pub heartbeat_timeout: Option<Duration>,
-    /// Largest file that a host may send (`fetch`), in bytes.
+    /// Maximum size of a file that a host may send (`fetch`), in bytes.
     pub max_fetch_size: u64,
-    /// Whether a journal of the run is kept.
+    /// Whether the run keeps a journal.
     pub journal: bool,
-    /// Directory of journals and ledgers, if it is not the usual one.
+    /// Directory of journals and ledgers; `None` uses the default.
     pub journal_dir: Option<PathBuf>,
-    /// Number of journals that are kept; 0 is no limit.
+    /// Number of journals to keep; 0 means no limit.
     pub journal_runs: usize,
-    /// Days for which journals are kept; 0 is no limit.
+    /// Days to keep journals; 0 means no limit.
     pub journal_days: u64,
-    /// Policy for handlers that earlier runs notified and never ran.
+    /// Policy for handlers that earlier runs notified but never ran.
     pub pending_handlers: PendingHandlers,
-    /// Policy for hosts that another run holds.
+    /// Policy for hosts locked by another run.
     pub lock: crate::executor::LockPolicy,
     /// Whether `lock` was set explicitly.
     pub lock_is_chosen: bool,
-    /// Seconds to wait for a host that another run holds.
+    /// Seconds to wait for a host locked by another run.
     pub lock_timeout: u64,
-    /// The verb and its playbooks, by which other runs identify the holder of a host.
+    /// Subcommand and playbooks of this run, shown to runs that wait for its locks.
     pub run_name: String,
-    /// The stdout callback's name.
+    /// Name of the stdout callback.
     pub stdout_callback: String,
-    /// The callbacks that run beside it.
+    /// Names of additional callbacks.
     pub callbacks_enabled: Vec<String>,
-    /// Whether the ad-hoc command uses them too.
+    /// Whether ad-hoc commands use these callbacks too.
     pub adhoc_callbacks: bool,
     /// Whether banners show the arguments of tasks.
     pub display_args_to_stdout: bool,
-    /// The folder of the tree callback, if the command line names one.
+    /// Directory of the tree callback, if the command line sets one.
     pub tree: Option<PathBuf>,
-    /// A file in which everything shown is logged.
+    /// File that logs all output.
     pub log_path: Option<PathBuf>,
-    /// How much of what `-v` shows is logged, whatever the command line says.
+    /// Verbosity of the log; `None` follows the command line.
     pub log_verbosity: Option<u8>,
-    /// Write a file with the hosts that failed.
+    /// Whether to write a file with the failed hosts.
     pub retry_files: bool,
-    /// The folder of that file, if it is not the playbook's.
+    /// Directory of that file; `None` uses the playbook's.
     pub retry_folder: Option<PathBuf>,
-    /// Whether it is told that there is no host but localhost.
+    /// Whether to warn that localhost is the only host.
     pub localhost_warning: bool,
-    /// The colours of what is shown.
+    /// Colours of the output.
     pub palette: crate::output::Palette,
-    /// Whether colours are used.
+    /// Whether to use colours.
     pub color: bool,
-    /// Vault sources: `label@source`.
+    /// Vault sources in the form `label@source`.
     pub vault_ids: Vec<String>,
-    /// Whether only vault passwords of an envelope's own label are tried.
+    /// Whether only passwords with an envelope's own label are tried.
     pub vault_id_match: bool,
-    /// The label of the vault password to encrypt with.
+    /// Label of the password to encrypt with.
     pub vault_encrypt_identity: Option<String>,
-    /// The salt of every envelope, instead of a random one.
+    /// Fixed salt of all envelopes, instead of a random one.
     pub vault_encrypt_salt: Option<String>,
-    /// Whether the vault password is asked for when no other source is given.
+    /// Whether to ask for the vault password if no other source is set.
     pub ask_vault_pass: bool,
-    /// `host_pattern_mismatch`: `warning`, `error` or `ignore`.
+    /// Policy for host patterns without a match: `warning`, `error` or `ignore`.
     pub host_pattern_mismatch: String,
-    /// Entries of inventory folders whose names match one of these are no sources.
+    /// Patterns for names of entries that are ignored in inventory directories.
     pub inventory_ignore_patterns: Vec<String>,
-    /// Entries of inventory folders whose names end with one of these are no sources; Ansible's own list if empty.
+    /// File extensions ignored in inventory directories; Ansible's list if empty.
     pub inventory_ignore_extensions: Vec<String>,
-    /// Whether an inventory source that cannot be read is an error.
+    /// Whether an unreadable inventory source is an error.
     pub any_unparsed_is_failed: bool,
-    /// Whether it is an error that no inventory source can be read.
+    /// Whether it is an error if no inventory source is readable.
     pub unparsed_is_failed: bool,
-    /// The inventory plugins, in the order they are tried; Ansible's own list if empty.
+    /// Inventory plugins in the order they are tried; Ansible's list if empty.
     pub inventory_plugins: Vec<String>,
     /// Whether `constructed` inventories see extra variables.
     pub inventory_use_extra_vars: bool,
     /// Whether `windlass inventory` shows variables where they are set.
     pub inventory_export: bool,
-    /// What to do about names of groups that cannot be names of variables.
+    /// Policy for group names that are not valid variable names.
     pub group_names: windlass_inventory::GroupNames,
-    /// What is to be told about files that settings name.
+    /// Warnings about files that settings name.
     pub warnings: Vec<String>,
-    /// Settings that were set and have no effect here, with where.
+    /// Settings that have no effect in Windlass, each with its source.
     pub unsupported: Vec<String>,
 }
 
-/// Policy for handlers that earlier runs notified and never ran.
+/// Policy for handlers that earlier runs notified but never ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum PendingHandlers {
-    /// Run them where their play runs its handlers
+    /// Run them when their play runs its handlers
     Run,
-    /// Dismiss them
+    /// Discard them
     Skip,
-    /// Ask on a terminal; warn elsewhere, and keep them
+    /// Ask on a terminal; elsewhere warn and keep them
     Ask,
 }
 
@@ -266,17 +266,17 @@ impl PendingHandlers {
     }
 }
 
-/// The Pythons that are looked for on a host if none is named, in this order.
+/// Names of Python searched for on a host if none is set, in this order.
 const INTERPRETER_PYTHON_FALLBACK: &[&str] =
     &["python3.13", "python3.12", "python3.11", "python3.10", "python3.9", "python3.8", "/usr/bin/python3", "python3"];
 
 impl Settings {
-    /// Whether somebody wants to know where the time goes.
+    /// Whether the run measures times.
     pub fn takes_times(&self) -> bool {
         self.timings || self.trace.is_some()
     }
 
-    /// The settings of the environment and ansible.cfg; the command line is laid over them.
+    /// Resolves the environment and ansible.cfg. The command line is applied later.
     pub fn from_config(config: &Config) -> Result<Settings> {
         config.check()?;
         let mut warnings = Vec::new();
@@ -464,18 +464,18 @@ impl Settings {
     }
 }
 
-/// A setting that is a time in seconds; 0 is no limit.
+/// Reads a setting in seconds; 0 means no limit.
 fn seconds(config: &Config, name: &str, default: Duration) -> Result<Option<Duration>> {
     let given = config.number(name)?.map(Duration::from_secs);
     Ok(Some(given.unwrap_or(default)).filter(|time| !time.is_zero()))
 }
 
-/// Whether the text of a setting means yes.
+/// Whether the text of a setting means true.
 pub fn is_true(text: &str) -> bool {
     matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "1.0" | "t" | "y")
 }
 
-/// The folder of cached facts, if they are kept in files.
+/// Directory of cached facts, if they are stored in files.
 fn fact_cache(config: &Config) -> Result<Option<PathBuf>> {
     let plugin = config.get("fact_caching").unwrap_or_else(|| "memory".to_owned());
     match plugin.rsplit('.').next() {

@@ -9,8 +9,8 @@ use windlass_template::Value;
 use super::Failure;
 use crate::memory::Memory;
 
-/// The arguments of an action, checked against its spec, under the names the spec gives them. Those of modules are checked on the host.
-/// `written` is what the task calls it.
+/// Checks the arguments of an action against its spec and returns them under the spec's option names. `written` is the
+/// action's name as the task writes it. Arguments of modules are checked on the host.
 pub fn checked(
     action: &str,
     written: &str,
@@ -42,10 +42,11 @@ pub fn checked(
     Ok(named)
 }
 
-/// Arguments that were found to be right, without the texts that may be any. Arguments that differ with every host are soon forgotten.
+/// Shapes of arguments that passed the check, as built by `shape_of`. Shapes that differ with every host are soon
+/// evicted.
 static CHECKED: Memory<String, ()> = Memory::new();
 
-/// All that decides whether arguments are right. A task has the same on every host, mostly.
+/// Key of everything the check depends on. It is usually the same for all hosts of a task.
 fn shape_of(spec: &Spec, args: &IndexMap<Arc<str>, Value>) -> String {
     let mut shape = spec.name.to_owned();
     for (name, value) in args {
@@ -66,7 +67,7 @@ fn shape_of(spec: &Spec, args: &IndexMap<Arc<str>, Value>) -> String {
 }
 
 fn check(spec: &'static Spec, written: &str, args: &IndexMap<Arc<str>, Value>) -> Result<(), Failure> {
-    // Texts may be large, and what may be anything needs no check: that it is there is enough.
+    // Raw values may be large and need no check; only their presence counts.
     let shown = args.iter().map(|(name, value)| {
         let raw = spec.option(name).is_some_and(|option| option.kind == Kind::Raw);
         let shown = if raw && !value.is_none() { json!(true) } else { windlass_template::to_json(value) };
@@ -75,7 +76,7 @@ fn check(spec: &'static Spec, written: &str, args: &IndexMap<Arc<str>, Value>) -
     let shown = serde_json::Value::Object(shown.collect());
     let host = Host::alone(false, false).with_name(written);
     Args::validate(spec, &shown, &host).map_err(|failure| Failure::Failed(failure.message))?;
-    // Modules take the text of any value for a path, actions do not; `fetch` says so itself.
+    // Modules accept any value as a path by its text, actions do not. The spec of `fetch` checks this itself.
     let is_path = |name: &str| spec.option(name).is_some_and(|option| option.kind == Kind::Path);
     let wrong = args.iter().filter(|(name, _)| is_path(name)).find_map(|(name, value)| match value.kind() {
         ValueKind::Seq => Some((name, "list")),
@@ -106,7 +107,7 @@ mod tests {
                 checked_copy(&[("content", text(content)), ("dest", text("/x")), ("force", text("yes"))]).unwrap();
             assert_eq!(args["content"].as_str(), Some(content));
         }
-        // The same names with other values are another matter.
+        // The same names with other values have another shape.
         assert!(checked_copy(&[("content", text("one")), ("dest", text("/x")), ("force", text("perhaps"))]).is_err());
         assert!(
             checked_copy(&[("content", text("one")), ("dest", Value::from(vec![1])), ("force", text("yes"))]).is_err()

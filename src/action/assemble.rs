@@ -3,7 +3,7 @@ use windlass_template::Value;
 use super::{ActionContext, Content, Failure};
 use crate::outcome::TaskResult;
 
-/// `assemble`: fragments of the controller are joined here and written like a copy; fragments of the host are joined there.
+/// `assemble`: joins fragments on the controller and writes them like `copy`; with `remote_src` the host joins them.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     if context.flag("remote_src").unwrap_or(true) {
         let args = Value::from_pairs(context.args.iter().map(|(key, value)| (Value::from(&**key), value.clone())));
@@ -34,7 +34,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     for key in ["src", "regexp", "ignore_hidden", "delimiter", "decrypt"] {
         args.shift_remove(key);
     }
-    // The joined file is described as one of the host is.
+    // The module then describes the file like one of the host.
     args.insert("remote_src".into(), Value::from(true));
     super::files::written(context, args, Content::of_bytes(&src, joined)).await
 }

@@ -3,13 +3,13 @@ use windlass_template::{Compat, Value};
 use super::{ActionContext, Failure};
 use crate::outcome::TaskResult;
 
-/// `async_status`: how far a job is.
+/// `async_status`: reports the state of a background job.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let job = context.text("jid").unwrap_or_default();
     context.job(&job, &context.text("mode").unwrap_or_else(|| "status".to_owned())).await
 }
 
-/// What a job says of itself, with the keys that Ansible always gives and the types of the line that is followed.
+/// Adds the keys that Ansible always returns for a job, with the types of the emulated release.
 pub(super) fn shaped(answer: TaskResult, compat: Compat) -> TaskResult {
     let mut answer = super::foreign::completed(answer);
     for stream in ["stdout", "stderr"] {

@@ -18,22 +18,22 @@ use crate::playbook::{Files, Task};
 use crate::strategy::Ahead;
 use crate::vars::{ConnectionVariables, FactNames, World};
 
-/// Why an action has no ordinary result.
+/// Reason why an action has no ordinary result.
 #[derive(Debug)]
 pub enum Failure {
-    /// The host could not be reached, or was lost; a sentence.
+    /// The host is unreachable or the connection was lost; holds the message.
     Unreachable(String),
-    /// The task failed; a sentence.
+    /// The task failed; holds the message.
     Failed(String),
-    /// The task failed for something that would end a run elsewhere.
+    /// The task failed with an error that elsewhere ends a run.
     Error(Box<crate::error::Error>),
-    /// A template of the task cannot be evaluated.
+    /// A template of the task failed to evaluate.
     Evaluation(Box<windlass_template::Error>),
 }
 
 impl Failure {
-    /// The result it stands for. Up to 2.18, the message is Ansible's own sentence where playbooks compare it; the report
-    /// tells the rest.
+    /// Converts the failure to a result. Up to 2.18 the message is Ansible's own where playbooks compare it; the report
+    /// holds the details.
     pub fn into_result(self, compat: Compat) -> TaskResult {
         match self {
             Failure::Unreachable(message) => {
@@ -85,61 +85,61 @@ impl From<&str> for Failure {
     }
 }
 
-/// Everything an action may use: one task, one item, one host.
+/// Context of an action: one task, one item, one host.
 pub struct ActionContext {
-    /// The action's short name.
+    /// Short name of the action.
     pub action: String,
     /// The task.
     pub task: Arc<Task>,
-    /// The host the task is for.
+    /// Host that the task is for, also when it is delegated.
     pub host: Arc<str>,
-    /// The variables.
+    /// Variables of the task.
     pub context: Context,
-    /// What is known of all hosts.
+    /// State of all hosts.
     pub world: Arc<World>,
-    /// The arguments, rendered.
+    /// Rendered arguments.
     pub args: IndexMap<Arc<str>, Value>,
-    /// How the host (or the one it is delegated to) is reached.
+    /// Connection variables of the host, or of the one the task is delegated to.
     pub connection: ConnectionVariables,
-    /// Predict only.
+    /// Whether to predict changes only (check mode).
     pub check: bool,
-    /// Report differences.
+    /// Whether to report differences (`diff`).
     pub diff: bool,
-    /// The environment of the task's processes.
+    /// Environment of the task's processes.
     pub environment: BTreeMap<String, String>,
-    /// Seconds the action may take; 0 is no limit.
+    /// Time limit of the action in seconds; 0 means none.
     pub timeout: u64,
-    /// `async`: the module runs on by itself, at most so many seconds; 0 is no such run.
+    /// Time limit of a background job (`async`) in seconds; 0 means no job.
     pub detach: u64,
-    /// The result is not shown.
+    /// Whether the result is hidden.
     pub no_log: bool,
-    /// The project's files.
+    /// Files of the project.
     pub files: Arc<Files>,
-    /// Modules that are not ours.
+    /// Finder of modules that are not built in.
     pub modules: Arc<Modules>,
     /// Connections and executors.
     pub pool: Arc<Pool<Value>>,
-    /// Where events go.
+    /// Sender of events to the output.
     pub events: Events,
-    /// What must never be shown.
+    /// Values to mask in the output.
     pub secrets: Secrets,
-    /// The task is done before earlier ones have answered.
+    /// Set if the task is sent ahead of earlier answers.
     pub ahead: Option<Arc<Ahead>>,
 }
 
-/// A file of the controller on its way to a host.
+/// A file of the controller that a request transfers to a host.
 pub struct Content {
-    /// What the request says of it.
+    /// Metadata sent with the request.
     pub description: windlass_protocol::Content,
-    /// Where its bytes are.
+    /// Source of the bytes.
     pub source: Source,
 }
 
-/// Up to this size a content travels with its request; above, only if the host does not have it already.
+/// Contents up to this size in bytes travel with their request. Larger ones are sent only if the host lacks them.
 const INLINE_LIMIT: u64 = 128 << 10;
 
 impl Content {
-    /// Bytes that the controller made.
+    /// Content made of bytes in memory.
     pub fn of_bytes(name: &str, bytes: Vec<u8>) -> Content {
         let description = windlass_protocol::Content {
             name: name.to_owned(),
@@ -151,7 +151,7 @@ impl Content {
         Content { description, source: Source::Bytes(bytes.into()) }
     }
 
-    /// A file, which is read now if it is small or a vault to be decrypted, and hashed piece by piece if it is large.
+    /// Content of a file. Small files and vaults to decrypt are read at once; large files are hashed in chunks.
     pub fn of_file(path: &Path, files: &Files, decrypt: bool) -> Result<Content, Failure> {
         use std::os::unix::fs::PermissionsExt as _;
         let fail = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
@@ -186,27 +186,27 @@ impl Content {
 }
 
 impl ActionContext {
-    /// An argument.
+    /// Argument by name; `None` if it is absent or null.
     pub fn arg(&self, name: &str) -> Option<&Value> {
         self.args.get(name).filter(|value| !value.is_none())
     }
 
-    /// An argument as text.
+    /// Argument as text.
     pub fn text(&self, name: &str) -> Option<String> {
         self.arg(name).map(windlass_template::text)
     }
 
-    /// An argument as a boolean.
+    /// Argument as a boolean.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.arg(name).map(crate::vars::truth)
     }
 
-    /// Sends a module to the host with these arguments.
+    /// Runs a module on the host with these arguments.
     pub async fn module(&self, name: &str, args: Value, contents: Vec<Content>) -> Result<TaskResult, Failure> {
         Ok(self.module_with_file(name, args, contents, None).await?.0)
     }
 
-    /// Sends a module to the host; a file it sends back is received in this folder.
+    /// Runs a module on the host. A file that it sends back is stored in `folder`.
     pub async fn module_with_file(
         &self,
         name: &str,
@@ -218,13 +218,13 @@ impl ActionContext {
         self.send(&self.connection, name, args, contents, folder, detached).await
     }
 
-    /// Sends a module to the host without becoming another user.
+    /// Runs a module on the host as the login user, without become.
     pub(crate) async fn module_as_login_user(&self, name: &str, args: Value) -> Result<TaskResult, Failure> {
         let connection = ConnectionVariables { become_user: None, ..self.connection.clone() };
         self.module_on(&connection, name, args, Vec::new()).await
     }
 
-    /// Sends a module where this connection leads.
+    /// Runs a module over another connection.
     pub(crate) async fn module_on(
         &self,
         connection: &ConnectionVariables,
@@ -235,7 +235,7 @@ impl ActionContext {
         Ok(self.send(connection, name, args, contents, None, None).await?.0)
     }
 
-    /// Runs a module on this machine, as the user who runs this program.
+    /// Runs a module on the controller as its current user.
     pub(crate) async fn module_here(&self, name: &str, args: Value) -> Result<TaskResult, Failure> {
         let here = ConnectionVariables {
             target: Target::new("localhost", Kind::Local),
@@ -245,7 +245,7 @@ impl ActionContext {
         self.module_on(&here, name, args, Vec::new()).await
     }
 
-    /// Asks for a job of this task, or removes its file.
+    /// Queries the state of a background job, or removes its status file, depending on `mode`.
     pub(crate) async fn job(&self, job: &str, mode: &str) -> Result<TaskResult, Failure> {
         let directory = self.connection.async_dir.as_str();
         let args = [("jid", job), ("mode", mode), ("_async_dir", directory)];
@@ -255,7 +255,7 @@ impl ActionContext {
         Ok(super::async_status::shaped(answer, self.world.run.settings.compat))
     }
 
-    /// What the executor has to know of a job.
+    /// Job id, time limit and directory for the executor.
     fn detached(&self) -> Result<Detached, Failure> {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| format!("the system has no random numbers: {error}"))?;
@@ -277,7 +277,7 @@ impl ActionContext {
     ) -> Result<(TaskResult, Option<Received>), Failure> {
         let (descriptions, sources): (Vec<_>, Vec<_>) =
             contents.into_iter().map(|content| (content.description, content.source)).unzip();
-        // A second request of the same task goes like any other, and so does one that goes elsewhere.
+        // Only the task's first request over its own connection is sent ahead.
         let is_own = std::ptr::eq(connection, &self.connection);
         let ahead = self.ahead.as_ref().filter(|ahead| is_own && ahead.is_undecided());
         let (turn, follows) = match ahead {
@@ -307,7 +307,7 @@ impl ActionContext {
             stream: !self.no_log,
             detached,
             turn,
-            // The pool knows on which terms hosts are locked.
+            // The pool sets the lock's terms.
             lock: None,
         };
         let target = Arc::new(connection.target.clone());
@@ -353,12 +353,12 @@ impl ActionContext {
         Ok((result, completed.received))
     }
 
-    /// Finds a file of the project: in the role's folder of that kind, beside the task, beside the playbook.
+    /// Finds a file of the project: in the role's folder `kind`, beside the task, or beside the playbook.
     pub fn find(&self, kind: &str, name: &str) -> Result<PathBuf, Failure> {
         let path = Path::new(name);
         if path.is_absolute() || name.starts_with('~') {
             let path = crate::settings::expand_home(name);
-            // A file that is not the project's may be one that a task before this one makes.
+            // An earlier task may create a file outside of the project.
             match self.context.search_paths().iter().any(|folder| path.starts_with(folder)) {
                 true => windlass_template::reads_project(),
                 false => windlass_template::reads_outside(),
@@ -381,7 +381,7 @@ impl ActionContext {
     }
 }
 
-/// Whether a file begins as a vault does.
+/// Whether a file starts with a vault header.
 fn is_vault(path: &Path) -> std::io::Result<bool> {
     let mut start = Vec::new();
     std::io::Read::read_to_end(&mut std::io::Read::take(std::fs::File::open(path)?, 64), &mut start)?;

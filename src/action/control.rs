@@ -1,4 +1,4 @@
-//! `debug`, `fail`, `assert`: nothing leaves the controller.
+//! `debug`, `fail`, `assert`: actions that never leave the controller.
 
 use minijinja::value::ValueKind;
 use windlass_modules::{Kind, Opt, Return, Spec};
@@ -69,7 +69,7 @@ pub(super) static ASSERT: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// A message: a text, or a list of texts.
+/// Message of an action: a text, or a list of texts.
 fn message(context: &ActionContext, name: &str) -> Result<Option<Value>, Failure> {
     let Some(value) = context.arg(name) else { return Ok(None) };
     let is_text = |value: &Value| value.kind() == ValueKind::String;
@@ -86,7 +86,7 @@ fn message(context: &ActionContext, name: &str) -> Result<Option<Value>, Failure
 /// Result keys that decide the outcome of a task.
 const VERDICTS: &[&str] = &["failed_when_result", "rc", "results", "skipped", "unreachable"];
 
-/// `debug`.
+/// `debug`: prints a message or a variable.
 pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure> {
     let verbosity = match context.arg("verbosity") {
         None => 0,
@@ -98,12 +98,12 @@ pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure
         return Ok(skipped.with("failed", false).with("changed", false));
     }
     let mut result = TaskResult::new().always_shown();
-    // The name of a variable, or an expression; it is not rendered before, so that an undefined one can be told.
+    // `var` is not rendered beforehand, so that an undefined variable can be reported.
     if let Some(node) = context.task.args.get("var") {
         let mut name = context.context.render_to_string(node)?;
         let is_template = node.as_str().is_some_and(|text| text.contains("{{") || text.contains("{%"));
         let value = match context.world.run.settings.compat {
-            // Before 2.19 it was a template, and an expression that is more than a variable's name became text.
+            // Before 2.19, `var` was a template, and any expression other than a variable's name rendered to text.
             Compat::V2_18 if !is_template => context.context.render(&node.reworded(format!("{{{{ {name} }}}}"))),
             _ => context.context.evaluate(node),
         };
@@ -115,7 +115,7 @@ pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure
             }),
             Err(error) => return Err(error.into()),
         };
-        // A key that decides about the task must not be chosen by data.
+        // Data must not choose a key that decides the outcome.
         if is_template && VERDICTS.contains(&name.as_str()) {
             name = node.scalar_text().unwrap_or_default();
         }
@@ -128,30 +128,30 @@ pub(super) async fn debug(context: &ActionContext) -> Result<TaskResult, Failure
     Ok(result)
 }
 
-/// `fail`.
+/// `fail`: fails with a message.
 pub(super) async fn fail(context: &ActionContext) -> Result<TaskResult, Failure> {
     let message = context.arg("msg").cloned().unwrap_or_else(|| Value::from("Failed as requested from task"));
     Ok(TaskResult::new().with("changed", false).with("failed", true).with("msg", message))
 }
 
-/// `assert`.
+/// `assert`: fails if one of its conditions is false.
 pub(super) async fn assert(context: &ActionContext) -> Result<TaskResult, Failure> {
     let Some(that) = context.task.args.get("that") else { return Err("missing required arguments: that".into()) };
     let fail_message = message(context, "fail_msg")?;
     let success_message = message(context, "success_msg")?;
     let quiet = context.flag("quiet").unwrap_or(false);
     let is_classic = context.world.run.settings.compat == Compat::V2_18;
-    // A template may stand for the whole list.
+    // A template may produce the whole list.
     let written = that.as_list().map(<[Node]>::to_vec).or_else(|| context.context.list_of_project(that));
     let conditions = match written {
         Some(list) => list,
         None => match context.context.render(that) {
-            // Text in a list that a template makes is data, and a condition that is data is refused.
+            // Text in a list that a template produced is data, and data is never evaluated as a condition.
             Ok(value) if value.kind() == minijinja::value::ValueKind::Seq => {
                 let items = value.try_iter().into_iter().flatten();
                 items.map(|item| Node::from_json(&windlass_template::to_json(&item), &that.span)).collect()
             }
-            // Up to 2.18 it is rendered before it is judged.
+            // Up to 2.18 the list is rendered before its conditions are evaluated.
             Ok(value) if is_classic && value.kind() == ValueKind::Bool => {
                 vec![Node::new(Yaml::Bool(value.is_true()), that.span.clone())]
             }

@@ -1,4 +1,4 @@
-//! `module_defaults`: of the module a task names, and of the one that its action picks and runs.
+//! `module_defaults`, for the module a task names and for modules that its action selects.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::{ActionContext, Failure};
 use crate::foreign::Modules;
 use crate::playbook::{Task, short_name};
 
-/// Arguments of an action, rendered.
+/// Rendered arguments of an action.
 pub type Arguments = IndexMap<Arc<str>, Value>;
 
-/// The defaults that count for a module, rendered.
+/// Rendered defaults that apply to a module.
 pub fn module_defaults(
     task: &Task,
     action: &str,
@@ -28,7 +28,7 @@ pub fn module_defaults(
     written(task, action, modules).into_iter().map(rendered).collect()
 }
 
-/// The defaults of the groups the module is in, then its own; of several entries for one name the innermost counts.
+/// Defaults of the module's groups, then its own. Among entries for one name the innermost counts.
 fn written(task: &Task, action: &str, modules: &Modules) -> Vec<Node> {
     let mut nodes: Vec<&Node> = task.keyword_values("module_defaults").collect();
     if nodes.is_empty() {
@@ -50,7 +50,7 @@ fn written(task: &Task, action: &str, modules: &Modules) -> Vec<Node> {
                     }
                     continue;
                 };
-                // Groups that are nowhere were refused when the playbook was read.
+                // Unknown groups were refused when the playbook was read.
                 if modules.group(group).is_some_and(|members| members.contains(&full)) {
                     groups.insert(group.to_owned(), defaults.clone());
                 }
@@ -61,7 +61,7 @@ fn written(task: &Task, action: &str, modules: &Modules) -> Vec<Node> {
 }
 
 impl ActionContext {
-    /// Arguments, with the defaults of a module for what they leave open.
+    /// Adds a module's defaults for arguments that are not set.
     pub(super) fn with_defaults_of(&self, module: &str, args: &Arguments) -> Result<Arguments, Failure> {
         let mut completed = Arguments::new();
         for defaults in module_defaults(&self.task, module, &self.modules, &self.context)? {
@@ -71,8 +71,8 @@ impl ActionContext {
         Ok(completed)
     }
 
-    /// Of these modules the one that `use` or a fact of the host names, with its defaults. Nothing if that one has none: then the host may
-    /// choose by itself, and needs not be asked first.
+    /// Of `modules`, returns the one that `use` or a fact of the host names, with its defaults. Returns `None` if it
+    /// has no defaults; the host can then choose without an extra round trip.
     pub(super) async fn chosen(
         &self,
         modules: &[&str],
@@ -92,13 +92,13 @@ impl ActionContext {
         Ok(Some((format!("ansible.legacy.{module}"), completed)))
     }
 
-    /// A fact of the host, which is asked for it if it is not known.
+    /// Value of a fact, gathered from the host if it is not known.
     async fn fact(&self, name: &str) -> Result<String, Failure> {
         let text = |facts: Option<Value>, name: &str| {
             let fact = facts.and_then(|facts| facts.get_attr(name).ok());
             fact.and_then(|fact| fact.as_str().map(str::to_owned))
         };
-        // Known are the facts of the task's host, which need not be the one it is delegated to.
+        // Known facts belong to the task's host, which may not be the one it is delegated to.
         if self.task.keywords.get("delegate_to").is_none()
             && let Some(known) = text(self.context.variable("ansible_facts")?, name)
         {

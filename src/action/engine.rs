@@ -1,10 +1,11 @@
-//! What the engine does itself: `meta`, and what brings other files into a play. Their pages; the deeds are in `strategy` and `playbook`.
+//! Documentation of actions that the engine carries out itself: `meta`, imports and includes. `strategy` and `playbook`
+//! implement them.
 
 use windlass_modules::{Check, Kind, Opt, Spec};
 
 use crate::strategy::META_ACTIONS;
 
-/// All of them.
+/// All specs of this file.
 pub(super) const SPECS: &[&Spec] =
     &[&META, &IMPORT_PLAYBOOK, &IMPORT_ROLE, &IMPORT_TASKS, &INCLUDE_ROLE, &INCLUDE_TASKS];
 
@@ -82,7 +83,7 @@ static IMPORT_ROLE: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// `include_role`.
+/// Spec of `include_role`.
 pub(crate) static INCLUDE_ROLE: Spec = Spec {
     name: "include_role",
     summary: "Run a role here",
@@ -118,7 +119,7 @@ static IMPORT_TASKS: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// `include_tasks`.
+/// Spec of `include_tasks`.
 pub(crate) static INCLUDE_TASKS: Spec = Spec {
     name: "include_tasks",
     summary: "Run the tasks of a file here",

@@ -1,4 +1,4 @@
-//! Actions that bring files of the project to a host, or files of a host here.
+//! Actions that copy files between the project and a host.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use windlass_template::Value;
 use super::{ActionContext, Arguments, Content, Failure};
 use crate::outcome::TaskResult;
 
-/// Fails if `copy` has nothing to copy, which Ansible says before anything else.
+/// Fails if `copy` has neither source nor content. Ansible checks this before anything else.
 pub(super) fn refuse_nothing(args: &Arguments) -> Result<(), Failure> {
     let has_source = args.get("src").is_some_and(|src| src.is_true());
     if has_source || args.contains_key("content") { Ok(()) } else { Err("src (or content) is required".into()) }
 }
 
-/// `copy`: a file, a tree, or a text.
+/// `copy`: writes a file, a tree or a text.
 pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
     if context.flag("remote_src").unwrap_or(false) {
         return context.module("ansible.builtin.copy", value_of(args), Vec::new()).await;
     }
     let is_classic = context.world.run.settings.compat == windlass_template::Compat::V2_18;
-    // Before 2.19 nothing was an empty text.
+    // Before 2.19 a null `content` was an empty text.
     if let Some(content) = args.shift_remove("content").filter(|content| is_classic || !content.is_none()) {
         if args.contains_key("src") {
             return Err("src and content are mutually exclusive".into());
@@ -32,7 +32,7 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
         if context.text("dest").is_some_and(|dest| dest.ends_with('/')) {
             return Err("can not use content with a dir as dest".into());
         }
-        // A mapping or a list is written as JSON.
+        // Mappings and lists are written as JSON.
         let text = match content.kind() {
             ValueKind::Map | ValueKind::Seq => {
                 let json = windlass_template::to_json(&content);
@@ -44,7 +44,7 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
         let dest = context.text("dest").unwrap_or_default();
         args.insert("_original_basename".into(), Value::from(""));
         let mut content = Content::of_bytes(&dest, text.into_bytes());
-        // `mode: preserve` of what is no file here: it may be a secret.
+        // `mode: preserve` has no source file to take a mode from; the text may be a secret.
         content.description.mode = 0o600;
         return copy_content(context, args, content).await;
     }
@@ -59,7 +59,7 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
     copy_content(context, args, content).await
 }
 
-/// Sends one content to be written by the `copy` module, whose result is left as it is.
+/// Runs the `copy` module with one content, and returns its result unchanged.
 pub(super) async fn written(
     context: &ActionContext,
     mut args: Arguments,
@@ -69,7 +69,7 @@ pub(super) async fn written(
     context.module("ansible.builtin.copy", value_of(args), vec![content]).await
 }
 
-/// Sends one content to be written by the `copy` module.
+/// Runs the `copy` module with one content, and shapes its `diff` like Ansible's action.
 pub(super) async fn copy_content(
     context: &ActionContext,
     mut args: Arguments,
@@ -77,7 +77,7 @@ pub(super) async fn copy_content(
 ) -> Result<TaskResult, Failure> {
     args.shift_remove("decrypt");
     let mut result = written(context, args, content).await?;
-    // The difference of a content is a list, of one; that of attributes is none.
+    // Ansible returns the diff of a content as a list with one entry, but the diff of attributes as a mapping.
     let is_of_attributes = |diff: &Value| diff.get_attr("before").is_ok_and(|before| before.kind() == ValueKind::Map);
     if let Some(diff) = result.get("diff").filter(|diff| diff.kind() == ValueKind::Map && !is_of_attributes(diff)) {
         result.set("diff", vec![diff.clone()]);
@@ -85,7 +85,7 @@ pub(super) async fn copy_content(
     Ok(result)
 }
 
-/// A whole tree in one request. Without a slash at its end the folder itself is part of it.
+/// Copies a whole tree in one request. Unless `inside` is set, the folder itself is part of it.
 async fn tree(
     context: &ActionContext,
     mut args: Arguments,
@@ -103,16 +103,16 @@ async fn tree(
     context.module("ansible.builtin.copy", value_of(args), contents).await
 }
 
-/// How a tree is read.
+/// Options for reading a tree.
 #[derive(Clone, Copy)]
 pub(super) struct Reading {
-    /// Files in a vault are decrypted.
+    /// Decrypts files in a vault.
     pub(super) decrypt: bool,
-    /// What links point to stands for them.
+    /// Follows links and copies their targets.
     pub(super) follow: bool,
 }
 
-/// The entries of a folder, as the module `copy` takes them, and the contents of its files.
+/// Collects the entries of a folder, in the form the `copy` module expects, and the contents of its files.
 pub(super) fn walk(
     context: &ActionContext,
     folder: &Path,
@@ -138,7 +138,7 @@ pub(super) fn walk(
             vec![("mode", Value::from(mode(folder).map_err(|error| fail(folder, error))?))],
         ));
     }
-    // The files of a folder go before those of its subfolders.
+    // The files of a folder precede those of its subfolders.
     let mut children: Vec<(bool, PathBuf)> = std::fs::read_dir(folder)
         .map_err(|error| fail(folder, error))?
         .flatten()
@@ -148,7 +148,8 @@ pub(super) fn walk(
     above.push(folder.canonicalize().map_err(|error| fail(folder, error))?);
     for (is_folder, child) in children {
         let relative = prefix.join(file_name(&child));
-        // A link to a folder that it is in itself would lead round for ever: it stays a link, and so does one that leads nowhere.
+        // A link to one of its own parent folders stays a link, because following it would never end. So does a broken
+        // link.
         let leads_back = |real: PathBuf| above.iter().any(|folder| folder.starts_with(&real));
         let is_link = child.is_symlink() && (!reading.follow || child.canonicalize().map_or(true, leads_back));
         if is_link {
@@ -170,7 +171,7 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// `script`: a script of the project, run on the host.
+/// `script`: runs a script of the project on the host.
 pub(super) async fn script(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
     let Some(command) = context.text("cmd").or_else(|| context.text("_raw_params")) else {
@@ -187,7 +188,7 @@ pub(super) async fn script(context: &ActionContext) -> Result<TaskResult, Failur
     context.module("ansible.builtin.script", value_of(args), vec![content]).await
 }
 
-/// The first word of a command, without its quotes, and what follows as it is.
+/// Splits a command into its first word without quotes, and the unchanged rest.
 fn first_word(command: &str) -> Result<(String, &str), Failure> {
     let mut quote = None;
     let mut escaped = false;
@@ -209,7 +210,7 @@ fn first_word(command: &str) -> Result<(String, &str), Failure> {
     Ok((words.concat(), rest.trim_start()))
 }
 
-/// `unarchive`: an archive of the project, unless it is on the host already.
+/// `unarchive`: sends an archive of the project, unless the host already has it.
 pub(super) async fn unarchive(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
     let src = context.text("src").unwrap_or_default();
@@ -224,7 +225,8 @@ pub(super) async fn unarchive(context: &ActionContext) -> Result<TaskResult, Fai
     context.module("ansible.builtin.unarchive", value_of(args), vec![content]).await
 }
 
-/// `fetch`: a file of the host, kept below a folder of its own. Where it goes is decided here alone.
+/// `fetch`: stores a file of the host below a folder on the controller. The path depends on the task alone, never on
+/// the host's answer.
 pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure> {
     let (Some(src), Some(dest)) = (context.text("src"), context.text("dest")) else {
         return Err("src and dest are required".into());
@@ -299,14 +301,14 @@ pub(super) async fn fetch(context: &ActionContext) -> Result<TaskResult, Failure
             answer.set("remote_md5sum", Value::from(()));
             kept
         }
-        // Nothing to fetch is told by the module's own message.
+        // The module's own message explains why nothing was fetched.
         (false, None) => return Ok(result),
     };
     answer.set("md5sum", kept.map(|sums| sums.md5));
     Ok(answer)
 }
 
-/// The checksums of a file here.
+/// Checksums of a file on the controller.
 struct Sums {
     sha1: String,
     md5: String,

@@ -1,4 +1,4 @@
-//! Modules that are not ours: their arguments are completed as Ansible completes them, and the executor runs them.
+//! Modules that are not built in: adds the arguments Ansible adds, and lets the executor run them.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::{ActionContext, Content, Failure};
 use crate::foreign::{ForeignModule, Package, Style};
 use crate::outcome::{Effect, TaskResult};
 
-/// Filesystems on which SELinux contexts cannot be set, as modules expect to be told.
+/// Filesystems without SELinux contexts; modules receive this list.
 const SPECIAL_FILESYSTEMS: &[&str] = &["fuse", "nfs", "vboxsf", "ramfs", "9p", "vfat"];
 
-/// Runs a module that is not ours.
+/// Runs a module that is not built in.
 pub(super) async fn run(context: &ActionContext, module: &ForeignModule) -> Result<TaskResult, Failure> {
     if let Some(plugin) = module.action_plugin() {
         return Err(Failure::Failed(format!(
@@ -47,19 +47,19 @@ pub(super) async fn run(context: &ActionContext, module: &ForeignModule) -> Resu
     })
 }
 
-/// The package as a content of the request: once a host has it, only its hash travels.
+/// The package as a content of the request. Once a host has it, only its hash is sent.
 fn content(context: &ActionContext, module: &ForeignModule, package: &Package) -> Content {
     let mut content = Content::of_bytes(&module.path.display().to_string(), package.bytes.clone());
     let user = context.connection.become_user.as_ref().map(|user| format!("{}:{}", user.method, user.user));
     let key = (context.connection.target.name.clone(), user, content.description.sha1.clone());
     let small = package.bytes.len() <= windlass_protocol::MAX_BLOB;
-    // A job of its own cannot ask for it later, and keeps it to itself.
+    // A background job cannot request the content later, and keeps it to itself.
     let inline = context.detach > 0 || (small && context.modules.is_new_there(key));
     content.description.delivery = if inline { Delivery::Inline } else { Delivery::OnDemand };
     content
 }
 
-/// The task's arguments and what Ansible tells every module.
+/// The task's arguments plus the internal ones that Ansible passes to every module.
 fn arguments(context: &ActionContext, module: &ForeignModule, style: Style) -> Value {
     let settings = &context.world.run.settings;
     let given = context.args.iter().map(|(key, value)| (Value::from(&**key), value.clone()));
@@ -89,7 +89,7 @@ fn arguments(context: &ActionContext, module: &ForeignModule, style: Style) -> V
     Value::from_pairs(given.chain(internal.map(|(key, value)| (Value::from(key), value))))
 }
 
-/// How many files a Python module may open at once; 0 leaves it as it is on the host.
+/// Limit of open files for Python modules; 0 keeps the host's limit.
 fn open_files(context: &ActionContext) -> u64 {
     match HostVariables::of(context).0.variable("ansible_python_module_rlimit_nofile") {
         Ok(Some(value)) => crate::vars::number(&value).unwrap_or(0),
@@ -97,15 +97,15 @@ fn open_files(context: &ActionContext) -> u64 {
     }
 }
 
-/// What runs the module on the host.
+/// The interpreter that runs a module on the host.
 struct Interpreter {
     words: Vec<String>,
-    /// Pythons to look for there instead.
+    /// Pythons to search for on the host, used instead of `words`.
     candidates: Vec<String>,
     silent: bool,
 }
 
-/// The interpreter of the module's first line, unless a variable names another, or Python is to be looked for.
+/// Interpreter from the module's first line, unless a variable names another or Python is to be searched for.
 fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModule) -> Result<Interpreter, Failure> {
     let named = |words: Vec<String>| Ok(Interpreter { words, candidates: Vec::new(), silent: true });
     let shebang = match (&package.shebang, package.style) {
@@ -148,19 +148,19 @@ fn interpreter(context: &ActionContext, package: &Package, module: &ForeignModul
     Ok(Interpreter { words: shebang, candidates, silent: wanted.ends_with("_silent") })
 }
 
-/// The Python that a variable or a setting names for the host; nothing if one is to be looked for.
+/// The Python that a variable or setting names for the host; `None` if it is to be searched for.
 pub(super) fn named_python(context: &ActionContext) -> Option<String> {
     let set = HostVariables::of(context).variable("ansible_python_interpreter");
     let named = set.unwrap_or_else(|| context.world.run.settings.interpreter_python.clone());
     (!is_searched(&named)).then_some(named)
 }
 
-/// Whether the name of an interpreter says how to look for one.
+/// Whether an interpreter setting is a search mode rather than a path.
 fn is_searched(named: &str) -> bool {
     matches!(named, "" | "auto" | "auto_legacy" | "auto_silent" | "auto_legacy_silent")
 }
 
-/// The variables of the host on which the module runs, which may be another than the task's.
+/// Variables of the host that runs the module, which may not be the task's host.
 struct HostVariables(Context);
 
 impl HostVariables {
@@ -174,13 +174,13 @@ impl HostVariables {
     }
 }
 
-/// A variable's text; nothing if it is not there, empty or `omit`.
+/// Text of a variable; `None` if it is absent, empty or null.
 fn variable(context: &Context, name: &str) -> Option<String> {
     let value = context.variable(name).ok().flatten().filter(|value| !value.is_none())?;
     Some(windlass_template::text(&value).trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// The result as Ansible hands it on: without internal keys.
+/// Removes internal keys, as Ansible does.
 pub(super) fn completed(mut result: TaskResult) -> TaskResult {
     let internal: Vec<Arc<str>> =
         result.iter().map(|(key, _)| Arc::clone(key)).filter(|key| key.starts_with("_ansible_")).collect();
@@ -216,12 +216,12 @@ fn field(value: &Value, name: &str) -> Option<Value> {
     value.get_attr(name).ok().filter(|value| !value.is_undefined() && !value.is_none())
 }
 
-/// The text of a warning or an error: of ansible-core 2.19 and later it is a structure.
+/// Text of a warning or error. ansible-core 2.19 and later sends a structure.
 fn text_of_message(entry: &Value) -> Value {
     field(entry, "event").and_then(|event| field(&event, "msg")).unwrap_or_else(|| entry.clone())
 }
 
-/// A deprecation with the keys that it has always had.
+/// A deprecation with its traditional keys.
 fn deprecation(entry: &Value) -> Value {
     if field(entry, "event").is_none() {
         return entry.clone();

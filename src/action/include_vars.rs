@@ -66,7 +66,7 @@ pub(super) static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// Fails as Ansible does if it is given what it does not know, or arguments of both kinds.
+/// Fails like Ansible on unknown arguments, and on a mix of arguments for files and folders.
 pub(super) fn refuse(args: &Arguments) -> Result<(), Failure> {
     const OF_FILES: &[&str] = &["file", "_raw_params"];
     const OF_FOLDERS: &[&str] =
@@ -83,7 +83,7 @@ pub(super) fn refuse(args: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `include_vars`. The variables keep their text, so they are rendered where they are used; the strategy takes the files of the effect
+/// `include_vars`: the variables stay templates, rendered where they are used. The strategy reads the effect's files
 /// from the project's cache.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     match read(context) {
@@ -125,7 +125,7 @@ fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
     let shown = shown(context, read);
     let listed: Value = files.iter().map(|file| Value::from(file.display().to_string())).collect();
     let mut result = TaskResult::ok(false).with("ansible_included_var_files", listed);
-    // What a vault keeps secret is not shown either.
+    // Variables from a vault are hidden in the result.
     let secret = |file: &PathBuf| windlass_bounds::read(file).is_ok_and(|bytes| windlass_vault::is_encrypted(&bytes));
     if files.iter().any(secret) {
         result = result.secret();
@@ -139,7 +139,8 @@ fn read(context: &ActionContext) -> Result<TaskResult, Failure> {
     Ok(result.with_effect(Effect::IncludedVars(IncludedVars { files, name, merge })))
 }
 
-/// What the result says of the variables: rendered if somebody keeps it. What cannot be rendered now is shown as it is written.
+/// The result's view of the variables, rendered if the task registers it. A value that cannot be rendered yet stays as
+/// written.
 fn shown(context: &ActionContext, read: Mapping) -> Value {
     if context.task.register.is_none() {
         return windlass_template::from_json(&Node::map(read, Span::none()).to_json());

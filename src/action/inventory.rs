@@ -1,4 +1,4 @@
-//! `add_host` and `group_by`, whose effects change the inventory of the run.
+//! `add_host` and `group_by`, which change the inventory of the run.
 
 use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::Value;
@@ -53,7 +53,7 @@ pub(super) static GROUP_BY: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// `add_host`.
+/// `add_host`: adds a host to the inventory of the run.
 pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Failure> {
     let Some(given) = context.text("name") else {
         return Err("name, host or hostname needs to be provided".into());
@@ -83,7 +83,7 @@ pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Fail
     Ok(TaskResult::ok(changed).with("add_host", entry).with_effect(effect))
 }
 
-/// `group_by`.
+/// `group_by`: adds the host to a group named by a template.
 pub(super) async fn group_by(context: &ActionContext) -> Result<TaskResult, Failure> {
     let Some(key) = context.text("key") else { return Err("the 'key' param is required when using group_by".into()) };
     let clean = |name: &str| name.replace(' ', "-");
@@ -96,7 +96,7 @@ pub(super) async fn group_by(context: &ActionContext) -> Result<TaskResult, Fail
     let is_in = inventory
         .host(&context.host)
         .is_some_and(|host| inventory.groups_of(host).iter().any(|known| **known.name() == *group));
-    // Who comes first puts the group below its parents.
+    // The first host of the batch puts the group below its parents.
     let is_below = |parent: &String| {
         let children = inventory.children_of_group(parent);
         children.iter().any(|child| **child.name() == *group)
@@ -110,7 +110,7 @@ pub(super) async fn group_by(context: &ActionContext) -> Result<TaskResult, Fail
         .with_effect(Effect::Inventory(InventoryChange::Group(NewGroup { name: group, parents }))))
 }
 
-/// Whether a host, its groups or its variables say something new.
+/// Whether a host, one of its groups or one of its variables is new.
 fn is_new(context: &ActionContext, name: &str, groups: &[String], vars: &Value) -> bool {
     let inventory = &context.world.inventory;
     let Some(host) = inventory.host(name) else { return true };
@@ -124,7 +124,7 @@ fn is_new(context: &ActionContext, name: &str, groups: &[String], vars: &Value) 
     !in_all || !vars.try_iter().into_iter().flatten().all(|key| same(&key))
 }
 
-/// A list of names, or a text with commas.
+/// Names from a list, or from a text separated by commas.
 fn names(value: &Value) -> Vec<String> {
     match value.as_str() {
         Some(text) => text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect(),

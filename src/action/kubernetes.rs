@@ -1,4 +1,4 @@
-//! The modules of `kubernetes.core`: what they read may be files of the project.
+//! Modules of `kubernetes.core` whose input may be files of the project.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use super::{ActionContext, Failure};
 use crate::connection::Kind;
 use crate::outcome::TaskResult;
 
-/// Finds the files of this machine that the arguments name, renders templates, and sends the module.
+/// Resolves files of the project that the arguments name, renders templates, and runs the module.
 pub(super) async fn run(context: &ActionContext, module: &str) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
-    // Elsewhere paths are the host's.
+    // On other hosts, paths belong to the host.
     if context.connection.target.kind == Kind::Local {
         if let Some(path) = context.arg("kubeconfig").filter(|value| value.kind() == ValueKind::String) {
             args.insert("kubeconfig".into(), kubeconfig(context, &windlass_template::text(path))?);
@@ -31,7 +31,7 @@ pub(super) async fn run(context: &ActionContext, module: &str) -> Result<TaskRes
         };
         let rendered = items.iter().map(|item| rendered(context, item).map(Value::from));
         args.insert("resource_definition".into(), Value::from(rendered.collect::<Result<Vec<_>, _>>()?));
-        // The module is not to find two sources, unless the task has both.
+        // The rendered template replaced `src`; a task that sets both must still fail.
         if !context.args.contains_key("src") {
             args.shift_remove("template");
         }
@@ -39,7 +39,7 @@ pub(super) async fn run(context: &ActionContext, module: &str) -> Result<TaskRes
     context.module(module, value_of(args), Vec::new()).await
 }
 
-/// Where a kubeconfig of the project is; the content of one in a vault.
+/// Path of a kubeconfig in the project, or the content of one in a vault.
 fn kubeconfig(context: &ActionContext, paths: &str) -> Result<Value, Failure> {
     let found = paths.split(':').filter(|path| !path.is_empty()).map(|path| context.find("files", path));
     let found: Vec<PathBuf> = found.collect::<Result<_, _>>()?;
@@ -56,7 +56,7 @@ fn kubeconfig(context: &ActionContext, paths: &str) -> Result<Value, Failure> {
     Ok(Value::from(found.join(":")))
 }
 
-/// The text of a template: a path, or a mapping with one and with options.
+/// Renders a template given as a path, or as a mapping with a path and options.
 fn rendered(context: &ActionContext, item: &Value) -> Result<String, Failure> {
     let option = |name: &str| item.get_attr(name).ok().filter(|value| !value.is_none() && !value.is_undefined());
     let name = match item.kind() {

@@ -1,4 +1,4 @@
-//! The controller's half of a task. Most modules need none: their arguments go to the host as they are.
+//! The controller's half of a task. Most modules need none: their arguments go to the host unchanged.
 //!
 //! A new action is one file and one line in [`ACTIONS`].
 
@@ -41,10 +41,10 @@ pub use context::{ActionContext, Content, Failure};
 pub use defaults::{Arguments, module_defaults};
 pub(crate) use engine::{INCLUDE_ROLE, INCLUDE_TASKS};
 
-/// What an action comes to: a result, or the host could not be reached, which is a result too.
+/// Future of an action's result. [`Failure`] includes unreachable hosts.
 pub type ActionFuture<'a> = Pin<Box<dyn Future<Output = Result<TaskResult, Failure>> + Send + 'a>>;
 
-/// An action: what it is called, takes and returns, and what it does. One that sends the module of its own name has that one's spec.
+/// An action with its documentation. One that runs the module of its own name shares the module's spec.
 struct Action {
     spec: &'static Spec,
     run: for<'a> fn(&'a ActionContext) -> ActionFuture<'a>,
@@ -101,7 +101,7 @@ fn action(name: &str) -> Option<&'static Action> {
     BY_NAME.get(name).copied()
 }
 
-/// What answers to each name; the first counts.
+/// Indexes entries by all names they answer to; the first entry for a name counts.
 fn by_name<T>(all: impl Iterator<Item = (&'static Spec, T)>) -> HashMap<String, T>
 where
     T: Copy,
@@ -115,17 +115,17 @@ where
     found
 }
 
-/// Actions whose task runs once for all hosts, on the first.
+/// Whether the task runs once for all hosts, on the first one.
 pub fn runs_once(action: &str) -> bool {
     matches!(action, "add_host" | "pause")
 }
 
-/// Actions that are done on this machine alone.
+/// Whether the action runs only on the controller.
 pub fn is_here(action: &str) -> bool {
     action == "pause" || is_immediate(action)
 }
 
-/// Actions that wait for nothing.
+/// Whether the action completes without waiting for anything.
 pub fn is_immediate(action: &str) -> bool {
     let here = [
         "add_host",
@@ -142,7 +142,8 @@ pub fn is_immediate(action: &str) -> bool {
     here.contains(&action)
 }
 
-/// Whether a task with this action may be a job of its own (`async`): those that are a module and no more.
+/// Whether a task with this action may be a background job (`async`): only plain modules and actions that merely run
+/// one.
 pub fn supports_async(action: &str) -> bool {
     let dispatchers = [
         "command",
@@ -161,20 +162,20 @@ pub fn supports_async(action: &str) -> bool {
     dispatchers.contains(&action) || self::action(action).is_none()
 }
 
-/// The answer for a job that was started, with the types of the line of Ansible that is followed.
+/// Result of starting a background job, with the types of the emulated release.
 pub fn started(mut result: TaskResult, compat: windlass_template::Compat) -> TaskResult {
     async_status::started_and_finished(&mut result, compat);
     result
 }
 
-/// Whether an action is one request and nothing else, so that others may be sent behind it.
+/// Whether an action is exactly one request, so that others may be sent behind it.
 pub fn is_one_request(action: &str) -> bool {
     ["copy", "helm", "helm_repository", "k8s", "k8s_drain", "k8s_info", "script", "template", "unarchive", "uri"]
         .contains(&action)
         || (!is_engine(action) && self::action(action).is_none())
 }
 
-/// Whether what it answers may have facts, which are variables of what follows.
+/// Whether the action's result may contain facts, which later tasks see as variables.
 pub fn sets_facts(action: &str) -> bool {
     spec(action).is_some_and(|spec| spec.returns.iter().any(|value| value.name == "ansible_facts"))
 }
@@ -183,7 +184,7 @@ pub fn sets_facts(action: &str) -> bool {
 pub fn run(context: &ActionContext) -> ActionFuture<'_> {
     let action = action(&context.action);
     match (context.modules.resolve(&context.task.action, &context.task.collections()), action) {
-        // A module of the project with the name of an action is only what the action runs on the host.
+        // A project's module with the name of an action replaces only the module that the action runs.
         (Resolution::Foreign(module), None) => Box::pin(async move { foreign::run(context, &module).await }),
         (Resolution::Foreign(module), Some(_)) if module.origin != Origin::Project => {
             Box::pin(async move { foreign::run(context, &module).await })
@@ -193,18 +194,18 @@ pub fn run(context: &ActionContext) -> ActionFuture<'_> {
     }
 }
 
-/// Whether a name is something that the strategy does itself.
+/// Whether the strategy carries the action out itself.
 pub fn is_engine(name: &str) -> bool {
     engine::SPECS.iter().any(|spec| spec.answers_to(name))
 }
 
-/// Whether the controller has a part in it.
+/// Whether part of the action runs on the controller.
 pub fn is_action(spec: &Spec) -> bool {
     let named = |other: &Spec| other.name == spec.name && other.collection == spec.collection;
     ACTIONS.iter().any(|action| named(action.spec)) || engine::SPECS.iter().any(|page| named(page))
 }
 
-/// Everything a task may name, each once: what the engine does itself, actions, modules.
+/// Everything a task may name, each once: engine actions, other actions, modules.
 pub fn specs() -> impl Iterator<Item = &'static Spec> {
     static ALL: LazyLock<Vec<&'static Spec>> = LazyLock::new(|| {
         let modules = registry::all().map(|module| module.spec()).filter(|spec| !is_action(spec));
@@ -213,18 +214,18 @@ pub fn specs() -> impl Iterator<Item = &'static Spec> {
     ALL.iter().copied()
 }
 
-/// What goes by a name, short or fully qualified.
+/// Spec of an action or module by its short or qualified name.
 pub fn spec(name: &str) -> Option<&'static Spec> {
     static BY_NAME: LazyLock<HashMap<String, &Spec>> = LazyLock::new(|| by_name(specs().map(|spec| (spec, spec))));
     BY_NAME.get(name).copied()
 }
 
-/// Whether a name is one of our actions or modules, short or fully qualified.
+/// Whether a name is a built-in action or module, short or qualified.
 pub fn is_known(name: &str) -> bool {
     spec(name).is_some()
 }
 
-/// The short names of all actions and modules.
+/// Short names of all actions and modules.
 pub fn names() -> impl Iterator<Item = &'static str> {
     specs().map(|spec| spec.name)
 }

@@ -26,9 +26,9 @@ pub(super) static GATHER_FACTS: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// A module without a part on the controller.
+/// Runs a module that has no part on the controller.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
-    // The shell expands its arguments itself; Ansible refuses the option of `command` before the module sees it.
+    // The shell expands variables itself. Ansible refuses this option of `command` before the module runs.
     if context.action == "shell" && context.args.contains_key("expand_argument_vars") {
         let written = &context.task.action;
         return Err(format!("Unsupported parameters for ({written}) module: expand_argument_vars").into());
@@ -44,14 +44,14 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     context.module(&module, value_of(args), Vec::new()).await
 }
 
-/// The facts about Python are those of the one that is named for the host.
+/// Passes the configured Python to `setup`, so that its facts describe that one.
 fn name_python(context: &ActionContext, args: &mut Arguments) {
     if let Some(python) = super::foreign::named_python(context) {
         args.insert("_python".into(), python.into());
     }
 }
 
-/// `service`: the module with defaults of its own that does the work.
+/// `service`: selects the module with `module_defaults` of its own, if the host uses it.
 async fn service(context: &ActionContext) -> Result<Option<(String, Arguments)>, Failure> {
     let mut chosen = context.chosen(&["systemd", "sysvinit"], &context.args, "service_mgr").await?;
     if let Some((module, args)) = &mut chosen
@@ -62,10 +62,10 @@ async fn service(context: &ActionContext) -> Result<Option<(String, Arguments)>,
     Ok(chosen)
 }
 
-/// Modules that may do the work of `package`.
+/// Modules that `package` can select.
 const PACKAGE_MANAGERS: &[&str] = &["apk", "apt", "dnf", "dnf5", "pacman", "yum", "zypper"];
 
-/// `package`: the manager may be told by a variable of the host.
+/// `package`: the variable `ansible_package_use` may select the manager.
 pub(super) async fn package(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.args.clone();
     let told = context.context.variable("ansible_package_use")?;
@@ -77,7 +77,7 @@ pub(super) async fn package(context: &ActionContext) -> Result<TaskResult, Failu
     context.module(&module, value_of(args), Vec::new()).await
 }
 
-/// `gather_facts`: the `setup` module.
+/// `gather_facts`: runs the `setup` module.
 pub(super) async fn gather_facts(context: &ActionContext) -> Result<TaskResult, Failure> {
     let mut args = context.with_defaults_of("setup", &context.args)?;
     args.shift_remove("parallel");
@@ -86,7 +86,7 @@ pub(super) async fn gather_facts(context: &ActionContext) -> Result<TaskResult, 
 }
 
 impl ActionContext {
-    /// The module the task names, as it was written.
+    /// Module named by the task, as written.
     fn task_module(&self) -> String {
         match windlass_modules::registry::find(&self.task.action) {
             Some(_) => self.task.action.clone(),

@@ -33,7 +33,7 @@ pub(super) static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// `pause`: for a time, or until the user answers.
+/// `pause`: waits for a time, or until the user answers.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let echo = context.flag("echo").unwrap_or(true);
     let number = |name: &str| -> Result<Option<u64>, Failure> {

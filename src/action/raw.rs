@@ -30,10 +30,10 @@ pub(super) static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// How much is kept of a stream that is too long.
+/// Bytes kept of a stream that exceeds the limit.
 const SHOWN: usize = 8 << 10;
 
-/// `raw`: a command on the connection itself, for hosts that cannot run the executor.
+/// `raw`: runs a command directly on the connection, for hosts that cannot run the executor.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     if context.check {
         return Ok(TaskResult::ok(false).with("skipped", true));
@@ -65,7 +65,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     Ok(result.with_lines())
 }
 
-/// The result of a command that printed too much: half an output is worse than none, so the task fails.
+/// Result of a command whose output exceeds the limit. The task fails, because truncated output can mislead.
 fn overlong(mut result: TaskResult, output: &RawOutput) -> TaskResult {
     let beginning = |bytes: &[u8]| String::from_utf8_lossy(bytes.get(..SHOWN).unwrap_or(bytes)).into_owned();
     let size = output.left_out + (output.stdout.len() + output.stderr.len()) as u64;

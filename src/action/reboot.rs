@@ -82,7 +82,7 @@ pub(super) static REBOOT: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// `wait_for_connection`: until the host answers a module.
+/// `wait_for_connection`: waits until the host answers a module.
 pub(super) async fn wait_for_connection(context: &ActionContext) -> Result<TaskResult, Failure> {
     if context.check {
         return Ok(TaskResult::ok(false).with("skipped", true));
@@ -95,7 +95,7 @@ pub(super) async fn wait_for_connection(context: &ActionContext) -> Result<TaskR
     Ok(TaskResult::ok(false).with("elapsed", start.elapsed().as_secs()))
 }
 
-/// `reboot`: the boot id tells whether the host has really been down.
+/// `reboot`: restarts the host; a new boot id proves the restart.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     if context.connection.target.kind == ConnectionKind::Local {
         let refused = TaskResult::failure("Running reboot with local connection would reboot the control node.");
@@ -149,7 +149,7 @@ async fn boot_id(context: &ActionContext) -> Result<String, Failure> {
     Ok(result.text("stdout").unwrap_or_default().trim().to_owned())
 }
 
-/// Tries until the host answers, with another boot id than `before` if one is given.
+/// Retries until the host answers, with a boot id other than `before` if one is given.
 async fn until_answering(
     context: &ActionContext,
     start: Instant,

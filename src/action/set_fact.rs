@@ -25,7 +25,7 @@ pub(super) static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// `set_fact`.
+/// `set_fact`: sets variables of the host.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let cacheable = context.flag("cacheable").unwrap_or(false);
     let mut facts: Vec<(Arc<str>, Value)> = Vec::new();
@@ -40,7 +40,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         return Err("No key/value pairs provided, at least one is required for this action to succeed".into());
     }
     let origins = match context.world.run.settings.compat {
-        // What `type_debug` says of them depends on it.
+        // `type_debug` reports origins only in 2.18.
         Compat::V2_18 => origins(context, &facts),
         Compat::V2_19 => Vec::new(),
     };
@@ -52,10 +52,10 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         .with_effect(effect))
 }
 
-/// Where the texts come from.
+/// Origins of the texts.
 fn origins(context: &ActionContext, facts: &[(Arc<str>, Value)]) -> Vec<(Arc<str>, Origin)> {
     let args = &context.task.args;
-    // What is split off a line (`name=text`) is no text of the file any more; all of it has the place of the line.
+    // Text split from a line (`name=text`) loses its origin: all arguments share the position of the line.
     let is_split = |name: &str, node: &Node| {
         let line = node.span.source.line(node.span.line).unwrap_or_default();
         line.chars().skip(node.span.column.saturating_sub(1) as usize).collect::<String>().contains(&format!("{name}="))
@@ -67,7 +67,7 @@ fn origins(context: &ActionContext, facts: &[(Arc<str>, Value)]) -> Vec<(Arc<str
     facts.iter().map(|(name, _)| (Arc::clone(name), origin(name))).collect()
 }
 
-/// Fails if a name is none for a variable.
+/// Fails if a name is not valid for a variable.
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let mut characters = name.chars();
     let valid = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
@@ -81,7 +81,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     .into())
 }
 
-/// Before 2.19 texts such as `yes` became booleans.
+/// Before 2.19, texts such as `yes` became booleans.
 fn classic(context: &ActionContext, value: &Value) -> Value {
     let settings = &context.world.run.settings;
     if settings.compat != Compat::V2_18 || settings.jinja2_native {

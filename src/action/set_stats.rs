@@ -21,7 +21,7 @@ pub(super) static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// The statistics, whose names may be templates.
+/// Statistics under their rendered names.
 fn with_names(context: &ActionContext, data: &Value) -> Result<Value, Failure> {
     let Some(written) = context.task.args.get("data").and_then(|node| node.as_map()) else { return Ok(data.clone()) };
     let mut named = Vec::new();
@@ -35,7 +35,7 @@ fn with_names(context: &ActionContext, data: &Value) -> Result<Value, Failure> {
     Ok(Value::from_pairs(named))
 }
 
-/// `set_stats`.
+/// `set_stats`: sets statistics of the run or of the host.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let flag = |name: &str, usual: bool| context.arg(name).map_or(usual, crate::vars::truth);
     let data = match context.arg("data") {

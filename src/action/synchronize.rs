@@ -1,4 +1,4 @@
-//! `synchronize`: rsync between this machine, or the one the task is delegated to, and the host.
+//! `synchronize`: runs rsync between the host and the controller, or the machine the task is delegated to.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::vars::ConnectionVariables;
 
 const MODULE: &str = "ansible.posix.synchronize";
 
-/// Decides where rsync runs, and how it reaches the other side.
+/// Selects the machine that runs rsync and its way to the other side.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let (Some(src), Some(dest)) = (context.text("src"), context.text("dest")) else {
         return Err("synchronize requires both src and dest parameters are set".into());
@@ -61,7 +61,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     }
 }
 
-/// How the host of the play is reached, whatever the task is delegated to.
+/// Connection of the play's host, ignoring `delegate_to`.
 fn own_connection(context: &ActionContext) -> Result<ConnectionVariables, Failure> {
     if context.context.variable("ansible_delegated_vars")?.is_none() {
         return Ok(context.connection.clone());
@@ -72,7 +72,7 @@ fn own_connection(context: &ActionContext) -> Result<ConnectionVariables, Failur
     Ok(crate::vars::connection_variables(&context.host, &theirs, &keyword, settings)?)
 }
 
-/// A path of this machine: of the project, unless it is absolute.
+/// A path on the controller; a relative one is searched in the project.
 fn local_path(context: &ActionContext, path: &str) -> String {
     if path.starts_with('/') || path.starts_with('~') || path.starts_with("rsync://") {
         return crate::settings::expand_home(path).display().to_string() + trailing_slash(path);
@@ -82,13 +82,13 @@ fn local_path(context: &ActionContext, path: &str) -> String {
     found.display().to_string() + if path.ends_with('/') { "/" } else { "" }
 }
 
-/// The slash that a path loses when it is read as one.
+/// The trailing slash that expanding a path loses.
 fn trailing_slash(path: &str) -> &'static str {
     let kept = crate::settings::expand_home(path).display().to_string().ends_with('/');
     if path.ends_with('/') && !kept { "/" } else { "" }
 }
 
-/// Makes the path of the other side one of another host.
+/// Prefixes the remote side's path with its host.
 fn paths(context: &ActionContext, args: &mut Arguments, target: &Target, (src, dest): (String, String)) {
     let host = if target.host.contains(':') { format!("[{}]", target.host) } else { target.host.clone() };
     let user = target.user.as_ref().filter(|_| context.flag("set_remote_user").unwrap_or(true));
@@ -102,7 +102,7 @@ fn paths(context: &ActionContext, args: &mut Arguments, target: &Target, (src, d
     args.insert("dest".into(), Value::from(dest));
 }
 
-/// The `ssh` of a host from which rsync reaches another.
+/// The `ssh` command with which rsync on one host reaches another.
 fn ssh_command(context: &ActionContext, target: &Target) -> String {
     let mut words = vec!["ssh".to_owned()];
     if !context.flag("ssh_connection_multiplexing").unwrap_or(false) {
@@ -124,7 +124,7 @@ fn ssh_command(context: &ActionContext, target: &Target) -> String {
     shell_words::join(words)
 }
 
-/// rsync on this machine over the host's connection; `None` if the host has no rsync.
+/// Runs rsync on the controller over the host's connection. Returns `None` if the host has no rsync.
 async fn through_connection(
     context: &ActionContext,
     own: &ConnectionVariables,
@@ -142,7 +142,7 @@ async fn through_connection(
         loop {
             let Ok((stream, command)) = relay::accept(&listener).await else { continue };
             let command = RawCommand { command, become_user: become_user.clone(), ..RawCommand::default() };
-            // An error means that rsync has gone; its own result says why.
+            // An error means that rsync has exited; its own result explains why.
             match context.pool.open(&target, &command).await {
                 Ok(opened) => {
                     let status = relay::pass(stream, opened.duplex, &opened.early).await;
@@ -195,7 +195,7 @@ async fn natively(
         if !like_archive("recursive") {
             return Err(unable("a directory without recursive"));
         }
-        // What is removed is removed from the copied directory only, so that one is the destination.
+        // Only files inside the copied directory may be deleted, so that directory is the destination.
         let inside = src.ends_with('/');
         let dest = if inside { dest.to_owned() } else { Path::new(dest).join(file_name(path)).display().to_string() };
         let reading = Reading { decrypt: false, follow: context.flag("copy_links").unwrap_or(false) };

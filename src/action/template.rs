@@ -1,4 +1,4 @@
-//! `template`: rendered here, written there like a copy.
+//! `template`: renders on the controller, and writes on the host like `copy`.
 
 use windlass_modules::files::write::{BACKUP, VALIDATE};
 use windlass_modules::{Kind, Opt, Return, Spec, with_attributes};
@@ -9,7 +9,7 @@ use super::files::{copy_content, file_name};
 use super::{ActionContext, Content, Failure};
 use crate::outcome::TaskResult;
 
-/// The options that are used up by rendering; the others are `copy`'s.
+/// Options consumed by rendering; the others are passed to `copy`.
 const OWN: [&str; 11] = [
     "src",
     "newline_sequence",
@@ -115,13 +115,14 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     copy_content(context, args, content).await
 }
 
-/// It may be written as two characters or as the one they stand for.
+/// The line ending; accepts escapes such as `
+/// ` as well as the characters themselves.
 pub(super) fn newline_sequence(option: &dyn Fn(&str) -> Option<Value>) -> String {
     let given = option("newline_sequence").map(|value| windlass_template::text(&value));
     given.map_or_else(|| "\n".to_owned(), |text| text.replace("\\n", "\n").replace("\\r", "\r"))
 }
 
-/// How a template is read, by options of these names.
+/// Template settings from options of these names.
 pub(super) fn options_of(option: &dyn Fn(&str) -> Option<Value>) -> TemplateOptions {
     let text = |name: &str, usual: &str| {
         option(name).map_or_else(|| usual.to_owned(), |value| windlass_template::text(&value))

@@ -1,4 +1,4 @@
-//! `uri`: what a request sends may be a file of the project.
+//! `uri`: a request's body may come from files of the project.
 
 use indexmap::IndexMap;
 use windlass_template::Value;
@@ -7,7 +7,7 @@ use super::files::value_of;
 use super::{ActionContext, Content, Failure};
 use crate::outcome::TaskResult;
 
-/// Files that are not on the host are found here and travel along: `src`, and those of a form.
+/// Attaches files that are not on the host: `src`, and the files of a form.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     if context.check {
         return Ok(TaskResult::given_up("This action (uri) does not support check mode."));
@@ -29,7 +29,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     context.module("ansible.builtin.uri", value_of(args), contents).await
 }
 
-/// A form whose files are contents of the request.
+/// Attaches a form's files as contents of the request.
 fn form(context: &ActionContext, body: &Value, contents: &mut Vec<Content>) -> Result<Value, Failure> {
     if body.kind() != minijinja::value::ValueKind::Map {
         return Ok(body.clone());

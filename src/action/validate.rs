@@ -1,4 +1,4 @@
-//! `validate_argument_spec`: are a role's variables what its specification says?
+//! `validate_argument_spec`: checks variables against a role's argument specification.
 
 use windlass_modules::{Kind, Opt, Return, Spec};
 use windlass_template::{Compat, Value};
@@ -32,7 +32,7 @@ pub(super) static SPEC: Spec = Spec {
     ..Spec::EMPTY
 };
 
-/// Checks variables of the specification's names.
+/// Checks the variables that the specification names.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let Some(options) = context.arg("argument_spec") else {
         return Err("missing required arguments: argument_spec".into());
@@ -73,11 +73,11 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Result<Option<Value>, String>;
 
-/// What was found wrong so far.
+/// Errors found so far.
 #[derive(Default)]
 struct Found {
     errors: Vec<String>,
-    /// Told last, whatever the level.
+    /// Reported last, whatever their level.
     unsupported: Vec<String>,
 }
 
@@ -107,8 +107,8 @@ fn field(option: &Value, key: &str) -> Option<Value> {
     option.get_attr(key).ok().filter(|value| !value.is_undefined() && !value.is_none())
 }
 
-/// Checks the options of one level, in Ansible's order: what is missing, types, choices, and then the levels inside. `path` are the
-/// options around it: `outer -> inner`.
+/// Checks the options of one level in Ansible's order: missing ones, types, choices, then nested levels. `path` names
+/// the enclosing options: `outer -> inner`.
 fn check(options: &Value, path: &str, found: &mut Found, compat: Compat, lookup: Lookup<'_>) {
     let (found_in, found_at) = match path {
         "" => (String::new(), String::new()),
@@ -130,7 +130,7 @@ fn check(options: &Value, path: &str, found: &mut Found, compat: Compat, lookup:
         let kind = field(&option, "type").map_or_else(|| "str".to_owned(), |kind| windlass_template::text(&kind));
         match value {
             None if required => missing.push(name),
-            // What must be given may be given as nothing, if its type allows that.
+            // A required option may be null if its type allows that.
             Some(value) if required || !value.is_none() => all.push(Given { name, option, kind, value }),
             _ => {}
         }
@@ -141,7 +141,7 @@ fn check(options: &Value, path: &str, found: &mut Found, compat: Compat, lookup:
     }
     all.retain(|given| {
         let Given { name, kind, value, .. } = given;
-        // Up to 2.18, nothing is no text.
+        // Up to 2.18, null is not a text.
         let is_no_text = value.is_none() && matches!(kind.as_str(), "str" | "path") && compat == Compat::V2_18;
         if is_no_text || !fits(value, kind) {
             let (class, reason) = (class_of(value, compat), unfit(value, kind));
@@ -180,7 +180,7 @@ fn check(options: &Value, path: &str, found: &mut Found, compat: Compat, lookup:
     }
 }
 
-/// Tells of keys that the options of one level do not have.
+/// Reports keys that are no options of this level.
 fn unsupported(options: &Value, path: &str, given: &Value, errors: &mut Vec<String>) {
     let names = |value: &Value| -> Vec<String> {
         value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)).collect()
@@ -197,13 +197,13 @@ fn unsupported(options: &Value, path: &str, given: &Value, errors: &mut Vec<Stri
     }
 }
 
-/// A value's class as messages name it.
+/// Type of a value as error messages name it.
 fn class_of(value: &Value, compat: Compat) -> String {
     let name = windlass_template::type_name(value);
     if compat == Compat::V2_18 { format!("<class '{name}'>") } else { name.to_owned() }
 }
 
-/// Why a value does not fit, in Ansible's words.
+/// Ansible's reason why a value does not match a type.
 fn unfit(value: &Value, kind: &str) -> String {
     let (class, shown) = (windlass_template::type_name(value), windlass_template::repr(value));
     match kind {

@@ -1,4 +1,5 @@
-//! `windlass.kubernetes.variables`: collects the settings of the inventory, which `windlass_modules::kubernetes::variables` judges.
+//! `windlass.kubernetes.variables`: collects the inventory's settings for `windlass_modules::kubernetes::variables` to
+//! check.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::outcome::TaskResult;
 use crate::output::Event;
 use crate::vars::World;
 
-/// Judges the settings of all hosts at once.
+/// Checks the settings of all hosts at once.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let argument = |name: &str| context.text(name).ok_or_else(|| format!("missing required arguments: {name}"));
     let path = context.find("files", &argument("table")?)?;
@@ -28,7 +29,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         own.and_then(|own| own.try_iter().ok()).into_iter().flatten().map(|name| text(&name)).collect();
     let own: Vec<&str> = own.iter().map(String::as_str).collect();
     let given = settings(&context.world)?;
-    // A template that needs a running play, or fails, counts as it is written.
+    // A template that needs a running play, or fails, is checked as written.
     let evaluate = |name: &str, setting: &Setting| {
         let value = context.world.host_context(&Arc::from(setting.host.as_str())).variable(name);
         value.ok().flatten().map(|value| to_json(&value))
@@ -54,15 +55,16 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     Ok(TaskResult::ok(false).with("not_needed", not_needed))
 }
 
-/// Settings by name: place and value.
+/// Settings by name, each with its position and value.
 type Settings = HashMap<String, (String, serde_json::Value)>;
 
-/// Settings of the inventory and of `-e` that count for at least one host.
+/// Settings of the inventory and of `-e` that are in effect for at least one host.
 fn settings(world: &World) -> Result<Given, Failure> {
     let mut given = Given::new();
     let mut extra = Settings::new();
     lay(&mut extra, &world.run.extra_vars);
-    // Hosts of the same groups share their layers. What the groups set is kept until a host is found that does not override it.
+    // Hosts in the same groups share those layers. A group's setting stays in the map until a host is found that does
+    // not override it.
     let mut of_groups: HashMap<Vec<usize>, Settings> = HashMap::new();
     let mut first = None;
     for host in world.inventory.hosts() {
@@ -99,7 +101,7 @@ fn settings(world: &World) -> Result<Given, Failure> {
     Ok(given)
 }
 
-/// Lays variables over settings of lower rank. Those of Ansible itself are left out.
+/// Overrides settings with variables of higher precedence, except Ansible's own.
 fn lay(settings: &mut Settings, vars: &Mapping) {
     for (key, node) in vars.iter() {
         if let Some(name) = key.as_str().filter(|name| !name.starts_with("ansible_")) {

@@ -1,4 +1,4 @@
-//! `windlass adhoc`: one module on many hosts.
+//! `windlass adhoc`: runs one module on many hosts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,47 +17,51 @@ use crate::playbook::{BeforeHosts, Frame, FrameKind, Item, Keywords, Play, Task,
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
 
-/// Run one module on hosts.
+/// Run one module on hosts
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass adhoc -i hosts.yml all -m ping      # check that hosts answer
+  windlass adhoc -i hosts.yml web -a 'uptime'  # run a command
+  windlass adhoc -i hosts.yml web -b -m service -a 'name=nginx state=restarted'  # become root")]
 pub(super) struct Arguments {
-    /// The hosts, as a pattern
+    /// Host pattern
     #[arg(value_name = "PATTERN")]
     pattern: String,
-    /// The module
+    /// Module to run
     #[arg(short, long, default_value = "command")]
     module_name: String,
-    /// Its arguments: `key=value`, JSON, or the command
+    /// Module arguments: `key=value` words, JSON, or a command line
     #[arg(short, long, default_value = "", allow_hyphen_values = true)]
     args: String,
-    /// One line for each host
+    /// Print one line per host
     #[arg(short, long)]
     one_line: bool,
-    /// Write the result of every host into a file of its name in this folder
+    /// Write each host's result to a file in this directory
     #[arg(short, long, value_name = "DIR")]
     tree: Option<PathBuf>,
-    /// Show the hosts and run nothing
+    /// List the matching hosts and exit
     #[arg(long)]
     list_hosts: bool,
-    /// Run in the background, at most so many seconds
+    /// Run in the background for at most this many seconds; 0 runs in the foreground
     #[arg(short = 'B', long, value_name = "SECONDS", default_value_t = 0)]
     background: u64,
-    /// Seconds between two looks at what runs in the background; 0 does not wait for it
+    /// Seconds between checks of a background job; 0 does not wait for it [default: 15]
     #[arg(short = 'P', long = "poll", value_name = "SECONDS")]
     poll_interval: Option<u64>,
-    /// Forget cached facts
+    /// Delete cached facts before the run
     #[arg(long)]
     flush_cache: bool,
-    /// Seconds the task may take
+    /// Time limit of the task in seconds; 0 means none [default: 0]
     #[arg(long, value_name = "SECONDS")]
     task_timeout: Option<u64>,
-    /// Take group_vars and files from this folder
+    /// Directory with group_vars, host_vars and files [default: current directory]
     #[arg(long, value_name = "DIR")]
     playbook_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(super) options: TaskOptions,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
@@ -79,7 +83,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if reads && settings.lock == LockPolicy::Wait {
         settings.lock = LockPolicy::Shared;
     }
-    // Who names this machine knows that there may be no other.
+    // A user who names this machine expects it to be the only host.
     settings.localhost_warning &= !["localhost", "127.0.0.1", "::1"].contains(&arguments.pattern.as_str());
     let play = play_of(&arguments)?;
     let inputs = arguments.options.inputs(&settings)?;
@@ -114,7 +118,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         let mut run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(&session.world));
         let outcome = async {
             let hosts = run.hosts_of(&play)?;
-            // That the inventory is empty has been said already.
+            // An empty inventory was already reported.
             if hosts.is_empty() && session.world.inventory.hosts().next().is_some() {
                 session.shared.warn("No hosts matched, nothing to do");
             }
@@ -141,7 +145,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     })
 }
 
-/// The play that the command line stands for.
+/// Builds the play that the command line describes.
 fn play_of(arguments: &Arguments) -> Result<Play> {
     let args = module_arguments(&arguments.module_name, &arguments.args)?;
     let number = |number: u64| Node::literal(number.to_string(), Span::synthetic("command line"));
@@ -163,7 +167,7 @@ fn play_of(arguments: &Arguments) -> Result<Play> {
     Ok(play)
 }
 
-/// A play of one task, without facts.
+/// A play with one task that gathers no facts.
 pub(super) fn single_play(
     name: &str,
     pattern: &str,
@@ -180,7 +184,7 @@ pub(super) fn single_play(
         kind: FrameKind::Play(BeforeHosts::default()),
         tags: Arc::default(),
     });
-    // There is nothing to expand before the run starts.
+    // Imports cannot be expanded here, because nothing is loaded before the run.
     let action = match crate::playbook::short_name(action) {
         "import_role" => "include_role",
         "import_tasks" => "include_tasks",
@@ -203,7 +207,7 @@ pub(super) fn single_play(
     }
 }
 
-/// Whether an action can be run alone.
+/// Fails for actions that cannot run ad hoc.
 pub(super) fn is_valid(action: &str) -> Result<()> {
     if crate::playbook::short_name(action) == "import_playbook" {
         return Err(Error::usage(format!("'{action}' is not a valid action for ad-hoc commands")));

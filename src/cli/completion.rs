@@ -1,25 +1,25 @@
-//! `windlass completion`: what a shell needs to complete command lines.
+//! `windlass completion`: generates shell completions.
 
 use clap::{Args, Command, CommandFactory as _};
 use clap_complete::Shell;
 
 use crate::error::Result;
 
-/// Print what a shell needs to complete command lines.
+/// Generate shell completions
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The shell
+    /// Shell to generate completions for
     shell: Shell,
 }
 
-/// The command without what is hidden: the script for bash would offer that, too.
+/// The command without hidden subcommands, which the script for bash would offer too.
 fn visible() -> Command {
     let all = super::Cli::command();
     let verbs = all.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
     Command::new("windlass").version(env!("CARGO_PKG_VERSION")).propagate_version(true).subcommands(verbs)
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut visible(), "windlass", &mut script);

@@ -1,4 +1,4 @@
-//! `windlass config`: the settings, what they are and where they come from.
+//! `windlass config`: shows settings, their values and their sources.
 
 use std::path::PathBuf;
 
@@ -14,8 +14,13 @@ use crate::settings::{
 mod dump;
 mod validate;
 
-/// Show the settings.
+/// Show settings, their values and their sources
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass config dump --only-changed            # show settings that are not default
+  windlass config list                           # describe all settings
+  windlass config init --disabled > ansible.cfg  # start a configuration file
+  windlass config validate                       # find unknown settings")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -23,46 +28,46 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Every setting with what it does, its default and what sets it
+    /// List settings with descriptions, defaults and sources
     List {
         #[command(flatten)]
         which: Which,
-        /// The form
+        /// Output format
         #[arg(short, long, default_value = "yaml")]
         format: Document,
     },
-    /// Every setting with its value and where it comes from
+    /// Show the value of each setting and its source
     Dump {
         #[command(flatten)]
         which: Which,
-        /// Only what is set
+        /// Show only settings that differ from their defaults
         #[arg(long, visible_alias = "changed-only")]
         only_changed: bool,
-        /// The form
+        /// Output format
         #[arg(short, long, default_value = "display")]
         format: Dump,
     },
-    /// The configuration file
+    /// Print the configuration file in use
     View {
         #[command(flatten)]
         which: Which,
     },
-    /// A configuration file with every setting and its default
+    /// Generate a configuration file with all settings and their defaults
     Init {
         #[command(flatten)]
         which: Which,
-        /// The form
+        /// Output format
         #[arg(short, long, default_value = "ini")]
         format: Init,
-        /// With every setting behind a comment sign
+        /// Comment out every setting
         #[arg(long)]
         disabled: bool,
     },
-    /// Whether the configuration file, or the environment, holds only settings that exist
+    /// Check the configuration file or the environment for unknown settings
     Validate {
         #[command(flatten)]
         which: Which,
-        /// What to look at
+        /// Source to check
         #[arg(short, long, default_value = "ini")]
         format: Validate,
     },
@@ -70,16 +75,16 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct Which {
-    /// This configuration file
+    /// Configuration file to use [default: search like every subcommand]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The base settings, those of one kind of plugin, or all
+    /// Settings to include: `base`, a plugin type such as `connection`, or `all`
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "base")]
     kind: String,
-    /// Show more
+    /// Increase verbosity
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Only these plugins
+    /// Limit the output to these plugins
     #[arg(value_name = "PLUGIN")]
     plugins: Vec<String>,
 }
@@ -110,7 +115,7 @@ enum Validate {
     Env,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     match &arguments.verb {
         Verb::List { which, format } => {
@@ -161,7 +166,7 @@ impl Which {
         matches!(self.kind.as_str(), "base" | "all")
     }
 
-    /// The settings of other plugins than callbacks that are asked for.
+    /// Selected settings of plugins other than callbacks.
     fn plugins(&self) -> impl Iterator<Item = &'static PluginSetting> {
         let wanted = |entry: &&PluginSetting| {
             let named = |name: &String| name.strip_prefix("ansible.builtin.").unwrap_or(name) == entry.plugin;
@@ -171,7 +176,7 @@ impl Which {
         of_plugins().iter().filter(wanted)
     }
 
-    /// The callbacks asked for: the one kind of plugin here that has settings of its own.
+    /// Selected callbacks, the only plugins in Windlass with settings of their own.
     fn callbacks(&self) -> Result<Vec<&'static Callback>> {
         const KINDS: &[&str] = &[
             "all",
@@ -203,7 +208,7 @@ impl Which {
     }
 }
 
-/// A setting as all forms show it.
+/// A setting with the fields that all output formats use.
 struct Described {
     name: &'static str,
     kind: &'static str,
@@ -307,7 +312,7 @@ fn list(which: &Which) -> Result<Value> {
     Ok(map.into())
 }
 
-/// The options of a Galaxy server.
+/// Options of a Galaxy server.
 fn options_of(server: &GalaxyServer, timeout: &Value) -> Value {
     let option = |option: &ServerOption| {
         let mut about = json!({
@@ -332,7 +337,7 @@ fn options_of(server: &GalaxyServer, timeout: &Value) -> Value {
     server.options.iter().map(option).collect::<Map<_, _>>().into()
 }
 
-/// A configuration with every setting and its default.
+/// Renders a configuration file with every setting and its default.
 fn init(settings: &[Described], format: Init, disabled: bool) -> String {
     let plain = |value: &Value| match value {
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
@@ -374,7 +379,7 @@ fn init(settings: &[Described], format: Init, disabled: bool) -> String {
     text
 }
 
-/// A word for the shell.
+/// Quotes a word for the shell.
 fn quoted(text: String) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
     if text.chars().all(is_safe) { text } else { format!("'{}'", text.replace('\'', "'\"'\"'")) }

@@ -1,4 +1,4 @@
-//! `windlass console`: tasks on hosts, one line after the other.
+//! `windlass console`: runs tasks interactively.
 
 mod command;
 mod editor;
@@ -22,29 +22,33 @@ use crate::playbook::Keywords;
 use crate::settings::{Config, Settings};
 use crate::strategy::{PlaybookRun, ask, tell};
 
-/// Run modules on hosts, one line after the other.
+/// Run modules on hosts interactively
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass console -i hosts.yml                # start with all hosts
+  windlass console -i hosts.yml web --become   # start with one group, as root
+  echo 'ping' | windlass console -i hosts.yml  # read lines from a pipe")]
 pub(super) struct Arguments {
-    /// The hosts to begin with, as a pattern
+    /// Initial host pattern
     #[arg(value_name = "PATTERN", default_value = "all")]
     pattern: String,
-    /// Ask before every task
+    /// Confirm every task before it runs
     #[arg(long)]
     step: bool,
-    /// Seconds a task may take
+    /// Time limit per task in seconds; 0 means none [default: 0]
     #[arg(long, value_name = "SECONDS")]
     task_timeout: Option<u64>,
-    /// Take group_vars and files from this folder
+    /// Directory with group_vars, host_vars and files [default: current directory]
     #[arg(long, value_name = "DIR")]
     playbook_dir: Option<PathBuf>,
-    /// An option for SSH, like --ssh-option
+    /// Pass an option to SSH, like --ssh-option; repeatable
     #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
     ssh_options: Vec<String>,
     #[command(flatten)]
     pub(super) options: TaskOptions,
 }
 
-/// What a session of the console starts from.
+/// Inputs of a console session.
 struct Start {
     config: Config,
     settings: Settings,
@@ -53,18 +57,18 @@ struct Start {
     live: bool,
 }
 
-/// What the lines have set so far. What they have not is as the settings say.
+/// State of the console. Values that no line has set come from the settings.
 struct Console {
     start: Start,
     session: Session,
     run: PlaybookRun,
-    /// The hosts, as a pattern, and how many they are.
+    /// Host pattern, followed by the number of hosts it matches.
     pattern: String,
     selected: usize,
     collections: Vec<String>,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
@@ -112,7 +116,7 @@ impl Console {
         Ok(console)
     }
 
-    /// Line after line, to the end.
+    /// Reads and runs lines until the end of input.
     async fn talk(mut self) -> Result<u8> {
         self.say("Welcome to the ansible console. Type help or ? to list commands.\n");
         let mut editor = LineEditor::open(self.names());
@@ -137,15 +141,15 @@ impl Console {
         Ok(0)
     }
 
-    /// The next line; nothing at the end.
+    /// Reads the next line; `None` at the end of input.
     async fn line(&self, editor: Option<&mut LineEditor>) -> Result<Option<String>> {
         let Some(editor) = editor else { return ask(&self.prompt(), false, &self.session.shared).await };
-        // The editor writes to the terminal itself, behind everything that was told before.
+        // The editor writes to the terminal directly, so pending output must be printed first.
         tell("", &self.session.shared).await;
         tokio::task::block_in_place(|| editor.read(&self.prompt()))
     }
 
-    /// What a line may be completed to.
+    /// Words for completing a line.
     fn names(&self) -> Names {
         let inventory = &self.session.world.inventory;
         Names {
@@ -159,12 +163,12 @@ impl Console {
         let _ = self.session.shared.events.send(Event::Notice(text.to_owned()));
     }
 
-    /// Says something with -v.
+    /// Prints a message at `-v`.
     fn note(&self, text: String) {
         let _ = self.session.shared.events.send(Event::Verbose { level: 1, text });
     }
 
-    /// Says what is wrong, after all that was said before.
+    /// Prints an error after all pending output.
     async fn error(&self, text: &str) {
         tell("", &self.session.shared).await;
         self.start.printer.error_line(&format!("[ERROR]: {text}"), Color::Error);
@@ -182,7 +186,7 @@ impl Console {
         self.run.hosts_of(&play)
     }
 
-    /// Everything but tasks.
+    /// Runs a command other than a task.
     async fn command(&mut self, command: Command<'_>) -> Result<()> {
         let settings = &mut self.start.settings;
         match command {
@@ -234,7 +238,7 @@ impl Console {
                 settings.forks = count;
             }
             Command::Verbosity(level) => {
-                // Who prints has been told at the start how much: there is a new one.
+                // Outputs are created with a fixed verbosity, so the session is replaced.
                 settings.verbosity = level;
                 let session = std::mem::replace(&mut self.session, self.start.session()?);
                 session.end().await;
@@ -253,7 +257,7 @@ impl Console {
         Ok(())
     }
 
-    /// A task: of that module, or of the shell, if there is none of that name.
+    /// Runs a module, or a shell command if no module has that name.
     async fn task(&mut self, module: &str, args: &str, line: &str) {
         let resolved = self.session.shared.loader.modules.resolve(module, &self.collections);
         let (module, args) = match resolved {
@@ -272,12 +276,12 @@ impl Console {
         let play =
             adhoc::single_play("Ansible Shell", &self.pattern, (module, args), self.keywords(), Keywords::default());
         self.run.run(vec![play]).await?;
-        // What failed in this line is no reason to leave hosts out of the next.
+        // A failure in this line must not exclude hosts from the next.
         self.run.forgive();
         Ok(())
     }
 
-    /// What was said so far, as keywords of a play.
+    /// Keywords of a play that represent the console's state.
     fn keywords(&self) -> Keywords {
         let settings = &self.start.settings;
         let span = Span::synthetic("command line");

@@ -1,4 +1,5 @@
-//! `windlass doc`: what modules and actions do, take and return, read from themselves; and pages of plugins, roles and keywords.
+//! `windlass doc`: documentation of modules and actions, generated from their specs, and pages about plugins, roles and
+//! keywords.
 
 mod plugins;
 mod roles;
@@ -17,51 +18,56 @@ use crate::output::{Color, Printer, Secrets};
 use crate::playbook::Files;
 use crate::settings::{Config, Settings};
 
-/// Show the documentation of modules, plugins, roles and keywords.
+/// Show documentation of modules, plugins, roles and keywords
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass doc copy                      # show a module
+  windlass doc --snippet copy            # print a task to fill in
+  windlass doc -t filter --list          # list all filters
+  windlass doc --schema > playbook.json  # write a schema for an editor")]
 pub(super) struct Arguments {
-    /// What to show
+    /// Names of modules, plugins, roles or keywords
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// The type of plugin
+    /// Type of the named plugins: `module`, `role`, `keyword`, `filter`, `test`, `lookup` and others
     #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "module")]
     kind: String,
-    /// List all
+    /// List all names of the type with a summary
     #[arg(short, long)]
     list: bool,
-    /// List all with where they come from
+    /// List all names of the type with their files
     #[arg(short = 'F', long)]
     list_files: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(short, long)]
     json: bool,
-    /// A task with all options, to start from
+    /// Print a task with all options as a template
     #[arg(short, long, conflicts_with_all = ["list", "list_files", "entry_point"])]
     snippet: bool,
-    /// Everything there is as one JSON document
+    /// Print all documentation as one JSON document
     #[arg(long)]
     metadata_dump: bool,
-    /// The JSON schema of playbooks, or of files of tasks, for editors
+    /// Print the JSON schema of playbooks or task files, for editors
     #[arg(long, value_name = "FILE", value_enum, num_args = 0..=1, default_missing_value = "playbook")]
     schema: Option<schema::File>,
-    /// With --metadata-dump: go on after errors
+    /// With --metadata-dump: continue after errors
     #[arg(long)]
     no_fail_on_errors: bool,
-    /// The entry point of a role
+    /// Show only this entry point of a role
     #[arg(short, long, value_name = "NAME")]
     entry_point: Option<String>,
-    /// Folders of roles
+    /// Search path for roles, separated by colons
     #[arg(short, long, value_name = "PATH", value_delimiter = ':')]
     roles_path: Vec<PathBuf>,
-    /// Take roles from this folder
+    /// Search for roles in this directory [default: current directory]
     #[arg(long, value_name = "DIR")]
     playbook_dir: Option<PathBuf>,
-    /// Show more
+    /// Increase verbosity
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     if arguments.metadata_dump {
         return metadata();
@@ -109,7 +115,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     Ok(0)
 }
 
-/// Names and summaries, in columns or as JSON; with `--list-files` where they are, which is here.
+/// Lists names with summaries, in columns or as JSON. `--list-files` prints the file, which is this program.
 fn list<'a>(arguments: &Arguments, entries: impl Iterator<Item = (String, &'a str)>) -> Result<u8> {
     let program = std::env::current_exe().unwrap_or_default().display().to_string();
     let shown = |summary: &str| if arguments.list_files { program.clone() } else { summary.to_owned() };
@@ -131,7 +137,7 @@ fn list<'a>(arguments: &Arguments, entries: impl Iterator<Item = (String, &'a st
     Ok(0)
 }
 
-/// What is not there is told, and the others are shown nevertheless.
+/// Warns about an unknown name; the others are still shown.
 fn not_found(name: &str, hint: Option<String>) {
     let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
     Printer::new(false, Secrets::default()).error_line(&format!("[WARNING]: {name} was not found{hint}"), Color::Warn);
@@ -171,7 +177,7 @@ fn plugin_pages(arguments: &Arguments) -> Result<u8> {
     Ok(0)
 }
 
-/// The schema, with the modules of the project in this folder.
+/// Prints the schema, including modules of the project.
 fn print_schema(arguments: &Arguments, file: schema::File) -> Result<u8> {
     let settings = Settings::from_config(&Config::find()?)?;
     let base = arguments.playbook_dir.clone().unwrap_or_else(|| settings.playbook_dir.clone());
@@ -220,7 +226,7 @@ fn role_pages(arguments: &Arguments) -> Result<u8> {
     Ok(0)
 }
 
-/// Everything there is.
+/// Prints all documentation.
 fn metadata() -> Result<u8> {
     let mut all = Map::new();
     let pages: Map<String, Value> =
@@ -235,7 +241,7 @@ fn metadata() -> Result<u8> {
     Ok(0)
 }
 
-/// The options that a user can give, under the name they are shown by.
+/// Options that a user can set, under the names to display.
 fn shown(spec: &Spec) -> impl Iterator<Item = (&'static str, &'static Opt)> {
     let free_form = spec.free_form;
     spec.options.iter().filter_map(move |option| match Some(option.name) == free_form {
@@ -312,7 +318,7 @@ fn as_snippet(spec: &Spec) -> String {
     text
 }
 
-/// One page, as `ansible-doc --json` has it.
+/// One page in the format of `ansible-doc --json`.
 fn as_json(spec: &Spec) -> Value {
     let support = match spec.check {
         Check::Full => "full",
@@ -345,7 +351,7 @@ fn as_json(spec: &Spec) -> Value {
     })
 }
 
-/// What an option does not have is left out.
+/// Options as JSON; absent attributes are omitted.
 fn options_json(list: impl Iterator<Item = (&'static str, &'static Opt)>) -> Value {
     let mut map = Map::new();
     for (name, option) in list {

@@ -1,4 +1,4 @@
-//! `windlass galaxy`: roles from git repositories, archives and Galaxy servers.
+//! `windlass galaxy`: installs roles from git repositories, archives and Galaxy servers.
 
 mod fetch;
 mod init;
@@ -22,10 +22,15 @@ use crate::output::{Color, Printer};
 use crate::playbook::Files;
 use crate::settings::{Config, GalaxyServer, Settings, base_value, galaxy_servers};
 
-/// Install roles and make new ones.
+/// Install, create and inspect roles
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass galaxy install -r requirements.yml -p roles           # install the roles of a project
+  windlass galaxy install -r requirements.yml --lock             # pin what was installed
+  windlass galaxy install git+https://example.com/role.git,v1.2  # install from git
+  windlass galaxy init my_role --init-path roles                 # create a role")]
 pub(super) struct Arguments {
-    /// Show more
+    /// Increase verbosity
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
     #[command(subcommand)]
@@ -34,80 +39,81 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Roles
+    /// Manage roles
     #[command(subcommand)]
     Role(RoleVerb),
-    /// Roles, without saying so
+    /// The same subcommands without `role`
     #[command(flatten)]
     Implicit(RoleVerb),
 }
 
 #[derive(Debug, Subcommand)]
 enum RoleVerb {
-    /// Install roles
+    /// Install roles and their dependencies
     Install(Install),
-    /// Make a new role
+    /// Create a new role
     Init(init::Init),
-    /// Show the roles that are installed
+    /// List installed roles
     List(List),
-    /// Remove roles
+    /// Remove installed roles
     Remove(Remove),
-    /// Show what is known of roles
+    /// Show details of roles
     Info(Info),
 }
 
-/// What every verb takes.
+/// Options of every subcommand.
 #[derive(Debug, Default, Args)]
 struct Common {
-    /// The Galaxy server: its address, or its name in `server_list`
+    /// Galaxy server: an URL, or a name in `server_list` [default: https://galaxy.ansible.com]
     #[arg(short, long, value_name = "URL")]
     server: Option<String>,
-    /// The key for the Galaxy server
+    /// API token for the Galaxy server
     #[arg(long, visible_alias = "api-key", value_name = "KEY")]
     token: Option<String>,
-    /// Do not check the certificates of servers
+    /// Do not verify TLS certificates of servers
     #[arg(short = 'c', long)]
     ignore_certs: bool,
-    /// Seconds to wait for an answer of a server
+    /// Seconds to wait for a server's answer [default: 60]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 }
 
-/// Where roles are.
+/// Directories of roles.
 #[derive(Debug, Args)]
 struct Places {
-    /// Folders with roles, before those of the settings
+    /// Directory for roles, searched before the configured ones; repeatable
     #[arg(short = 'p', long, value_name = "DIR")]
     roles_path: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 struct Install {
-    /// `SOURCE[,VERSION[,NAME]]`: a git repository (`git+URL`), an archive, an URL, a name on a Galaxy server
+    /// Roles as `SOURCE[,VERSION[,NAME]]`; the source is a git repository (`git+URL`), an archive, an URL or a name on
+    /// a Galaxy server
     #[arg(value_name = "SOURCE")]
     sources: Vec<String>,
-    /// A file of requirements
+    /// Read roles from this requirements file
     #[arg(short = 'r', long = "role-file", value_name = "FILE")]
     requirements: Option<PathBuf>,
-    /// Replace what is installed
+    /// Reinstall roles that are already installed
     #[arg(short, long)]
     force: bool,
-    /// Replace dependencies too
+    /// Reinstall dependencies too
     #[arg(long, conflicts_with = "no_deps")]
     force_with_deps: bool,
-    /// Install no dependencies
+    /// Do not install dependencies
     #[arg(short, long)]
     no_deps: bool,
-    /// Go on after what cannot be installed
+    /// Continue with the next role after an error
     #[arg(short, long)]
     ignore_errors: bool,
-    /// Keep the folder of git
+    /// Keep the .git directory
     #[arg(short = 'g', long)]
     keep_scm_meta: bool,
-    /// Write down what was installed, with commits and hashes, in a file beside the requirements: requirements.lock
+    /// Write the installed commits and hashes to requirements.lock beside the requirements file
     #[arg(long, requires = "requirements")]
     lock: bool,
-    /// Install exactly what the lock file says
+    /// Install exactly the commits and hashes in the lock file
     #[arg(long, requires = "requirements", conflicts_with = "lock")]
     locked: bool,
     #[command(flatten)]
@@ -118,7 +124,7 @@ struct Install {
 
 #[derive(Debug, Args)]
 struct List {
-    /// The role
+    /// Show only this role
     #[arg(value_name = "ROLE")]
     name: Option<String>,
     #[command(flatten)]
@@ -129,7 +135,7 @@ struct List {
 
 #[derive(Debug, Args)]
 struct Remove {
-    /// The roles
+    /// Roles to remove
     #[arg(value_name = "ROLE", required = true)]
     names: Vec<String>,
     #[command(flatten)]
@@ -140,10 +146,10 @@ struct Remove {
 
 #[derive(Debug, Args)]
 struct Info {
-    /// The roles
+    /// Roles to show
     #[arg(value_name = "ROLE", required = true)]
     names: Vec<String>,
-    /// Ask no server
+    /// Do not contact a server
     #[arg(long)]
     offline: bool,
     #[command(flatten)]
@@ -152,7 +158,7 @@ struct Info {
     common: Common,
 }
 
-/// What the verbs work with.
+/// State shared by the subcommands.
 struct Galaxy {
     config: Config,
     settings: Settings,
@@ -160,7 +166,7 @@ struct Galaxy {
     printer: Printer,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let galaxy = Galaxy::new()?;
     let (Verb::Role(verb) | Verb::Implicit(verb)) = &arguments.verb;
@@ -196,19 +202,19 @@ impl Galaxy {
         self.printer.line(text, Color::Plain);
     }
 
-    /// A setting of the galaxy section.
+    /// Value of a base setting.
     fn setting(&self, name: &str) -> Result<Value> {
         base_value(name, &self.config)
     }
 
-    /// The folders of the option, then those of the settings.
+    /// Directories from the option, followed by the configured ones.
     fn places(&self, places: &Places) -> Vec<PathBuf> {
         let given = places.roles_path.iter().flat_map(|text| text.split(':')).filter(|part| !part.is_empty());
         let given = given.map(|part| crate::vars::absolute(&crate::settings::expand_home(part)));
         given.chain(self.settings.roles_path.iter().map(|path| crate::vars::absolute(path))).collect()
     }
 
-    /// The servers to ask: the one that is named, by its address or as in `server_list`, or else all of that.
+    /// Servers to query: the one named by URL or as in `server_list`, or else the whole list.
     fn servers(&self, common: &Common) -> Result<Servers> {
         let check_certificates = !common.ignore_certs && self.setting("GALAXY_IGNORE_CERTS")? != Value::Bool(true);
         let listed = |server: &GalaxyServer| {
@@ -259,7 +265,7 @@ impl Galaxy {
                         path.display()
                     ));
                 }
-                // Names beside a file choose among what is in it.
+                // Names on the command line select from the file.
                 let mut roles = wanted.roles;
                 roles.retain(|role| install.sources.is_empty() || install.sources.contains(&role.name));
                 if roles.is_empty() {

@@ -17,13 +17,17 @@ use crate::output::{Color, Outputs, Printer};
 use crate::settings::{Config, Settings};
 use crate::vars::connection_variables;
 
-/// Exit code if a key is not the expected one, or not known.
+/// Exit code if a key is unknown or differs from the known one.
 const MISMATCH: u8 = 2;
 /// Exit code if hosts did not answer.
 const UNREACHABLE: u8 = 4;
 
-/// Show, pin and verify the SSH host keys of an inventory.
+/// Show, pin and verify SSH host keys of an inventory
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass hostkeys scan -i hosts.yml     # print keys and fingerprints
+  windlass hostkeys pin -i hosts.yml web  # add keys after confirmation
+  windlass hostkeys verify -i hosts.yml   # compare with known_hosts")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     work: Work,
@@ -31,26 +35,26 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Work {
-    /// Print the keys that hosts present, as lines of known_hosts, with their fingerprints
+    /// Print the host keys as known_hosts lines with fingerprints
     Scan(Selection),
-    /// Add the keys of unknown hosts to known_hosts
+    /// Add keys of unknown hosts to known_hosts
     Pin {
-        /// Add keys without asking; requires a trusted network
+        /// Add keys without confirmation; use only on a trusted network
         #[arg(long)]
         yes: bool,
-        /// File to add the keys to, instead of known_hosts
+        /// Add keys to this file instead of known_hosts
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
         #[command(flatten)]
         selection: Selection,
     },
-    /// Compare the keys that hosts present with known_hosts; exit code 2 if one differs or is unknown
+    /// Compare host keys with known_hosts; exits with 2 if a key differs or is unknown
     Verify(Selection),
 }
 
 #[derive(Debug, Args)]
 struct Selection {
-    /// The hosts, as a pattern
+    /// Host pattern
     #[arg(value_name = "PATTERN", default_value = "all")]
     pattern: String,
     #[command(flatten)]
@@ -65,15 +69,15 @@ impl Work {
     }
 }
 
-/// A host with the keys it presents, or why there are none.
+/// A host with its keys, or the error.
 struct Scanned {
     host: Arc<str>,
     keys: Result<Vec<HostKey>, SshError>,
-    /// Verdict of a connection attempt, where no single key of the host is known.
+    /// Result of verifying the connection, if no presented key is known by itself.
     judgement: Option<Result<(), SshError>>,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
@@ -103,7 +107,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     })
 }
 
-/// The hosts that are reached over SSH, in the inventory's order.
+/// Targets of hosts that use SSH, in the order of the inventory.
 fn targets(session: &Session, pattern: &str) -> Result<Vec<Target>> {
     let world = &session.world;
     let matches = world.inventory.matching(pattern)?;
@@ -127,13 +131,13 @@ async fn scan(session: &Session, targets: Vec<Target>) -> Vec<Scanned> {
         .map(|target| {
             let (connector, forks) = (Arc::clone(&connector), Arc::clone(&session.shared.forks));
             tokio::spawn(async move {
-                // Fails only if the semaphore is closed, which nobody does.
+                // Fails only if the semaphore is closed, which never happens.
                 let _permit = forks.acquire().await;
                 let (destination, settings) = ssh_destination(&target);
                 let keys = connector.host_keys(&destination, &settings).await;
                 let is_decided = |key: &HostKey| key.verdict != Verdict::Unknown;
                 let judgement = match &keys {
-                    // known_hosts may have a certificate, or a key of another algorithm.
+                    // known_hosts may contain a certificate or a key of another algorithm.
                     Ok(keys) if !keys.iter().any(is_decided) => {
                         Some(connector.verify_host_key(&destination, &settings).await)
                     }
@@ -266,7 +270,7 @@ fn confirmed(count: usize, printer: &Printer) -> Result<bool> {
     Ok(answer.trim().eq_ignore_ascii_case("yes"))
 }
 
-/// Describes how a key differs from known_hosts.
+/// Describes how a key differs from known_hosts; `None` if it matches.
 fn mismatch(key: &HostKey) -> Option<String> {
     let presented = format!("{} {}", key.algorithm, key.fingerprint);
     match &key.verdict {
@@ -284,7 +288,7 @@ fn line(key: &HostKey) -> Result<String> {
     key.line().map_err(|error| Error::new(format!("the key of {} cannot be written: {error}", key.name)))
 }
 
-/// Reports why a host has no keys.
+/// Reports an error of a host and returns the exit code.
 fn unreachable(host: &str, error: &SshError, printer: &Printer) -> u8 {
     printer.error_line(&format!("{host}: {error}"), Color::Error);
     if error.is_host_key() { MISMATCH } else { UNREACHABLE }

@@ -1,4 +1,4 @@
-//! `windlass inventory`: what an inventory says, as `ansible-inventory` shows it.
+//! `windlass inventory`: shows an inventory in the formats of `ansible-inventory`.
 
 use std::io::{self, Write};
 use std::mem::ManuallyDrop;
@@ -8,19 +8,19 @@ use clap::Args;
 use windlass_inventory::Inventory;
 use windlass_inventory::export::{self, Profile, Variables};
 
-/// Show the hosts, groups and variables of an inventory.
+/// Show hosts, groups and variables of an inventory
 #[derive(Debug, Args)]
 pub(super) struct InventoryArguments {
-    /// All hosts and groups, as an inventory script would print them
+    /// Print all hosts and groups in the format of an inventory script
     #[arg(long)]
     list: bool,
-    /// The variables of one host; the limit does not count
+    /// Print the variables of one host; --limit is ignored
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// The groups and their hosts as a tree
+    /// Print groups and hosts as a tree
     #[arg(long)]
     graph: bool,
-    /// The group the tree begins with
+    /// Group at the root of the tree
     #[arg(value_name = "GROUP", default_value = "all")]
     group: String,
     /// Print YAML instead of JSON
@@ -29,44 +29,44 @@ pub(super) struct InventoryArguments {
     /// Print TOML instead of JSON
     #[arg(long, conflicts_with = "yaml")]
     toml: bool,
-    /// Add the variables to the tree
+    /// Add variables to the tree
     #[arg(long)]
     vars: bool,
-    /// Keep variables with the groups they belong to, so that the result is an inventory again
+    /// Keep variables with their groups, so that the output is a valid inventory
     #[arg(long)]
     export: bool,
-    /// Write to a file instead of the standard output
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// Why the inventory could not be shown.
+/// Reason why the inventory was not shown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// Nothing is to be shown.
+    /// No action was selected.
     #[error("No action selected, at least one of --host, --graph or --list needs to be specified.")]
     NoAction,
-    /// Too much is to be shown.
+    /// Several actions were selected.
     #[error("Conflicting options used, only one of --host, --graph or --list can be used at the same time.")]
     SeveralActions,
-    /// The host is not one.
+    /// The host is unknown.
     #[error("You must pass a single valid host to --host parameter: {0}")]
     Host(windlass_inventory::Error),
-    /// The group is none.
+    /// The group is unknown.
     #[error("Pattern must be valid group name when using --graph: {0}")]
     Graph(windlass_inventory::Error),
-    /// The inventory does not answer.
+    /// The inventory is invalid.
     #[error(transparent)]
     Inventory(#[from] windlass_inventory::Error),
-    /// The result could not be written to the file.
+    /// Writing to the file failed.
     #[error("The inventory could not be written to {}: {source}.", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the operating system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The result could not be written to the standard output.
+    /// Writing to standard output failed.
     #[error("The inventory could not be written to the standard output: {0}.")]
     Output(io::Error),
 }
@@ -99,9 +99,9 @@ fn show(arguments: &InventoryArguments, inventory: &Inventory, profile: Profile)
         let tree = export::graph(inventory, &arguments.group, arguments.vars.then_some(variables));
         return tree.map_err(Error::Graph);
     }
-    // ansible-core 2.18 writes no keys that are not text; 2.19 makes them text.
+    // ansible-core 2.18 omits keys that are not text; 2.19 converts them.
     let only_text_keys = matches!(profile, Profile::None);
-    // The command ends soon; to free every value of a large inventory one by one would take a good part of its time.
+    // Leaked on purpose: freeing every value of a large inventory takes a good part of the short runtime.
     let shown = ManuallyDrop::new(match &arguments.host {
         Some(host) => export::host(inventory, host, variables).map_err(Error::Host)?,
         None if arguments.yaml => export::nested_list(inventory, variables)?,
@@ -115,7 +115,7 @@ fn show(arguments: &InventoryArguments, inventory: &Inventory, profile: Profile)
     })
 }
 
-/// Whether it is not the command line that is wrong, but a file that cannot be read or decrypted.
+/// Whether the error lies in an unreadable or undecryptable file rather than the command line.
 fn is_of_a_file(error: &windlass_inventory::Error) -> bool {
     use windlass_inventory::Error as Reason;
     matches!(
@@ -166,8 +166,12 @@ mod tests {
     }
 }
 
-/// The verb with everything it shares with others.
+/// All arguments of the subcommand.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass inventory -i hosts.yml --graph --vars          # show groups as a tree
+  windlass inventory -i hosts.yml --host web1             # show the variables of a host
+  windlass inventory -i hosts.yml --list --yaml --export  # convert to YAML")]
 pub(super) struct Arguments {
     #[command(flatten)]
     show: InventoryArguments,
@@ -175,18 +179,18 @@ pub(super) struct Arguments {
     inventory: super::options::InventoryOptions,
     #[command(flatten)]
     vault: super::options::VaultOptions,
-    /// Variables: `key=value`, YAML, JSON or @FILE
+    /// Variables: `key=value`, YAML, JSON or @FILE; repeatable
     #[arg(short, long, value_name = "VARS")]
     extra_vars: Vec<String>,
-    /// Take group_vars from this folder
+    /// Directory with group_vars and host_vars [default: current directory]
     #[arg(long, value_name = "DIR")]
     playbook_dir: Option<PathBuf>,
-    /// Show more; up to -vvvv
+    /// Increase verbosity, up to -vvvv
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run_verb(mut arguments: Arguments) -> crate::error::Result<u8> {
     let config = crate::settings::Config::find()?;
     let mut settings = crate::settings::Settings::from_config(&config)?;

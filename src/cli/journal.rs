@@ -1,4 +1,4 @@
-//! Journal options, and the start of a journal: pending handlers of earlier runs, and the run to resume.
+//! Options of the journal, and its start: pending handlers of earlier runs, and the run to resume.
 
 use std::collections::HashSet;
 use std::io::IsTerminal as _;
@@ -18,26 +18,27 @@ use crate::output::Event;
 use crate::settings::{PendingHandlers, Settings};
 use crate::strategy::{Shared, ask};
 
-/// Options about the memory of runs.
+/// Options of the journal.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Journal")]
 pub(super) struct JournalOptions {
-    /// Resume the newest failed or interrupted run of the playbook, or the run with this id
+    /// Resume the run with this id, or the newest failed or interrupted run of the playbook
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     resume: Option<String>,
-    /// Resume although the playbook, the inventory or variables have changed
+    /// Resume even if the playbook, inventory or variables have changed
     #[arg(long, requires = "resume")]
     resume_anyway: bool,
-    /// Policy for handlers that earlier runs notified and never ran
+    /// Policy for handlers that earlier runs notified but never ran [default: ask]
     #[arg(long, value_name = "WHAT", value_enum)]
     pending_handlers: Option<PendingHandlers>,
-    /// Keep no journal: the run cannot be resumed, and its pending handlers are not remembered
+    /// Keep no journal: the run cannot be resumed, and its pending handlers are lost
     #[arg(long, conflicts_with = "resume")]
     no_journal: bool,
 }
 
 impl JournalOptions {
-    /// Applies the options to the settings. Returns the word after `--resume` as the first playbook if it is no run.
+    /// Applies the options to the settings. If the word after `--resume` is not a run's id, returns it as the first
+    /// playbook.
     pub(super) fn apply(&mut self, settings: &mut Settings) -> Result<Option<PathBuf>> {
         settings.journal &= !self.no_journal;
         if let Some(pending) = self.pending_handlers {
@@ -58,7 +59,7 @@ impl JournalOptions {
         Ok(playbook)
     }
 
-    /// The playbooks of the run to resume, if the command line names none.
+    /// Playbooks of the run to resume, for a command line without any.
     pub(super) fn playbooks(&self, settings: &Settings) -> Result<Vec<PathBuf>> {
         let wanted = self.wanted().ok_or_else(|| {
             Error::usage("--resume needs the playbook whose newest run is to go on, or the id of a run")
@@ -78,7 +79,7 @@ impl JournalOptions {
     }
 }
 
-/// Begins the journal of a run, and handles leftovers of earlier runs.
+/// Starts the journal of a run, and handles leftovers of earlier runs.
 pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], session: &Session) -> Result<()> {
     let shared = &session.shared;
     let settings = &shared.run.settings;
@@ -124,14 +125,14 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
     Ok(())
 }
 
-/// Pending handlers of the hosts that this run may reach.
+/// Pending handlers on hosts that this run may reach.
 fn of_hosts(inventory: &Inventory, pending: Vec<Pending>) -> Vec<Pending> {
     let found = inventory.matching("all").map(|found| found.hosts).unwrap_or_default();
     let names: HashSet<&str> = found.iter().map(|name| &**name).collect();
     pending.into_iter().filter(|one| names.contains(&*one.host) || one.host == "localhost").collect()
 }
 
-/// The journal of the run to resume; an error if that run cannot be resumed.
+/// Reads the journal of the run to resume. Fails if the run cannot be resumed.
 fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, shared: &Shared) -> Result<Journal> {
     let (run, journal) = unfinished(state, inputs, options.wanted())?;
     let mut found = differences(&journal, inputs);
@@ -149,7 +150,7 @@ fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, share
     Ok(journal)
 }
 
-/// Reports pending handlers of earlier runs, and treats them as the settings require.
+/// Reports pending handlers of earlier runs, and applies the policy for them.
 async fn left(pending: &[Pending], recorder: &Recorder, shared: &Shared) -> Result<()> {
     let settings = &shared.run.settings;
     let shown: Vec<String> = pending.iter().map(described).collect();
@@ -191,7 +192,7 @@ fn described(pending: &Pending) -> String {
     format!("{host}: '{handler}' of play '{play}', {how} {task}{doubt}, run {run}, {when}")
 }
 
-/// Ends the journal. Prints how to resume, after a signal and, at a terminal, after a failure.
+/// Ends the journal. Prints how to resume after a signal, and on a terminal also after a failure.
 pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
     let Some(recorder) = shared.journal.get() else { return };
     recorder.end(code, failed);

@@ -9,13 +9,19 @@ use windlass_lab::{
     Error, Format, Lab, Mount, Network, NodeStatus, Options, System, default_directory, down, parse_size, up,
 };
 
-/// Start, inspect and remove throwaway hosts on this machine.
+/// Start, inspect and remove throwaway hosts on this machine
 ///
-/// The hosts are systemd containers with an SSH server and without Python, on a bridge of their own. They reach each other and this machine,
-/// and nothing else. Users: root, ops (sudo without a password), opspw (sudo with the password `windlass`).
+/// The hosts are systemd containers on a separate bridge, with an SSH server and without Python. They reach only each
+/// other and this machine. Users: root, ops (sudo without a password), opspw (sudo with the password `windlass`).
 ///
-/// The lab is kept in /var/lib/windlass-lab or in $WINDLASS_LAB_DIR, the system it boots in /var/cache/windlass or $WINDLASS_CACHE.
+/// The lab's state is in /var/lib/windlass-lab or $WINDLASS_LAB_DIR, the base system in /var/cache/windlass or
+/// $WINDLASS_CACHE.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass lab up --nodes 3 --memory 2G  # start three hosts
+  windlass lab inventory > hosts.ini     # write an inventory
+  windlass lab ssh node1                 # open a shell
+  windlass lab down                      # remove everything")]
 pub(super) struct LabArguments {
     #[command(subcommand)]
     verb: Verb,
@@ -23,65 +29,65 @@ pub(super) struct LabArguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Start hosts and wait until they are up; hosts that are up already stay, and with a greater number others join them
+    /// Start hosts and wait until they are up; running hosts stay, and a greater number adds hosts
     Up(UpArguments),
-    /// Remove the hosts and everything that was made for them
+    /// Remove all hosts and everything created for them
     Down,
-    /// Show what the hosts are doing
+    /// Show the state of the hosts
     Status,
     /// Print an inventory of the hosts with Kubespray's group names
     Inventory {
-        /// How to write it: ini or yaml
+        /// Output format: ini or yaml
         #[arg(long, default_value = "ini")]
         format: Format,
     },
-    /// Open a shell on a host, or run a command there, with the system's SSH client
+    /// Open a shell or run a command on a host with the system's SSH client
     Ssh {
-        /// The host
+        /// Host name
         node: String,
-        /// The command; without one, a shell
+        /// Command to run [default: a login shell]
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
-        /// The user to log in as: root, ops or opspw
+        /// User to log in as: root, ops or opspw
         #[arg(long, short, default_value = "root")]
         user: String,
     },
     /// Cut the power of a host
     Kill {
-        /// The host
+        /// Host name
         node: String,
     },
-    /// Boot a host whose power was cut, with its disks as they are
+    /// Boot a host after `kill`, with its disks unchanged
     Start {
-        /// The host
+        /// Host name
         node: String,
     },
 }
 
 #[derive(Debug, Args)]
 struct UpArguments {
-    /// How many hosts
+    /// Number of hosts, 1 to 50
     #[arg(long, short, default_value_t = 3)]
     nodes: usize,
-    /// The most memory one host may use, such as 2G
+    /// Memory limit per host in bytes, or with a suffix such as 2G [default: none]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
-    /// The most processor time one host may use, in processors, such as 1.5
+    /// Processor limit per host, such as 1.5 [default: none]
     #[arg(long, value_name = "NUMBER")]
     cpus: Option<f64>,
-    /// The system of the hosts: debian12 or debian13
+    /// Base system: debian12 or debian13
     #[arg(long, default_value_t)]
     system: System,
-    /// A directory tree to boot instead of the Debian that the lab builds
+    /// Directory tree to boot instead of the base system
     #[arg(long, value_name = "DIRECTORY")]
     base: Option<PathBuf>,
-    /// A directory of this machine that every host sees, read-only; may be given more than once
+    /// Mount a directory read-only in every host; repeatable
     #[arg(long = "mount", value_name = "HERE:THERE")]
     mounts: Vec<Mount>,
-    /// The name of the bridge
+    /// Name of the bridge, up to 9 letters and digits [default: windlass0]
     #[arg(long, value_name = "NAME")]
     bridge: Option<String>,
-    /// The network of the hosts, a /24
+    /// Network of the hosts, a /24 [default: 10.97.0.0/24]
     #[arg(long, value_name = "NETWORK")]
     network: Option<Network>,
 }
@@ -107,7 +113,7 @@ impl UpArguments {
 /// Runs `windlass lab`.
 ///
 /// # Errors
-/// Whatever the lab cannot do, as a sentence.
+/// Fails with a message if the lab cannot be started, found or changed.
 pub(super) fn run(arguments: LabArguments) -> Result<(), Error> {
     let directory = default_directory();
     match arguments.verb {
@@ -132,7 +138,7 @@ pub(super) fn run(arguments: LabArguments) -> Result<(), Error> {
     Ok(())
 }
 
-/// Becomes the SSH client, so that its exit status is this command's.
+/// Replaces this process by the SSH client, so that its exit status is passed on.
 fn ssh(lab: &Lab, node: &str, user: &str, command: &[String]) -> Result<(), Error> {
     let mut client = lab.ssh(node, user)?;
     client.args(command);
@@ -155,9 +161,9 @@ fn table(hosts: &[NodeStatus]) -> String {
     text
 }
 
-/// Progress goes to standard error, so that standard output holds results only.
+/// Progress goes to standard error, so that standard output contains only results.
 fn progress(line: &str) {
-    // Nobody reads it: no reason to stop half-way.
+    // A closed standard error must not stop the command half-way.
     let _ = writeln!(io::stderr(), "{line}");
 }
 

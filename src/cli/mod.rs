@@ -1,4 +1,4 @@
-//! The command line: one file per verb, under Windlass' own name and Ansible's.
+//! The command line: one file per subcommand, available under Windlass' and Ansible's names.
 
 mod adhoc;
 mod completion;
@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::output::{Color, Printer, Secrets};
 use crate::settings::{Config, Settings};
 
-/// Agentless automation that runs Ansible's playbooks, with Kubernetes in the box.
+/// Run Ansible playbooks without agents, and manage Kubernetes clusters
 #[derive(Debug, Parser)]
 #[command(name = "windlass", version, about, propagate_version = true, max_term_width = 100)]
 struct Cli {
@@ -48,46 +48,46 @@ enum Verb {
     Playbook(Box<playbook::Arguments>),
     /// Run one module on hosts
     Adhoc(Box<adhoc::Arguments>),
-    /// Run modules on hosts, one line after the other
+    /// Run modules on hosts interactively
     Console(Box<console::Arguments>),
-    /// Fetch a repository and run a playbook of it on this machine
+    /// Fetch a repository and run its playbook on this machine
     Pull(Box<pull::Arguments>),
-    /// List the runs that have a journal
+    /// List recorded runs, or show one
     Runs(runs::Arguments),
-    /// Show, pin and verify the host keys of an inventory
+    /// Show, pin and verify host keys of an inventory
     Hostkeys(Box<hostkeys::Arguments>),
-    /// Show an inventory
+    /// Show hosts, groups and variables of an inventory
     Inventory(inventory::Arguments),
     /// Encrypt and decrypt files and values
     Vault(vault::Arguments),
-    /// Show the documentation of modules
+    /// Show documentation of modules, plugins, roles and keywords
     Doc(doc::Arguments),
-    /// Show the settings in force
+    /// Show settings, their values and their sources
     Config(config::Arguments),
-    /// Install roles and make new ones
+    /// Install, create and inspect roles
     Galaxy(galaxy::Arguments),
     /// Check this machine and this project
     Doctor(doctor::Arguments),
-    /// Print what a shell needs to complete command lines
+    /// Generate shell completions
     Completion(completion::Arguments),
-    /// Throwaway systemd hosts on this machine
+    /// Start throwaway systemd hosts on this machine
     Lab(lab::LabArguments),
-    /// The executor on this machine
+    /// Run the executor on this machine
     #[command(name = "__executor", hide = true)]
     Executor {
-        /// The word that follows the begin marker
+        /// Word after the begin marker
         word: String,
     },
-    /// A program's way to a host over a connection of a running `windlass`
+    /// Relay a program's SSH command over a connection of a running `windlass`
     #[command(name = "__relay", hide = true)]
     Relay {
-        /// The socket, and what the program says as to `ssh`: options, host, command
+        /// Socket, followed by `ssh` arguments: options, host, command
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
 }
 
-/// The verbs behind Ansible's command names.
+/// Ansible's command names and their subcommands.
 const NAMES: &[(&str, &str)] = &[
     ("ansible", "adhoc"),
     ("ansible-config", "config"),
@@ -100,7 +100,7 @@ const NAMES: &[(&str, &str)] = &[
     ("ansible-vault", "vault"),
 ];
 
-/// Runs a command line and gives the exit code.
+/// Runs a command line and returns the exit code.
 pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
     let called = arguments
         .first()
@@ -117,7 +117,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
             if let (clap::error::ErrorKind::DisplayVersion, Some((name, _))) = (error.kind(), name) {
                 return print_version(name, Path::new(&program));
             }
-            // Help and version are no errors; everything else is a bad command line, which has Ansible's code.
+            // Help and version succeed; other errors are usage errors with Ansible's exit code.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
@@ -145,7 +145,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
             .map_err(|error| Error::new(format!("the executor cannot answer: {error}"))),
     };
     match outcome {
-        // Output that was lost is no success.
+        // Lost output is not a success.
         Ok(0) if crate::output::has_failed() => ExitCode::from(1),
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -158,7 +158,7 @@ pub fn main(mut arguments: Vec<OsString>) -> ExitCode {
 }
 
 impl Verb {
-    /// The line of Ansible's behaviour, if the command line names one.
+    /// Value of `--compat`, if given.
     fn compat(&self) -> Option<&str> {
         match self {
             Verb::Playbook(arguments) => arguments.options.compat(),
@@ -169,7 +169,7 @@ impl Verb {
     }
 }
 
-/// Tells an error, marked as the line of Ansible that is followed marks it.
+/// Prints an error with the prefix that the emulated release of Ansible uses.
 fn report(error: &Error, compat: Option<&str>) {
     let is_classic = match compat {
         Some(line) => line == "2.18",
@@ -182,7 +182,7 @@ fn report(error: &Error, compat: Option<&str>) {
     Printer::new(color, Secrets::of_process()).error_line(&text, Color::Error);
 }
 
-/// What Ansible's commands say of themselves, without what is about Python.
+/// Prints a version like Ansible's commands, without the lines about Python.
 fn print_version(name: &str, program: &Path) -> ExitCode {
     let (major, minor, revision) = crate::vars::magic::ANSIBLE_VERSION;
     let printer = Printer::new(false, Secrets::default());
@@ -205,7 +205,7 @@ fn print_version(name: &str, program: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Where a program is that was called like this.
+/// Path of a program called by this name.
 fn found(program: &Path) -> PathBuf {
     let is_name = program.components().count() == 1;
     let folders = std::env::var_os("PATH").filter(|_| is_name).unwrap_or_default();
@@ -218,7 +218,7 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Prints text for another program: no colours, nothing masked away that the user asked for by name.
+/// Prints text for other programs: without colours, and unmasked because the user requested it.
 fn print(text: &str) -> Result<()> {
     use std::io::Write as _;
     let mut output = std::io::stdout().lock();

@@ -1,4 +1,4 @@
-//! Groups of options that several verbs share, and how they are laid over the settings.
+//! Groups of options that several subcommands share, and their effect on the settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,136 +14,138 @@ use crate::output::Secrets;
 use crate::playbook::Files;
 use crate::settings::{Config, Settings};
 
-/// Who to run on.
+/// Selection of hosts.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Inventory")]
 pub(super) struct InventoryOptions {
-    /// An inventory file, folder or script, or hosts with a comma: `a,b,`
+    /// Inventory file, directory or script, or host names with a comma: `a,b,`; repeatable [default:
+    /// /etc/ansible/hosts]
     #[arg(short, long = "inventory", visible_alias = "inventory-file", value_name = "SOURCE")]
     inventory: Vec<String>,
-    /// Only these hosts: a pattern, or @FILE
+    /// Limit the run to hosts that match this pattern, or that @FILE lists
     #[arg(short, long, value_name = "PATTERN", allow_hyphen_values = true)]
     limit: Option<String>,
 }
 
-/// How to connect.
+/// Options for connections.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Connection")]
 pub(super) struct ConnectOptions {
-    /// Log in as this user
+    /// Login user [default: from ssh_config]
     #[arg(short = 'u', long = "user", value_name = "USER")]
     remote_user: Option<String>,
-    /// `ssh` or `local`
+    /// Connection type: `ssh` or `local` [default: ssh]
     #[arg(short, long, value_name = "KIND")]
     connection: Option<String>,
-    /// Seconds to wait for a connection
+    /// Seconds to wait for a connection [default: 10]
     #[arg(short = 'T', long, value_name = "SECONDS")]
     timeout: Option<u64>,
-    /// Log in with this key
+    /// Private key for the login
     #[arg(long, visible_alias = "key-file", value_name = "FILE")]
     private_key: Option<PathBuf>,
-    /// Accept keys of hosts that are missing from known_hosts, and add them there; changed keys are still refused
+    /// Accept keys of hosts missing from known_hosts and add them; changed keys are still refused
     #[arg(long)]
     accept_new_host_keys: bool,
-    /// An option for SSH as ssh_config names it: `StrictHostKeyChecking=accept-new`
+    /// SSH option in ssh_config syntax: `StrictHostKeyChecking=accept-new`; repeatable
     #[arg(long, value_name = "OPTION")]
     ssh_option: Vec<String>,
-    /// Options for SSH, as its own command takes them
+    /// SSH options in the syntax of the ssh command, such as `-o Port=2222`
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     ssh_common_args: Option<String>,
-    /// More options for SSH
+    /// Further SSH options in the syntax of the ssh command
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     ssh_extra_args: Option<String>,
-    /// Accepted for Ansible's sake: there is no scp here
+    /// Accepted for compatibility; Windlass does not use scp
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, hide = true)]
     scp_extra_args: Option<String>,
-    /// Accepted for Ansible's sake: there is no sftp here
+    /// Accepted for compatibility; Windlass does not use sftp
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, hide = true)]
     sftp_extra_args: Option<String>,
     /// Ask for the login password
     #[arg(short = 'k', long)]
     ask_pass: bool,
-    /// Read the login password from a file
+    /// Read the login password from a file, or from an executable's output
     #[arg(long, visible_alias = "conn-pass-file", value_name = "FILE")]
     connection_password_file: Option<PathBuf>,
 }
 
-/// Whom to become.
+/// Options for privilege escalation.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Privilege escalation")]
 pub(super) struct BecomeOptions {
-    /// Run as another user
+    /// Run tasks as another user
     #[arg(short, long)]
     r#become: bool,
-    /// `sudo`, `su` or `doas`
+    /// Become method: `sudo`, `su` or `doas` [default: sudo]
     #[arg(long, value_name = "METHOD")]
     become_method: Option<String>,
-    /// That user
+    /// Become user [default: root]
     #[arg(long, value_name = "USER")]
     become_user: Option<String>,
-    /// Ask for the password to become with
+    /// Ask for the become password
     #[arg(short = 'K', long)]
     ask_become_pass: bool,
-    /// Read the password to become with from a file
+    /// Read the become password from a file, or from an executable's output
     #[arg(long, visible_alias = "become-pass-file", value_name = "FILE")]
     become_password_file: Option<PathBuf>,
 }
 
-/// Where vault passwords come from.
+/// Sources of vault passwords.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Vault")]
 pub(super) struct VaultOptions {
-    /// A vault identity: `label@source`, the source being `prompt`, a file or a program
+    /// Vault identity as `label@source`; the source is `prompt`, a file or an executable; repeatable
     #[arg(long, value_name = "ID")]
     pub(super) vault_id: Vec<String>,
     /// Ask for the vault password
     #[arg(short = 'J', long, visible_alias = "ask-vault-pass")]
     pub(super) ask_vault_password: bool,
-    /// A file or program with the vault password
+    /// Read the vault password from a file, or from an executable's output; repeatable
     #[arg(long, visible_alias = "vault-pass-file", value_name = "FILE")]
     pub(super) vault_password_file: Vec<PathBuf>,
 }
 
-/// How to run.
+/// Options of a run.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Run")]
 pub(super) struct RunOptions {
-    /// Variables: `key=value`, YAML, JSON or @FILE
+    /// Variables: `key=value`, YAML, JSON or @FILE; repeatable
     #[arg(short, long, value_name = "VARS")]
     extra_vars: Vec<String>,
-    /// How many hosts work at the same time
+    /// Maximum number of hosts to work on in parallel [default: 50]
     #[arg(short, long, value_name = "COUNT")]
     forks: Option<usize>,
-    /// Predict only; change nothing
+    /// Predict changes without making them
     #[arg(short = 'C', long)]
     check: bool,
-    /// Show what changes in files
+    /// Show differences in changed files
     #[arg(short = 'D', long)]
     diff: bool,
-    /// Show more; up to -vvvv
+    /// Increase verbosity, up to -vvvv
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Show the output of running commands as it comes
+    /// Show output of running commands immediately [default: on if standard error is a terminal]
     #[arg(long)]
     live: bool,
-    /// Search modules in these folders first (separated by colons)
+    /// Search path for modules, separated by colons, before all others
     #[arg(short = 'M', long, value_name = "PATH")]
     module_path: Vec<String>,
-    /// Wait for each answer before anything else is sent
+    /// Do not send tasks ahead: wait for each answer
     #[arg(long)]
     no_stream: bool,
-    /// Action on a host that another run is changing: `wait`, `fail`, `shared` (only read) or `ignore`
+    /// Policy for hosts locked by another run: `wait`, `fail`, `shared` (this run only reads) or `ignore` [default:
+    /// wait]
     #[arg(long, value_name = "POLICY")]
     lock: Option<crate::executor::LockPolicy>,
-    /// Seconds to wait for a host that another run is changing
+    /// Seconds to wait for a host locked by another run [default: 1800]
     #[arg(long, value_name = "SECONDS")]
     lock_timeout: Option<u64>,
-    /// Follow this line of Ansible's behaviour: 2.18 or 2.19
+    /// Release of Ansible to emulate: 2.18 or 2.19 [default: 2.19]
     #[arg(long, value_name = "LINE")]
     compat: Option<String>,
 }
 
-/// What every verb that runs tasks takes.
+/// Options of every subcommand that runs tasks.
 #[derive(Debug, Args)]
 pub(super) struct TaskOptions {
     #[command(flatten)]
@@ -158,7 +160,7 @@ pub(super) struct TaskOptions {
     vault: VaultOptions,
 }
 
-/// What a run reads before it starts: the passwords of vaults, and with them files and the variables of the command line.
+/// Inputs read before a run: vault passwords, files, and variables of the command line.
 #[derive(Clone)]
 pub(super) struct Inputs {
     pub(super) vault: VaultSecrets,
@@ -178,26 +180,26 @@ impl TaskOptions {
         let masked = Secrets::of_process();
         let mut vault = self.vault.secrets(settings)?;
         vault.iter().for_each(|secret| masked.add_password(&String::from_utf8_lossy(secret.password())));
-        // Every decrypted text, now or later, is masked before it can be shown.
+        // Every decrypted text, now or later, is masked before it can be displayed.
         vault.observe(Arc::new(move |plain| masked.reveal(plain)));
         let files = Arc::new(Files::new(vault.clone(), settings.duplicate_keys));
         let extra_vars = self.run.extra_vars(&files)?;
         Ok(Inputs { vault, files, extra_vars })
     }
 
-    /// The line of Ansible's behaviour that is asked for.
+    /// Value of `--compat`, if given.
     pub(super) fn compat(&self) -> Option<&str> {
         self.run.compat.as_deref()
     }
 
-    /// Whether the output of running commands is shown as it comes.
+    /// Whether to show output of running commands immediately.
     pub(super) fn is_live(&self) -> bool {
         self.run.live || std::io::IsTerminal::is_terminal(&std::io::stderr())
     }
 }
 
 impl InventoryOptions {
-    /// Lays the options over the settings.
+    /// Applies the options to the settings.
     pub(super) fn apply(&self, settings: &mut Settings) {
         if !self.inventory.is_empty() {
             settings.inventory = self.inventory.clone();
@@ -255,7 +257,7 @@ impl BecomeOptions {
 }
 
 impl VaultOptions {
-    /// One source, given by its identity or its file.
+    /// A single source, given by identity or file.
     pub(super) fn of(vault_id: Option<String>, file: Option<PathBuf>) -> VaultOptions {
         VaultOptions {
             vault_id: vault_id.into_iter().collect(),
@@ -291,13 +293,13 @@ impl RunOptions {
         Ok(())
     }
 
-    /// The variables of `-e`, later ones over earlier ones.
+    /// Variables of `-e`; later ones override earlier ones.
     fn extra_vars(&self, files: &Files) -> Result<Arc<Mapping>> {
         extra_vars(&self.extra_vars, files)
     }
 }
 
-/// The variables that texts of `-e` stand for, later ones over earlier ones.
+/// Parses texts of `-e`; later variables override earlier ones.
 pub(super) fn extra_vars(texts: &[String], files: &Files) -> Result<Arc<Mapping>> {
     let mut vars = Mapping::new();
     for text in texts {
@@ -313,7 +315,7 @@ fn extra(text: &str, files: &Files) -> Result<Arc<Mapping>> {
     let trimmed = text.trim_start();
     if let Some(file) = trimmed.strip_prefix('@') {
         let path = crate::settings::expand_home(file);
-        // One that is there and is no file of variables is a mistake of another kind.
+        // An existing file that is invalid is a different error.
         return files.variables(&path).map_err(|error| if path.exists() { error } else { error.generic() });
     }
     if trimmed.starts_with(['/', '.']) {
@@ -333,7 +335,7 @@ fn extra(text: &str, files: &Files) -> Result<Arc<Mapping>> {
     Ok(Arc::new(map))
 }
 
-/// Arguments of a module on the command line: `key=value`, JSON or YAML.
+/// Parses module arguments of the command line: `key=value`, JSON or YAML.
 pub(super) fn module_arguments(action: &str, text: &str) -> Result<Mapping> {
     let is_json = || serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok();
     if text.trim_start().starts_with('{') && (!crate::playbook::arguments::takes_free_text(action) || is_json()) {
@@ -351,7 +353,7 @@ fn typed(text: &str) -> Node {
     Node::of_project(text, Span::synthetic("command line"))
 }
 
-/// The folder of `--playbook-dir`, which must be there.
+/// Directory given by `--playbook-dir`. Fails if it does not exist.
 pub(super) fn playbook_folder(folder: &Path) -> Result<PathBuf> {
     if folder.is_dir() {
         return Ok(folder.to_owned());

@@ -1,5 +1,5 @@
-//! Decrypted text in a file while an editor runs: private, in memory where the system allows, and overwritten before
-//! it is removed, however the editing ends.
+//! Decrypted text in a file while an editor runs. The file is private, in memory if possible, and overwritten before it
+//! is removed, however editing ends.
 
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,14 +12,14 @@ use zeroize::Zeroizing;
 use super::signals::{Signal, Signals};
 use crate::error::{Error, Result};
 
-/// Time an editor gets to end after a signal.
+/// Time for an editor to end after a signal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A directory of mode 0700 whose files are overwritten with zeros before they are removed.
+/// A directory with mode 0700 whose files are overwritten with zeros before they are removed.
 struct Private(TempDir);
 
 impl Private {
-    /// A directory on a file system in memory, or else among the temporary files.
+    /// Creates the directory in memory, or else among the temporary files.
     fn new() -> std::io::Result<Private> {
         let in_memory =
             std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).into_iter().chain([PathBuf::from("/dev/shm")]);
@@ -40,12 +40,12 @@ impl Private {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // Backups and swap files of the editor hold the text, too.
+        // Backups and swap files of the editor contain the text too.
         overwrite(self.0.path());
     }
 }
 
-/// Overwrites all files of a directory. Files that cannot be overwritten are removed all the same.
+/// Overwrites all files of a directory. Files that cannot be overwritten are still removed.
 fn overwrite(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         match entry.file_type() {
@@ -74,16 +74,16 @@ fn is_in_memory(folder: &Path) -> bool {
     rustix::fs::statfs(folder).is_ok_and(|found| u64::try_from(found.f_type) == Ok(TMPFS))
 }
 
-/// Outcome of the editing.
+/// Outcome of editing.
 pub(super) enum Edited {
-    /// The editor was left; the text as it is now.
+    /// The editor exited; the text as edited.
     Text(Zeroizing<Vec<u8>>),
-    /// A signal ended it, and nothing is left of the text.
+    /// A signal ended it, and the text was removed.
     Ended(Signal),
 }
 
-/// Lets the user edit a text. SIGTERM and SIGHUP end the editor. SIGINT is the editor's own, as it is when `git` or a
-/// shell waits for one: Ctrl-C at the terminal reaches it, and the text is removed when it ends.
+/// Lets the user edit a text. SIGTERM and SIGHUP end the editor. SIGINT is left to the editor, as `git` does: Ctrl-C
+/// reaches it directly, and the text is removed when it exits.
 pub(super) fn edit(text: &[u8]) -> Result<Edited> {
     let editor = ["ANSIBLE_EDITOR", "EDITOR"].iter().find_map(|name| std::env::var(name).ok());
     let editor = editor.unwrap_or_else(|| "vi".to_owned());
@@ -93,7 +93,7 @@ pub(super) fn edit(text: &[u8]) -> Result<Edited> {
     let fail = |error: std::io::Error| Error::new(format!("the text cannot be edited: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
     runtime.block_on(async {
-        // Signals are caught before there is anything to leave behind.
+        // Signals are caught before a file exists that they could leave behind.
         let mut signals = Signals::listen();
         let private = Private::new().map_err(fail)?;
         let path = private.0.path().join("vault.yml");
@@ -116,7 +116,7 @@ pub(super) fn edit(text: &[u8]) -> Result<Edited> {
                 status = child.wait() => break status.map_err(fail)?,
             }
         };
-        // A signal that ended the editor may be seen there first.
+        // The signal that ended the editor may be visible only in its status.
         let ended = interrupted.filter(|_| !status.success()).or_else(|| Signal::of(status));
         if let Some(signal) = ended {
             return Ok(Edited::Ended(signal));
@@ -130,7 +130,7 @@ pub(super) fn edit(text: &[u8]) -> Result<Edited> {
     })
 }
 
-/// Ends the editor, by SIGTERM first so that it can restore the terminal.
+/// Ends the editor, first with SIGTERM so that it can restore the terminal.
 async fn end(child: &mut tokio::process::Child) {
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
     if let Some(id) = id {

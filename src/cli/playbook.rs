@@ -1,4 +1,4 @@
-//! `windlass playbook`.
+//! `windlass playbook`: runs playbooks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,49 +16,54 @@ use crate::playbook::{Item, Play};
 use crate::settings::{Config, Settings};
 use crate::strategy::PlaybookRun;
 
-/// Run playbooks against an inventory.
+/// Run playbooks
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass playbook -i hosts.yml site.yml                   # run a playbook
+  windlass playbook -i hosts.yml site.yml --check --diff    # predict and show changes
+  windlass playbook -i hosts.yml site.yml -l web -t config  # only some hosts and tasks
+  windlass playbook -i hosts.yml site.yml --resume          # continue a failed run")]
 pub(super) struct Arguments {
-    /// The playbooks, run one after the other
+    /// Playbooks to run in order
     #[arg(required_unless_present = "resume", value_name = "PLAYBOOK")]
     playbooks: Vec<PathBuf>,
-    /// Only tasks with these tags
+    /// Run only tasks with these tags, separated by commas; repeatable
     #[arg(short, long, value_name = "TAGS")]
     tags: Vec<String>,
-    /// No tasks with these tags
+    /// Skip tasks with these tags, separated by commas; repeatable
     #[arg(long, value_name = "TAGS")]
     skip_tags: Vec<String>,
-    /// Check the playbooks and run nothing
+    /// Check the playbooks and exit
     #[arg(long)]
     syntax_check: bool,
-    /// Show the hosts of every play and run nothing
+    /// List the hosts of every play and exit
     #[arg(long)]
     list_hosts: bool,
-    /// Show the tasks and run nothing
+    /// List the tasks and exit
     #[arg(long)]
     list_tasks: bool,
-    /// Show the tags and run nothing
+    /// List the tags and exit
     #[arg(long)]
     list_tags: bool,
-    /// Run notified handlers also on hosts that have failed
+    /// Run notified handlers even on failed hosts
     #[arg(long)]
     force_handlers: bool,
-    /// Ask before every task
+    /// Confirm every task before it runs
     #[arg(long)]
     step: bool,
-    /// Begin with the task of this name, which may be a pattern
+    /// Start at the task with this name; wildcards are allowed
     #[arg(long, value_name = "NAME")]
     start_at_task: Option<String>,
-    /// Forget cached facts
+    /// Delete cached facts before the run
     #[arg(long)]
     flush_cache: bool,
-    /// Tell at the end where the time of every task went
+    /// Print a per-task breakdown of time at the end
     #[arg(long)]
     timings: bool,
-    /// Write a trace of the run that Perfetto (ui.perfetto.dev) opens
+    /// Write a trace of the run for Perfetto (ui.perfetto.dev) to this file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// An option for SSH, like --ssh-option
+    /// Pass an option to SSH, like --ssh-option; repeatable
     #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
     ssh_options: Vec<String>,
     #[command(flatten)]
@@ -67,7 +72,7 @@ pub(super) struct Arguments {
     pub(super) options: TaskOptions,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let config = Config::find()?;
     let mut settings = Settings::from_config(&config)?;
@@ -131,7 +136,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
 
 async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output::Printer) -> Result<u8> {
     let shared = &session.shared;
-    // All playbooks are read before the first is run: a mistake in the last one should not be found after the first has changed hosts.
+    // All playbooks are read before the first one runs, so that a mistake in the last is found before hosts change.
     let mut loaded = Vec::new();
     for path in &arguments.playbooks {
         loaded.push((path, shared.loader.playbook(path)?));
@@ -149,7 +154,7 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
     }
     let mut run = PlaybookRun::new(Arc::clone(shared), Arc::clone(&session.world));
     if arguments.list_hosts || arguments.list_tasks || arguments.list_tags || arguments.syntax_check {
-        // Nothing is shown before it is certain that all can be.
+        // Prints nothing until all playbooks are known to be valid.
         let mut listed = Vec::new();
         for (path, plays) in &loaded {
             let of_play = |play| Listed::of(play, arguments.list_hosts, &run);
@@ -167,7 +172,7 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
     outcome
 }
 
-/// Runs the playbooks one after the other, until one fails; the exit code.
+/// Runs the playbooks in order until one fails. Returns the exit code.
 async fn run_all(loaded: Vec<(&PathBuf, Vec<Play>)>, run: &mut PlaybookRun, session: &Session) -> Result<u8> {
     let shared = &session.shared;
     for (path, plays) in loaded {
@@ -190,7 +195,7 @@ async fn run_all(loaded: Vec<(&PathBuf, Vec<Play>)>, run: &mut PlaybookRun, sess
     Ok(0)
 }
 
-/// Keeps the names of the hosts that failed in a file that `--limit @FILE` takes.
+/// Writes the names of failed hosts to a file for `--limit @FILE`.
 fn write_retry_file(playbook: &Path, hosts: &[&str], shared: &crate::strategy::Shared) {
     if hosts.is_empty() {
         return;
@@ -208,7 +213,7 @@ fn write_retry_file(playbook: &Path, hosts: &[&str], shared: &crate::strategy::S
     }
 }
 
-/// A play with its hosts as they are listed.
+/// A play with the hosts to list.
 struct Listed<'a> {
     play: &'a Play,
     name: String,
@@ -224,7 +229,7 @@ impl<'a> Listed<'a> {
     }
 }
 
-/// `--list-hosts`, `--list-tasks`, `--list-tags`, `--syntax-check`.
+/// Carries out `--list-hosts`, `--list-tasks`, `--list-tags` and `--syntax-check`.
 fn list(
     arguments: &Arguments,
     path: &Path,
@@ -238,7 +243,7 @@ fn list(
     }
     let mut tags = shared.run.settings.tags.clone();
     if arguments.list_tags && arguments.tags.is_empty() && arguments.skip_tags.is_empty() {
-        // All tags there are include those of tasks that never run unasked.
+        // The list of tags includes those of tasks tagged `never`.
         tags.push("never".to_owned());
     }
     let filter = TagFilter::new(&tags, &shared.run.settings.skip_tags);
@@ -281,7 +286,7 @@ fn list_items(
     for item in items {
         match item {
             Item::Block(block) => {
-                // Ansible lists what runs if nothing fails.
+                // Ansible lists only tasks that run without a failure.
                 list_items(&block.body, arguments, filter, printer, tags);
             }
             Item::Task(task) => {

@@ -1,4 +1,4 @@
-//! `windlass pull`: fetches a repository and runs a playbook of it on this machine.
+//! `windlass pull`: fetches a repository and runs its playbook on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,111 +9,115 @@ use crate::error::{Error, Result};
 use crate::output::{Color, Printer};
 use crate::settings::{Config, Settings, expand_home};
 
-/// Fetch a repository and run a playbook of it on this machine.
+/// Fetch a repository and run its playbook on this machine
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass pull -U https://example.com/infra.git                     # run HOSTNAME.yml or local.yml
+  windlass pull -U https://example.com/infra.git -C stable site.yml  # choose branch and playbook
+  windlass pull -U https://example.com/infra.git -o -s 300           # for cron: only after changes")]
 pub(super) struct Arguments {
-    /// The playbooks; that of this machine's name, or local.yml, if none is given
+    /// Playbooks in the repository [default: HOSTNAME.yml or local.yml]
     #[arg(value_name = "PLAYBOOK")]
     playbooks: Vec<PathBuf>,
-    /// The repository
+    /// URL of the repository (required)
     #[arg(short = 'U', long, value_name = "URL")]
     url: Option<String>,
-    /// A branch, a tag or a commit of it
+    /// Branch, tag or commit to check out [default: the repository's default branch]
     #[arg(short = 'C', long, value_name = "VERSION")]
     checkout: Option<String>,
-    /// The folder it is fetched to
+    /// Directory to check out to [default: ~/.ansible/pull/HOSTNAME]
     #[arg(short = 'd', long = "directory", value_name = "DIR")]
     dest: Option<String>,
-    /// The module that fetches it: git, subversion, hg or bzr
+    /// Module that fetches the repository: git, subversion, hg or bzr
     #[arg(short, long, default_value = "git", value_name = "NAME")]
     module_name: String,
-    /// Run nothing if the repository has not changed
+    /// Run the playbook only if the repository has changed
     #[arg(short, long)]
     only_if_changed: bool,
-    /// Run also if the repository cannot be fetched
+    /// Run the playbook even if fetching fails
     #[arg(short, long)]
     force: bool,
-    /// Throw changes in the folder away
+    /// Discard local changes in the directory
     #[arg(long)]
     clean: bool,
-    /// Fetch the whole history
+    /// Fetch the full history instead of the newest commit
     #[arg(long)]
     full: bool,
-    /// Remove the folder afterwards
+    /// Remove the directory after the run
     #[arg(long)]
     purge: bool,
-    /// Wait up to so many seconds first, by chance, so that not all machines ask at once
+    /// Wait a random time below this many seconds first, to spread the load of many machines [default: 0]
     #[arg(short, long, value_name = "SECONDS")]
     sleep: Option<String>,
-    /// Accept the key of a server that is not known
+    /// Accept an unknown host key of the repository's server
     #[arg(long)]
     accept_host_key: bool,
-    /// Accept keys of other hosts that are missing from known_hosts, if the playbook connects to them
+    /// Accept keys missing from known_hosts for hosts that the playbook connects to
     #[arg(long)]
     accept_new_host_keys: bool,
-    /// Run only what a trusted key has signed
+    /// Run only commits signed with a trusted key
     #[arg(long)]
     verify_commit: bool,
-    /// Take the newest commits of submodules
+    /// Check out the newest commits of submodules
     #[arg(long)]
     track_subs: bool,
-    /// An inventory file, folder or script, or hosts with a comma: `a,b,`
+    /// Inventory file, directory or script, or host names with a comma: `a,b,`; repeatable
     #[arg(short, long, visible_alias = "inventory-file", value_name = "SOURCE")]
     inventory: Vec<String>,
-    /// Only these hosts: a pattern, or @FILE
+    /// Limit the run to hosts that match this pattern, or that @FILE lists [default: this machine's names]
     #[arg(short, long, value_name = "PATTERN", allow_hyphen_values = true)]
     limit: Option<String>,
-    /// Only tasks with these tags
+    /// Run only tasks with these tags, separated by commas; repeatable
     #[arg(short, long, value_name = "TAGS")]
     tags: Vec<String>,
-    /// No tasks with these tags
+    /// Skip tasks with these tags, separated by commas; repeatable
     #[arg(long, value_name = "TAGS")]
     skip_tags: Vec<String>,
-    /// Variables: `key=value`, YAML, JSON or @FILE
+    /// Variables: `key=value`, YAML, JSON or @FILE; repeatable
     #[arg(short, long, value_name = "VARS")]
     extra_vars: Vec<String>,
-    /// Predict only; change nothing
+    /// Predict changes without making them
     #[arg(long)]
     check: bool,
-    /// Show what changes in files
+    /// Show differences in changed files
     #[arg(long)]
     diff: bool,
-    /// Forget cached facts
+    /// Delete cached facts before the run
     #[arg(long)]
     flush_cache: bool,
-    /// Show more
+    /// Increase verbosity, up to -vvvv
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Search modules in these folders first (separated by colons)
+    /// Search path for modules, separated by colons, before all others
     #[arg(short = 'M', long, value_name = "PATH")]
     module_path: Vec<String>,
-    /// The key for the repository
+    /// Private key for the repository
     #[arg(long, visible_alias = "key-file", value_name = "FILE")]
     private_key: Option<String>,
-    /// Read the login password from a file
+    /// Read the login password from a file, or from an executable's output
     #[arg(long, visible_alias = "conn-pass-file", value_name = "FILE")]
     connection_password_file: Option<String>,
-    /// Ask for the password to become with
+    /// Ask for the become password
     #[arg(short = 'K', long)]
     ask_become_pass: bool,
-    /// Read the password to become with from a file
+    /// Read the become password from a file, or from an executable's output
     #[arg(long, visible_alias = "become-pass-file", value_name = "FILE")]
     become_password_file: Option<String>,
-    /// A vault identity: `label@source`, the source being `prompt`, a file or a program
+    /// Vault identity as `label@source`; the source is `prompt`, a file or an executable; repeatable
     #[arg(long, value_name = "ID")]
     vault_id: Vec<String>,
     /// Ask for the vault password
     #[arg(short = 'J', long, visible_alias = "ask-vault-pass")]
     ask_vault_password: bool,
-    /// A file or program with the vault password
+    /// Read the vault password from a file, or from an executable's output; repeatable
     #[arg(long, visible_alias = "vault-pass-file", value_name = "FILE")]
     vault_password_file: Vec<String>,
 }
 
-/// The modules that fetch.
+/// Modules that can fetch a repository.
 const FETCHING: &[&str] = &["git", "subversion", "hg", "bzr"];
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let Some(url) = &arguments.url else {
         return Err(Error::usage("URL for repository not specified, use -h for help"));
@@ -165,12 +169,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     Ok(code)
 }
 
-/// Ansible's folder of this user.
+/// Ansible's directory for this user.
 fn home() -> PathBuf {
     expand_home(&std::env::var("ANSIBLE_HOME").unwrap_or_else(|_| "~/.ansible".to_owned()))
 }
 
-/// This machine's names, as it says them itself: the whole one, and its first part.
+/// Names of this machine: the full host name and its first part.
 fn names() -> Vec<String> {
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let mut names = vec![node.clone()];
@@ -191,7 +195,7 @@ fn sleep(most: u64, printer: &Printer) {
     }
 }
 
-/// This program again, with another verb.
+/// Command that runs this program with another subcommand.
 fn own(verb: &str) -> Result<Command> {
     let program = std::env::current_exe()
         .map_err(|error| Error::new(format!("the program cannot find itself, to start again: {error}")))?;
@@ -200,12 +204,12 @@ fn own(verb: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// The hosts that this machine may be in an inventory.
+/// Pattern of the names that this machine may have in an inventory.
 fn own_limit(names: &[String]) -> String {
     format!("localhost,{},127.0.0.1", names.join(","))
 }
 
-/// Brings the folder to the repository's version with the module for it: the exit code, and whether that changed something.
+/// Updates the directory with the repository's module. Returns the exit code, and whether anything changed.
 fn fetch(arguments: &Arguments, url: &str, dest: &Path, names: &[String]) -> Result<(u8, bool)> {
     let is_git = arguments.module_name == "git";
     let named = if matches!(arguments.module_name.as_str(), "git" | "bzr") { "name" } else { "repo" };
@@ -234,7 +238,7 @@ fn fetch(arguments: &Arguments, url: &str, dest: &Path, names: &[String]) -> Res
     command.args(arguments.extra_vars.iter().flat_map(|vars| ["-e", vars]));
     let child = command.stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| Error::new(format!("the program cannot start itself again: {error}")))?;
-    // What it prints is shown as it comes, and kept to see whether something has changed.
+    // The output is printed immediately, and kept to detect changes.
     let mut printed = String::new();
     if let Some(output) = child.stdout.take() {
         use std::io::{BufRead as _, BufReader};
@@ -249,7 +253,7 @@ fn fetch(arguments: &Arguments, url: &str, dest: &Path, names: &[String]) -> Res
     Ok((code_of(status), changed))
 }
 
-/// The inventories that are there already.
+/// Adds existing inventories to a command.
 fn inventory(command: &mut Command, arguments: &Arguments, usual: &str) {
     let mut given = arguments.inventory.iter().filter(|one| one.contains(',') || Path::new(one).exists()).peekable();
     if given.peek().is_none() && !usual.is_empty() {
@@ -263,7 +267,7 @@ fn play(arguments: &Arguments, playbooks: &[PathBuf], dest: &Path, names: &[Stri
     std::env::set_current_dir(dest)
         .map_err(|error| Error::new(format!("{} cannot be entered: {error}", dest.display())))?;
     let mut command = own("playbook")?;
-    // A machine that configures itself is its own host: two pulls wait for each other, unless the user chose otherwise.
+    // The machine is its own host, so concurrent pulls must wait for each other unless the user chose otherwise.
     if std::env::var_os("WINDLASS_LOCK").is_none() {
         command.args(["--lock", "wait"]);
     }
@@ -303,7 +307,7 @@ fn code_of(status: std::process::ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// The playbooks to run: those given, or the first of the machine's names and local.yml that is there.
+/// Playbooks to run: those given, or the first existing one of the default names.
 fn playbooks(given: &[PathBuf], dest: &Path, names: &[String], printer: &Printer) -> Option<Vec<PathBuf>> {
     let usual: Vec<PathBuf> =
         names.iter().map(String::as_str).chain(["local"]).map(|name| format!("{name}.yml").into()).collect();

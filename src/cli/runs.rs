@@ -1,4 +1,4 @@
-//! `windlass runs`: the runs that have a journal.
+//! `windlass runs`: shows recorded runs.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,11 @@ use crate::journal::{Journal, Ledger, Pending, Record, RunFile, State, read_file
 use crate::output::{Color, Printer};
 use crate::settings::{Config, Settings};
 
-/// List the runs that have a journal, or show one of them.
+/// List recorded runs, or show one
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass runs                              # list runs, the newest first
+  windlass runs show 20260131-235959-0a1b2c  # show one run")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     show: Option<Show>,
@@ -19,14 +22,14 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Show {
-    /// Show one run
+    /// Show the result, hosts and failures of one run
     Show {
         /// Id of the run
         run: String,
     },
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let config = Config::find()?;
     let settings = Settings::from_config(&config)?;
@@ -85,7 +88,7 @@ fn list(state: &State, printer: &Printer) {
     }
 }
 
-/// Pending handlers of a run.
+/// Pending handlers notified by a run.
 fn pending_of(state: &State, run: &RunFile) -> Vec<Pending> {
     let pending = Ledger::of_project(state, &run.project).pending(|_| false);
     pending.into_iter().filter(|one| one.run == run.run).collect()

@@ -1,4 +1,4 @@
-//! Passwords from the terminal, from files and from programs.
+//! Reads passwords from the terminal, from files and from programs.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -10,8 +10,7 @@ use super::options::VaultOptions;
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 
-/// Asks at the terminal without showing the answer; where there is no terminal, the answer is a line of the standard
-/// input.
+/// Asks at the terminal without echo. Without a terminal, reads a line of standard input.
 pub(super) fn ask(prompt: &str) -> Result<String> {
     let failed =
         |reason: String| Error::new(format!("'{}' cannot be asked: {reason}", prompt.trim_end_matches([':', ' '])));
@@ -21,8 +20,7 @@ pub(super) fn ask(prompt: &str) -> Result<String> {
     line(prompt).map_err(|error| failed(error.to_string()))?.ok_or_else(|| failed("there is no terminal".to_owned()))
 }
 
-/// Asks on the standard error, so that what a command prints stays clean; the answer may be seen. `None` at the end of
-/// the input.
+/// Asks on standard error, with echo, to keep standard output clean. Returns `None` at the end of input.
 pub(super) fn line(prompt: &str) -> std::io::Result<Option<String>> {
     let mut error = std::io::stderr().lock();
     error.write_all(prompt.as_bytes())?;
@@ -32,7 +30,7 @@ pub(super) fn line(prompt: &str) -> std::io::Result<Option<String>> {
     Ok((read > 0).then(|| answer.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
-/// A password that is asked for twice, because it cannot be seen.
+/// Asks for a new password twice, because it is invisible.
 pub(super) fn ask_twice(prompt: &str) -> Result<String> {
     let first = ask(prompt)?;
     if first != ask(&format!("Confirm {prompt}"))? {
@@ -41,15 +39,15 @@ pub(super) fn ask_twice(prompt: &str) -> Result<String> {
     Ok(first)
 }
 
-/// Whether somebody can be asked.
+/// Whether standard input is a terminal.
 pub(super) fn has_terminal() -> bool {
     std::io::stdin().is_terminal()
 }
 
-/// Largest password, or file with one, in bytes.
+/// Maximum size of a password file in bytes.
 const LONGEST_SECRET: u64 = 1 << 20;
 
-/// The content of a password file; a program is run and its output taken.
+/// Content of a password file, or output of an executable one.
 pub(super) fn secret_file(file: &Path, label: &str) -> Result<Vec<u8>> {
     use std::os::unix::fs::PermissionsExt as _;
     let fail =
@@ -73,13 +71,13 @@ pub(super) fn secret_file(file: &Path, label: &str) -> Result<Vec<u8>> {
 }
 
 impl VaultOptions {
-    /// All vault passwords: those of the settings, then those of the command line. A source without a password is told
-    /// and passed over, as long as another has one. A password file may itself be encrypted with an earlier password.
+    /// All vault passwords: from the settings, then from the command line. A source without a password causes a warning
+    /// if another one has one. A password file may be encrypted with an earlier password.
     pub(super) fn secrets(&self, settings: &Settings) -> Result<Secrets> {
         self.secrets_or(settings, None)
     }
 
-    /// The same; when there is no source at all, the password is asked for.
+    /// Like [`Self::secrets`], but asks for a password if no source is given.
     pub(super) fn secrets_or(&self, settings: &Settings, prompt: Option<Prompt>) -> Result<Secrets> {
         let mut sources: Vec<(&str, String)> = Vec::new();
         for id in settings.vault_ids.iter().chain(&self.vault_id) {
@@ -112,13 +110,13 @@ impl VaultOptions {
     }
 }
 
-/// How a password is asked for.
+/// How to ask for a password.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Prompt {
-    /// Once: it decrypts something, which tells whether it is right.
+    /// Once, because decrypting proves that it is right.
     #[default]
     Known,
-    /// Twice: it encrypts something for the first time.
+    /// Twice, because it encrypts something new.
     New,
 }
 

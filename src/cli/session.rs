@@ -1,4 +1,4 @@
-//! What a verb that reaches hosts needs: settings, inventory, engine, connections, and someone who prints.
+//! Common parts of subcommands that reach hosts: settings, inventory, engine, connections and printer.
 
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::settings::{BaseSettings, Settings};
 use crate::strategy::{Kept, PlaybookRun, Shared};
 use crate::vars::{FactCache, FindPython, InventoryExpressions, Run, World};
 
-/// Time that hosts get to end their connections after a signal.
+/// Time for hosts to close their connections after a signal.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// Everything a run starts from.
+/// Everything that a run needs.
 pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) world: Arc<World>,
@@ -32,7 +32,7 @@ pub(super) struct Session {
     printer: tokio::task::JoinHandle<()>,
 }
 
-/// What all that is shown goes through.
+/// Creates the printer for all output.
 pub(super) fn printer(settings: &Settings) -> Printer {
     let printer = Printer::new(settings.color, Secrets::of_process())
         .with_palette(&settings.palette)
@@ -45,7 +45,7 @@ pub(super) fn printer(settings: &Settings) -> Printer {
     printer
 }
 
-/// With -v: where the settings are from.
+/// Prints the path of the configuration file at `-v`.
 pub(super) fn tell_config(settings: &Settings, printer: &Printer) {
     if settings.verbosity > 0 {
         let line = match &settings.config_file {
@@ -56,7 +56,7 @@ pub(super) fn tell_config(settings: &Settings, printer: &Printer) {
     }
 }
 
-/// Reads the inventory of the settings. The engine evaluates the expressions in it.
+/// Reads the configured inventory. `engine` evaluates its expressions.
 pub(super) fn inventory(
     settings: &Settings,
     engine: &Engine,
@@ -103,7 +103,7 @@ pub(super) fn inventory(
 }
 
 impl Session {
-    /// Starts: must be called within the runtime.
+    /// Starts a session. Must be called within the runtime.
     pub(super) fn start(
         settings: Settings,
         inputs: Inputs,
@@ -120,7 +120,7 @@ impl Session {
             let _ = events.send(Event::Warning(format!("the {name} has no effect here")));
         }
         settings.warnings.iter().for_each(|sentence| drop(events.send(Event::Warning(sentence.clone()))));
-        // Collections beside the playbook go before those that are installed.
+        // Collections beside the playbook take precedence over installed ones.
         let mut collections_path = vec![settings.playbook_dir.join("collections")];
         collections_path.extend(settings.collections_path.iter().cloned());
         let modules = Arc::new(Modules::new(
@@ -168,7 +168,7 @@ impl Session {
                 }
             }
         };
-        // Writing blocks while nobody reads: that must not keep a thread from signals and connections.
+        // Writing blocks while nobody reads, which must not keep a thread from signals and connections.
         let runtime = tokio::runtime::Handle::current();
         let events_task = tokio::task::spawn_blocking(move || runtime.block_on(show));
         let inventory = inventory(&settings, &engine, &extra_vars, &mut |sentence| {
@@ -177,18 +177,18 @@ impl Session {
         let inventory = Arc::new(inventory);
         let named = Arc::clone(&inventory);
         secrets.exempt(move |name| named.host(name).is_some() || named.group(name).is_some());
-        // That no source was read at all has been said already.
+        // A missing source was already reported.
         if settings.localhost_warning && inventory.hosts().next().is_none() && inventory.has_sources() {
             let sentence = "provided hosts list is empty, only localhost is available. Note that the implicit localhost does not match 'all'";
             let _ = events.send(Event::Warning(sentence.to_owned()));
         }
-        // Of an empty inventory there is the implicit localhost.
+        // An empty inventory still has the implicit localhost.
         let is_limited = inventory.hosts().next().is_some() && !inventory.excludes_all();
         if let Some(limit) = settings.limit.as_deref().filter(|_| is_limited) {
             let local = ["localhost", "127.0.0.1", "::1"].contains(&limit);
             let within = inventory.matching("all")?;
             if !local && within.hosts.is_empty() {
-                // Nobody waits for the events any more, and these say which word of the limit is wrong.
+                // Nobody waits for events any more, and these warnings name the wrong part of the limit.
                 within.warnings.iter().for_each(|warning| printer.warning(&warning.to_string()));
                 return Err(Error::new(
                     "Specified inventory, host pattern and/or --limit leaves us with no hosts to target.",
@@ -234,7 +234,7 @@ impl Session {
         Ok(Session { shared, world, plugins, printer: events_task })
     }
 
-    /// Forgets the facts that earlier runs have kept (`--flush-cache`).
+    /// Deletes facts cached by earlier runs (`--flush-cache`).
     pub(super) fn flush_cache(&self) {
         if let Some(cache) = FactCache::of(&self.shared.run.settings) {
             self.world.inventory.hosts().for_each(|host| cache.forget(host.name()));
@@ -242,31 +242,33 @@ impl Session {
         }
     }
 
-    /// Shows the tasks that a signal stopped, and the recap; returns the exit code. [`Session::end`] follows.
+    /// Reports the tasks that a signal stopped and the recap, and returns the exit code. The caller must call
+    /// [`Session::end`] afterwards.
     pub(super) async fn interrupted(&self, signal: Signal, run: &PlaybookRun) -> u8 {
         let _ = self.shared.events.send(Event::Interrupted { signal: signal.name });
         let _ = self.shared.events.send(Event::Recap(run.summary().recap));
-        // Closing the connections stops what runs on the hosts; one that does not answer is left behind.
+        // Closing the connections stops everything on the hosts; unresponsive hosts are abandoned.
         let _ = tokio::time::timeout(CLOSING, self.shared.pool.close()).await;
         signal.code
     }
 
-    /// Ends: closes every connection and prints what is left.
+    /// Closes every connection and prints pending output.
     pub(super) async fn end(self) {
         let statistics = self.shared.pool.statistics().await;
         self.shared.pool.close().await;
         if let Some(path) = std::env::var_os("WINDLASS_STATISTICS") {
             let _ = std::fs::write(path, format!("{statistics:?}\n"));
         }
-        // Whoever still holds a sender must not keep the printer waiting.
+        // A remaining sender must not keep the printer waiting.
         let _ = self.shared.events.send(Event::End);
         let _ = self.printer.await;
     }
 }
 
-/// Runs to the end: the exit code. A signal that the work does not handle ends it at once, and so does a second one.
+/// Runs a future to its end and returns its exit code. A signal that the future does not handle ends the program, and
+/// so does a second signal.
 pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
-    // Templates are evaluated on these threads, as deep as they may nest.
+    // Templates are evaluated on these threads and may nest deeply.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(16 << 20)
         .enable_all()

@@ -11,12 +11,12 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 pub(super) struct Signal {
     /// Its name.
     pub(super) name: &'static str,
-    /// Exit code of a run that it ends: Ansible's 99 for SIGINT, otherwise the one a shell reports.
+    /// Exit code of a run ended by it: Ansible's 99 for SIGINT, otherwise the one a shell reports.
     pub(super) code: u8,
 }
 
 impl Signal {
-    /// The signal that ended a process, if it is one of those that end a run.
+    /// Signal that ended a process, if it is one of those handled here.
     pub(super) fn of(status: ExitStatus) -> Option<Signal> {
         let number = status.signal()?;
         ALL.into_iter().find(|(_, kind)| kind.as_raw_value() == number).map(|(signal, _)| signal)
@@ -29,16 +29,16 @@ const ALL: [(Signal, SignalKind); 3] = [
     (Signal { name: "SIGHUP", code: 129 }, SignalKind::hangup()),
 ];
 
-/// Whether a run with this exit code was ended by a signal.
+/// Whether a signal ended a run with this exit code.
 pub(super) fn is_signal(code: u8) -> bool {
     ALL.iter().any(|(signal, _)| signal.code == code)
 }
 
-/// Stream of signals. Those ignored since the start of the program (`nohup`) stay ignored.
+/// Stream of signals. Signals ignored since the start of the program (`nohup`) stay ignored.
 pub(super) struct Signals([Option<Stream>; 3]);
 
 impl Signals {
-    /// Listens from now on: must be called within the runtime.
+    /// Starts listening. Must be called within the runtime.
     pub(super) fn listen() -> Signals {
         let ignored = ignored();
         Signals(ALL.map(|(_, kind)| {
@@ -47,7 +47,7 @@ impl Signals {
         }))
     }
 
-    /// The next signal.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Signal {
         async fn one(stream: &mut Option<Stream>) {
             match stream {
@@ -65,7 +65,7 @@ impl Signals {
     }
 }
 
-/// Signals that this process was started to ignore, as bits; read once, before handlers change them.
+/// Signals ignored at the start of this process, as bits. They are read once, before handlers change them.
 fn ignored() -> u64 {
     static FIRST: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
     *FIRST.get_or_init(|| {
@@ -75,7 +75,7 @@ fn ignored() -> u64 {
     })
 }
 
-/// Number of the running [`until_signal`] calls, which end their work themselves.
+/// Number of running [`until_signal`] calls, which end their work themselves.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether the running work handles signals itself.
@@ -83,7 +83,7 @@ pub(super) fn is_handled() -> bool {
     HANDLERS.load(Ordering::Acquire) > 0
 }
 
-/// Guard that keeps signals from ending the program until their handler is done.
+/// Guard that prevents signals from ending the program until their handler is done.
 pub(super) struct Handler(());
 
 impl Handler {
@@ -99,8 +99,7 @@ impl Drop for Handler {
     }
 }
 
-/// Runs work until it is done or a signal arrives; then the work is dropped. The caller keeps the handler
-/// while it cleans up.
+/// Runs work until it is done or a signal arrives, which drops it. The caller keeps the handler during cleanup.
 pub(super) async fn until_signal<T>(work: impl Future<Output = T>) -> Result<T, (Signal, Handler)> {
     let handler = Handler::new();
     let mut signals = Signals::listen();

@@ -1,4 +1,4 @@
-//! `windlass vault`: encrypted files and values, interchangeable with `ansible-vault`.
+//! `windlass vault`: encrypts files and values, compatible with `ansible-vault`.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,8 +14,13 @@ use super::signals::Signal;
 use crate::error::{Error, Result};
 use crate::settings::{Config, Settings};
 
-/// Encrypt and decrypt files and values.
+/// Encrypt and decrypt files and values
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  windlass vault create secrets.yml                              # write a new encrypted file
+  windlass vault encrypt secrets.yml --vault-password-file pass  # encrypt a file in place
+  windlass vault view secrets.yml -J                             # print it, asking for the password
+  windlass vault encrypt_string --name db_password s3cret        # encrypt one value")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -23,27 +28,27 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Show encrypted files
+    /// Print decrypted files
     View(FileArguments),
-    /// Encrypt files, or the standard input
+    /// Encrypt files or standard input
     Encrypt(FileArguments),
-    /// Decrypt files, or the standard input
+    /// Decrypt files or standard input
     Decrypt(FileArguments),
-    /// Write a new encrypted file in an editor
+    /// Create an encrypted file in an editor
     Create(FileArguments),
-    /// Change an encrypted file in an editor
+    /// Edit an encrypted file in an editor
     Edit(FileArguments),
-    /// Encrypt files with another password
+    /// Re-encrypt files with a new password
     Rekey(RekeyArguments),
     /// Encrypt a value for use in YAML
     #[command(name = "encrypt_string")]
     EncryptString(StringArguments),
 }
 
-/// What all verbs take.
+/// Options of every subcommand.
 #[derive(Debug, Args)]
 struct Common {
-    /// Show more
+    /// Increase verbosity
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
     #[command(flatten)]
@@ -52,15 +57,15 @@ struct Common {
 
 #[derive(Debug, Args)]
 struct FileArguments {
-    /// The files; the standard input if there are none
+    /// Files [default: standard input]
     files: Vec<PathBuf>,
-    /// Write here instead; `-` is the standard output
+    /// Write to this file instead; `-` is standard output
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     output: Option<String>,
-    /// Encrypt with the identity of this label
+    /// Encrypt with the identity that has this label
     #[arg(long, value_name = "LABEL")]
     encrypt_vault_id: Option<String>,
-    /// Create a file although there is no terminal for an editor
+    /// Start the editor even without a terminal
     #[arg(long)]
     skip_tty_check: bool,
     #[command(flatten)]
@@ -69,16 +74,16 @@ struct FileArguments {
 
 #[derive(Debug, Args)]
 struct RekeyArguments {
-    /// The files
+    /// Files to re-encrypt
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The new identity
+    /// New identity as `label@source`
     #[arg(long, value_name = "ID", conflicts_with = "new_vault_password_file")]
     new_vault_id: Option<String>,
-    /// A file with the new password
+    /// Read the new password from a file, or from an executable's output
     #[arg(long, value_name = "FILE")]
     new_vault_password_file: Option<PathBuf>,
-    /// Encrypt with the new identity of this label
+    /// Encrypt with the new identity that has this label
     #[arg(long, value_name = "LABEL")]
     encrypt_vault_id: Option<String>,
     #[command(flatten)]
@@ -87,31 +92,31 @@ struct RekeyArguments {
 
 #[derive(Debug, Args)]
 struct StringArguments {
-    /// The values; `-` is the standard input
+    /// Values to encrypt; `-` is standard input
     strings: Vec<String>,
-    /// The variables' names
+    /// Variable name for each value, in order; repeatable
     #[arg(short, long)]
     name: Vec<String>,
-    /// Read the value from the standard input and give it this name
+    /// Read a value from standard input and give it this variable name
     #[arg(long, value_name = "NAME")]
     stdin_name: Option<String>,
     /// Ask for the value
     #[arg(short, long)]
     prompt: bool,
-    /// Let the value that is asked for be seen
+    /// Echo the value typed at the prompt
     #[arg(long)]
     show_input: bool,
-    /// Write here instead; `-` is the standard output
+    /// Write to this file instead; `-` is standard output
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     output: Option<String>,
-    /// Encrypt with the identity of this label
+    /// Encrypt with the identity that has this label
     #[arg(long, value_name = "LABEL")]
     encrypt_vault_id: Option<String>,
     #[command(flatten)]
     common: Common,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn run(arguments: Arguments) -> Result<u8> {
     let settings = Settings::from_config(&Config::find()?)?;
     match arguments.verb {
@@ -168,10 +173,9 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     Ok(0)
 }
 
-/// Edits a file; returns the signal that ended the editing, if any. The file is encrypted with the same password as before, and keeps
-/// its label.
+/// Edits a file. Returns the signal that ended editing, if any. The file keeps its password and label.
 fn edit(file: &Path, secrets: &Secrets, settings: &Settings) -> Result<Option<Signal>> {
-    // What a link points to is edited; the link stays.
+    // Edits the target of a link; the link stays.
     let file = &std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let data = read(file)?;
     let (plain, secret) = windlass_vault::decrypt_with_secret(&data, secrets)
@@ -204,7 +208,7 @@ fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
     Ok(())
 }
 
-/// A value to encrypt: its name, and where it came from.
+/// A value to encrypt: its name, text and source.
 type Value = (Option<String>, String, &'static str);
 
 fn encrypt_string(arguments: &StringArguments, settings: &Settings) -> Result<()> {
@@ -263,7 +267,7 @@ fn encrypt_string(arguments: &StringArguments, settings: &Settings) -> Result<()
     Ok(())
 }
 
-/// The passwords to decrypt with; there must be one.
+/// Passwords for decryption. Fails if none is given.
 fn known(options: &VaultOptions, settings: &Settings) -> Result<Secrets> {
     let secrets = options.secrets_or(settings, Some(Prompt::Known))?;
     if secrets.is_empty() {
@@ -273,7 +277,7 @@ fn known(options: &VaultOptions, settings: &Settings) -> Result<Secrets> {
     }
 }
 
-/// The password to encrypt with: the only one, or the one of a label.
+/// Password for encryption: the only one, or the one with a label.
 fn to_encrypt_with(options: &VaultOptions, label: Option<&str>, settings: &Settings) -> Result<Secret> {
     let secrets = options.secrets_or(settings, Some(Prompt::New))?;
     let label = label.or(settings.vault_encrypt_identity.as_deref());
@@ -359,16 +363,16 @@ fn encrypted(plain: &[u8], secret: &Secret, settings: &Settings) -> Result<Strin
     envelope.map_err(|error| Error::new(error.to_string()))
 }
 
-/// What becomes of mode and owner of a file that is replaced.
+/// Mode and owner of a replaced file.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
-    /// They stay.
+    /// Keeps mode and owner.
     Kept,
-    /// Only the user may read the file.
+    /// Makes the file readable only for its owner.
     Private,
 }
 
-/// Replaces a file in one step, so that neither a half-written nor a readable one is ever there.
+/// Replaces a file atomically, so that it is never half-written or readable for others.
 fn write_file(file: &Path, bytes: &[u8], access: Access) -> Result<()> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -379,7 +383,7 @@ fn write_file(file: &Path, bytes: &[u8], access: Access) -> Result<()> {
         let old = std::fs::metadata(file).ok().filter(|_| access == Access::Kept);
         let mode = old.as_ref().map_or(0o600, |old| old.permissions().mode() & 0o7777);
         if let Some(old) = old {
-            // Only root can give a file away; anybody else's file stays his own.
+            // Only root can change the owner; for other users the file becomes their own.
             let _ = std::os::unix::fs::chown(temporary.path(), Some(old.uid()), Some(old.gid()));
         }
         temporary.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;

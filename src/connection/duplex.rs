@@ -18,23 +18,23 @@ pub struct Duplex {
 /// The standard input of a command.
 #[derive(Debug)]
 pub enum Input {
-    /// Of a channel of SSH.
+    /// Input of an SSH channel.
     Channel(ChannelInput),
-    /// Of a process on this machine; `None` once it has ended.
+    /// Input of a process on this machine; `None` once it has ended.
     Process(Option<ChildStdin>),
 }
 
-/// What a command writes and how it ends.
+/// Output and exit status of a command.
 #[derive(Debug)]
 pub enum Output {
-    /// Of a channel of SSH.
+    /// Output of an SSH channel.
     Channel(ChannelOutput),
-    /// Of a process on this machine.
+    /// Output of a process on this machine.
     Process(mpsc::Receiver<Piece>),
 }
 
 impl Input {
-    /// Sends bytes and waits while they are not taken; `false` once nobody takes them any more.
+    /// Sends bytes, waiting while the command does not read. Returns `false` once the input is closed.
     pub async fn send(&mut self, bytes: Vec<u8>) -> bool {
         match self {
             Self::Channel(channel) => channel.send(bytes).await,
@@ -54,7 +54,7 @@ impl Input {
 }
 
 impl Output {
-    /// The next piece; `None` at the end.
+    /// Next piece of output; `None` at the end.
     pub async fn next(&mut self) -> Option<Piece> {
         match self {
             Self::Channel(channel) => channel.next().await,
@@ -62,18 +62,18 @@ impl Output {
         }
     }
 
-    /// Has the command terminated if this is dropped before its end.
+    /// Terminates the command if this is dropped before its end.
     pub fn terminate_on_drop(&mut self) {
         match self {
             Self::Channel(channel) => channel.terminate_on_drop(),
-            // Processes on this machine are always ended.
+            // Dropping always ends processes on this machine.
             Self::Process(_) => {}
         }
     }
 }
 
-/// Starts a process whose three streams are pipes, in a group of its own: an interrupt at the terminal is for this program alone, which then
-/// ends its processes in order.
+/// Starts a process with three pipes in a process group of its own. An interrupt at the terminal then reaches only this
+/// program, which ends its processes in order.
 pub(super) fn process(mut command: Command) -> io::Result<Duplex> {
     let mut child = command.process_group(0).kill_on_drop(true).spawn()?;
     let stdin = child.stdin.take().ok_or_else(|| io::Error::other("it has no standard input"))?;
@@ -82,7 +82,7 @@ pub(super) fn process(mut command: Command) -> io::Result<Duplex> {
     Ok(Duplex { input: Input::Process(Some(stdin)), output: Output::Process(receiver) })
 }
 
-/// Passes on what a process writes and how it ends. When nobody listens any more, its group is told to end and it is killed.
+/// Forwards a process's output and exit status. Once the receiver is dropped, sends SIGTERM to its group and kills it.
 async fn watch(mut child: Child, sender: mpsc::Sender<Piece>) {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let pieces = async {
@@ -98,13 +98,13 @@ async fn watch(mut child: Child, sender: mpsc::Sender<Piece>) {
                 },
                 Err(error) => Exit::Signal(error.to_string()),
             };
-            // An error means that nobody listens any more.
+            // An error means that the receiver was dropped.
             let _ = sender.send(Piece::Exit(exit)).await;
         }
         () = sender.closed() => {
             let group = child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
             if let Some(group) = group {
-                // An error means that it has ended by itself.
+                // An error means that the process has ended by itself.
                 let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
             }
         }

@@ -1,4 +1,4 @@
-//! The user's part in verifying host keys: a question at the terminal, as ssh asks it, and warnings among the events of the run.
+//! Interactive part of host key verification: asks at the terminal like ssh, and sends warnings as events of the run.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -12,17 +12,17 @@ use crate::output::{Event, Events};
 
 /// Time to answer a question; after that the host is refused.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(300);
-/// Longest wait for a warning to be shown: unread output must not block the connection for ever.
+/// Maximum wait for a warning to be shown, so that unread output cannot block the connection.
 const SHOWN_DEADLINE: Duration = Duration::from_secs(10);
 const LONGEST_ANSWER: usize = 1024;
 
-/// Asks at the terminal of the process, whatever its standard streams are.
+/// Asks at the process's terminal, even if the standard streams are redirected.
 pub struct AtTerminal {
     events: Events,
 }
 
 impl AtTerminal {
-    /// Warnings become events.
+    /// Sends warnings to `events`.
     pub fn new(events: Events) -> Self {
         Self { events }
     }
@@ -63,7 +63,7 @@ fn question(key: &PresentedKey) -> String {
     )
 }
 
-/// Asks until the answer is yes, no or the fingerprint. An error if there is no terminal or no answer in time.
+/// Asks until the answer is yes, no or the fingerprint. Fails without a terminal, or without an answer in time.
 fn ask(question: &str, fingerprint: &str) -> io::Result<bool> {
     let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     let deadline = Instant::now() + ANSWER_DEADLINE;
@@ -76,7 +76,7 @@ fn ask(question: &str, fingerprint: &str) -> io::Result<bool> {
     }
 }
 
-/// The meaning of an answer; `None` for anything that is neither yes, no nor the fingerprint.
+/// Interprets an answer; `None` if it is neither yes, no nor the fingerprint.
 fn verdict(answer: &str, fingerprint: &str) -> Option<bool> {
     match answer.trim() {
         answer if answer.eq_ignore_ascii_case("yes") => Some(true),
@@ -85,7 +85,7 @@ fn verdict(answer: &str, fingerprint: &str) -> Option<bool> {
     }
 }
 
-/// A line of the terminal. Its end means no.
+/// Reads a line from the terminal. End of input means no.
 fn line(terminal: &mut File, deadline: Instant) -> io::Result<String> {
     let mut typed = Vec::new();
     while typed.len() < LONGEST_ANSWER && typed.last() != Some(&b'\n') {

@@ -5,10 +5,10 @@ use tokio::process::Command;
 use super::duplex::process;
 use super::{Connection, Duplex, Error, Pending};
 
-/// The hidden command of this program that is an executor.
+/// Hidden subcommand that runs an executor.
 const EXECUTOR_COMMAND: &str = "__executor";
 
-/// This machine, as the user who runs this program.
+/// The controller's machine, as its current user.
 pub(super) struct Local;
 
 impl Connection for Local {

@@ -1,4 +1,5 @@
-//! Ways to a host: SSH, and this machine itself. Each runs commands there and gives their streams; what runs is the executor's matter.
+//! Connections to hosts: over SSH, or to this machine. They run commands and provide their streams; `executor` decides
+//! which commands.
 
 mod duplex;
 pub mod host_keys;
@@ -21,59 +22,59 @@ pub use windlass_ssh::{Exit, HostKeyChecking, Output as Piece, Secret};
 /// A future of a [`Connection`]'s method.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// An established way to a host.
+/// An established connection to a host.
 pub trait Connection: Send + Sync {
-    /// Runs a shell command, with a terminal in raw mode if `pty` is set and the connection has such.
+    /// Runs a shell command. `pty` requests a terminal in raw mode, where the connection supports one.
     fn shell<'a>(&'a self, command: &'a str, pty: bool) -> Pending<'a, Result<Duplex, Error>>;
 
-    /// Starts an executor that need not be pushed, as this very program contains it; `word` follows its begin marker.
-    /// `None` where one has to be pushed.
+    /// Starts the executor contained in this program, which need not be pushed; `word` follows its begin marker.
+    /// Returns `None` where one has to be pushed.
     fn resident_executor(&self, word: &str) -> Option<Result<Duplex, Error>>;
 
-    /// The connection is gone.
+    /// Whether the connection is lost.
     fn is_closed(&self) -> bool;
 
-    /// Why the connection is gone, as a part of a sentence.
+    /// Reason for the loss, as part of a sentence.
     fn lost_reason(&self) -> String;
 
-    /// The host answers with another key than the known one: passwords may not be sent there.
+    /// Whether the host presents another key than the known one; then no password may be sent.
     fn has_changed_host_key(&self) -> bool {
         false
     }
 
-    /// Something the user should know about this connection.
+    /// Warning to the user about this connection.
     fn warning(&self) -> Option<String>;
 
-    /// Bytes sent and received, as they are on the wire.
+    /// Bytes sent and received on the wire.
     fn wire_bytes(&self) -> (u64, u64);
 
-    /// Ends the connection.
+    /// Closes the connection.
     fn close(&self) -> Pending<'_, ()>;
 }
 
-/// Why there is no way to the host.
+/// Reason why a connection failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// SSH says why.
+    /// An error of SSH.
     #[error(transparent)]
     Ssh(#[from] windlass_ssh::Error),
-    /// A process on this machine could not be started.
+    /// A process failed to start on this machine.
     #[error("`{program}` could not be started on this machine: {reason}")]
     Process {
-        /// What was to be started.
+        /// The program.
         program: String,
-        /// The system's answer.
+        /// The system's error.
         reason: String,
     },
 }
 
 impl Error {
-    /// The server refused the credentials, which must not be repeated quickly.
+    /// Whether the server refused the credentials; repeating them quickly must be avoided.
     pub fn is_authentication(&self) -> bool {
         matches!(self, Self::Ssh(error) if error.is_authentication())
     }
 
-    /// The server allows no further channel on this connection.
+    /// Whether the server allows no further channel on this connection.
     pub fn is_channel_refused(&self) -> bool {
         matches!(self, Self::Ssh(windlass_ssh::Error::ChannelRefused { .. }))
     }

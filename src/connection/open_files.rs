@@ -1,17 +1,17 @@
-//! The limit of open files, which bounds how many hosts can be connected at a time.
+//! Raises the limit of open files, which bounds the number of connected hosts.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What one host needs: its connection, or on this machine the three streams of its executor.
+/// Open files per host: a connection, or the three streams of an executor on this machine.
 const PER_HOST: u64 = 3;
-/// What everything else needs.
+/// Open files for everything else.
 const OTHERS: u64 = 256;
 
-/// Raises the limit to what so many hosts need; if that is not allowed, what the user should do.
+/// Raises the limit to the needs of `hosts` hosts. If that is not allowed, returns advice for the user.
 pub(crate) fn allow_for(hosts: usize) -> Option<String> {
     let needed = hosts as u64 * PER_HOST + OTHERS;
     let limit = getrlimit(Resource::Nofile);
-    // No limit at all is `None`.
+    // `None` means unlimited.
     if limit.current.is_none_or(|current| current >= needed) {
         return None;
     }

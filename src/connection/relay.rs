@@ -1,8 +1,8 @@
-//! A program of this machine, such as rsync, uses a connection that is open: it starts this very program as its `ssh`, which passes the streams
-//! of the command through a socket to the run that has the connection.
+//! Lets a program on this machine, such as rsync, use an open connection. The program starts Windlass as its `ssh`;
+//! that process relays the command's streams through a socket to the run.
 //!
-//! What goes to the run is the command, with its length before it, and then the input. What comes back are pieces: a byte that says what it is,
-//! a length of four bytes, and the bytes.
+//! The relay sends the command, preceded by its length, and then the input. The run answers with frames: a type byte, a
+//! length of four bytes, and data.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream as Stream;
@@ -15,26 +15,27 @@ use tokio::sync::mpsc;
 use super::{Duplex, Exit, Piece};
 use crate::error::{Error, Result};
 
-/// The hidden command of this program that is the other end.
+/// Hidden subcommand that runs the relay process.
 const COMMAND: &str = "__relay";
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const EXIT: u8 = 3;
-/// Longer commands are none.
+/// Maximum length of a command in bytes.
 const LONGEST: u32 = 1 << 20;
 
-/// What a program calls to use the connection behind a socket, as one text of words.
+/// Command line with which a program uses the connection behind a socket, quoted for the shell.
 pub fn program(socket: &Path) -> std::io::Result<String> {
     let own = std::env::current_exe()?;
     Ok(shell_words::join([&*own.to_string_lossy(), COMMAND, &*socket.to_string_lossy()]))
 }
 
-/// The other end: `words` are the socket and then what a program says to `ssh`.
+/// Runs the relay process. `words` are the socket, followed by the arguments that the program passes to `ssh`.
 pub fn run(words: &[String]) -> Result<u8> {
     let fail = |error: std::io::Error| Error::new(format!("the connection of the run cannot be used: {error}"));
     let (socket, rest) = words.split_first().ok_or_else(|| Error::new("there is no socket to connect to"))?;
     let command = command(rest);
-    // rsync that gives up tells its `ssh` to end at once, before what the host says about it has arrived.
+    // rsync that gives up signals its `ssh` to end at once. Ignoring the signal lets the host's error message still
+    // arrive.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
     let _entered = runtime.enter();
     let _unheard = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1()).map_err(fail)?;
@@ -42,7 +43,7 @@ pub fn run(words: &[String]) -> Result<u8> {
     let length = u32::try_from(command.len()).map_err(|_| Error::new("the command is too long"))?;
     stream.write_all(&length.to_be_bytes()).and_then(|()| stream.write_all(command.as_bytes())).map_err(fail)?;
     let mut sending = stream.try_clone().map_err(fail)?;
-    // It ends with the process; nobody waits for input that does not come.
+    // The thread ends with the process; nothing waits for missing input.
     std::thread::spawn(move || {
         let copied = std::io::copy(&mut std::io::stdin().lock(), &mut sending);
         copied.and_then(|_| sending.shutdown(std::net::Shutdown::Write))
@@ -61,19 +62,19 @@ pub fn run(words: &[String]) -> Result<u8> {
     }
 }
 
-/// What is left of a call of `ssh` when options and the host are taken away.
+/// Extracts the command from `ssh` arguments by removing options and the host.
 fn command(words: &[String]) -> String {
     let mut rest = words;
     while let [option, after @ ..] = rest
         && option.starts_with('-')
     {
-        // `-l user` is all that rsync adds.
+        // rsync passes `-l user` and no other option with a value.
         rest = if option == "-l" { after.get(1..).unwrap_or_default() } else { after };
     }
     rest.get(1..).unwrap_or_default().join(" ")
 }
 
-/// The command that the next program to connect wants to run.
+/// Accepts the next program, and returns its command.
 pub async fn accept(listener: &UnixListener) -> std::io::Result<(UnixStream, String)> {
     let (mut stream, _) = listener.accept().await?;
     let length = stream.read_u32().await?;
@@ -86,13 +87,13 @@ pub async fn accept(listener: &UnixListener) -> std::io::Result<(UnixStream, Str
     Ok((stream, command))
 }
 
-/// Tells a program that its command cannot be run.
+/// Reports to a program that its command cannot be run.
 pub async fn refuse(mut stream: UnixStream, reason: &str) -> std::io::Result<()> {
     send(&mut stream, STDERR, format!("{reason}\n").as_bytes()).await?;
     send(&mut stream, EXIT, &[255]).await
 }
 
-/// Passes the streams on until the command ends, and gives its exit status.
+/// Relays the streams until the command ends, and returns its exit status.
 pub async fn pass(stream: UnixStream, duplex: Duplex, early: &[u8]) -> std::io::Result<u8> {
     let (mut from, mut to) = stream.into_split();
     let Duplex { mut input, mut output } = duplex;

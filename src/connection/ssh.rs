@@ -5,7 +5,7 @@ use windlass_ssh::{Connector, Destination, Session, Settings};
 
 use super::{Connection, Duplex, Error, Input, Output, Pending, Target};
 
-/// Time to wait for the end of a connection.
+/// Time limit for closing a connection.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Connects over SSH.
@@ -14,7 +14,7 @@ pub(super) async fn connect(target: &Target, connector: &Connector) -> Result<Ar
     Ok(Arc::new(Ssh { session: connector.connect(&destination, &settings).await? }))
 }
 
-/// A target in the terms of SSH.
+/// Destination and settings of a target for `windlass_ssh`.
 pub(crate) fn destination(target: &Target) -> (Destination, Settings) {
     let destination = Destination { host: target.host.clone(), port: target.port, user: target.user.clone() };
     let passphrase = target.private_key_passphrase.clone();
@@ -72,7 +72,7 @@ impl Connection for Ssh {
     }
 
     fn close(&self) -> Pending<'_, ()> {
-        // A lost host does not accept the farewell.
+        // A lost host never acknowledges the close.
         Box::pin(async { tokio::time::timeout(CLOSE_DEADLINE, self.session.close()).await.unwrap_or_default() })
     }
 }

@@ -3,23 +3,24 @@ use std::time::Duration;
 
 use windlass_ssh::{HostKeyChecking, Secret};
 
-/// How a host is reached (`ansible_connection`).
+/// Type of a connection (`ansible_connection`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Over SSH.
+    /// SSH.
     Ssh,
-    /// On this machine.
+    /// This machine.
     Local,
 }
 
-/// A host with everything that decides how it is reached, from variables, keywords and settings. Two targets that are equal share a connection.
+/// A host with everything that determines its connection: variables, keywords and settings. Equal targets share a
+/// connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// The name in the inventory. It is part of what makes targets equal, so each host of the inventory has a connection of its own.
+    /// Name in the inventory. It takes part in equality, so each host of the inventory has its own connection.
     pub name: String,
-    /// How the host is reached.
+    /// Type of the connection.
     pub kind: Kind,
-    /// `ansible_host`, or the name.
+    /// `ansible_host`, or the inventory name.
     pub host: String,
     /// `ansible_port`; `None` leaves it to ssh_config.
     pub port: Option<u16>,
@@ -29,22 +30,22 @@ pub struct Target {
     pub password: Option<Secret>,
     /// `ansible_ssh_private_key_file`.
     pub private_key_file: Option<PathBuf>,
-    /// The passphrase of that key.
+    /// Passphrase of that key.
     pub private_key_passphrase: Option<Secret>,
-    /// The words of `ansible_ssh_args`, `ansible_ssh_common_args` and `ansible_ssh_extra_args`, in this order.
+    /// Words of `ansible_ssh_args`, `ansible_ssh_common_args` and `ansible_ssh_extra_args`, in this order.
     pub ssh_arguments: Vec<String>,
     /// `None` leaves it to ssh_config; `ansible_host_key_checking: false` is [`HostKeyChecking::No`].
     pub host_key_checking: Option<HostKeyChecking>,
-    /// `ansible_timeout`: the deadline of the TCP connection; `None` leaves it to ssh_config.
+    /// `ansible_timeout`: time limit of the TCP connection; `None` leaves it to ssh_config.
     pub connect_timeout: Option<Duration>,
-    /// `ansible_ssh_retries`: how often a connection that could not be made is tried again.
+    /// `ansible_ssh_retries`: number of further attempts to connect.
     pub retries: u32,
-    /// `ansible_remote_tmp`: where the executor is kept on the host, if it may be executed there.
+    /// `ansible_remote_tmp`: folder for the executor on the host, if programs may be executed there.
     pub remote_tmp: String,
 }
 
 impl Target {
-    /// A target with nothing but its name and kind decided.
+    /// A target of this name and kind, everything else left to defaults.
     pub fn new(name: impl Into<String>, kind: Kind) -> Self {
         let name = name.into();
         Self {

@@ -1,39 +1,39 @@
-//! Memory for what hosts send: a host is read no faster than there is room for it.
+//! Memory limits for data from hosts: a host is read only as fast as memory is free for it.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windlass_protocol::{MAX_BLOB, MAX_MESSAGE, MAX_WEIGHT};
 
-/// Memory of all hosts together for large frames that are arriving, in bytes.
+/// Memory of all hosts together for large frames still arriving, in bytes.
 const ARRIVING: usize = 512 << 20;
-/// The same for large frames that have been decoded and not yet been taken by their requests.
+/// Memory of all hosts together for decoded large frames that their requests have not taken yet, in bytes.
 const DELIVERED: usize = 512 << 20;
-/// Memory of one host for decoded frames that have not been taken yet; a larger frame has to be alone.
+/// Memory of one host for decoded frames not taken yet, in bytes. A larger frame must be the only one.
 const HOST: usize = 32 << 20;
-/// A frame up to this many bytes counts for its host only.
+/// A frame up to this size in bytes counts only for its host.
 const SMALL: usize = 64 << 10;
-/// The unit in which memory is counted, in bytes.
+/// Unit in which memory is counted, in bytes.
 const UNIT: usize = 1 << 10;
 
-// One frame never waits for more than there is.
+// Any single frame fits, so its wait always ends.
 const _: () = assert!(MAX_MESSAGE + MAX_BLOB < ARRIVING && MAX_WEIGHT + MAX_BLOB < DELIVERED);
 
-/// The memory of all hosts of a run.
+/// Memory limits shared by all hosts of a run.
 #[derive(Debug)]
 pub(super) struct Budget {
     arriving: Arc<Semaphore>,
     delivered: Arc<Semaphore>,
 }
 
-/// The memory of one host, with its part in that of the run.
+/// Memory limit of one host, and its access to the run's.
 #[derive(Debug)]
 pub(super) struct Share {
     run: Arc<Budget>,
     host: Arc<Semaphore>,
 }
 
-/// Memory that is in use until this is dropped.
+/// Memory reserved until this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Reserved {
     _host: Option<OwnedSemaphorePermit>,
@@ -52,13 +52,14 @@ impl Share {
         Self { run, host: Arc::new(Semaphore::new(HOST / UNIT)) }
     }
 
-    /// Waits for room in which a frame of this size can arrive. A small one needs none.
+    /// Waits for memory for an arriving frame. A small one needs none.
     pub(super) async fn arriving(&self, size: usize) -> Reserved {
         let run = if size > SMALL { reserve(&self.run.arriving, size).await } else { None };
         Reserved { _host: None, _run: run }
     }
 
-    /// Waits for room for a decoded frame, first of its host, then of the run. A wait for the run holds nothing that a request needs.
+    /// Waits for memory for a decoded frame, first of its host, then of the run. A wait for the run holds nothing that
+    /// a request needs.
     pub(super) async fn delivered(&self, weight: usize) -> Reserved {
         let host = reserve(&self.host, weight.min(HOST)).await;
         let run = if weight > SMALL { reserve(&self.run.delivered, weight).await } else { None };
@@ -66,7 +67,7 @@ impl Share {
     }
 }
 
-/// `None` only if the semaphore is closed, which nobody does.
+/// Returns `None` only if the semaphore is closed, which never happens.
 async fn reserve(semaphore: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
     let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
     semaphore.clone().acquire_many_owned(units).await.ok()

@@ -1,4 +1,4 @@
-//! One request from its first to its last frame.
+//! The exchange of one request, from its first to its last frame.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -21,70 +21,70 @@ use super::received::Received;
 use super::routes::{End, Incoming, Registered};
 use super::{Error, Heartbeat, lock};
 
-/// The size of the pieces in which contents are sent.
+/// Chunk size in which contents are sent, in bytes.
 const PIECE: usize = 256 << 10;
-/// How much longer than its own timeout a request is waited for.
+/// Additional time to wait for a request beyond its own timeout.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// A request with everything that belongs to it.
+/// A request with its contents and channels.
 pub struct Call<V> {
-    /// The request; its id is chosen by the pool.
+    /// The request; the pool chooses its id.
     pub request: Request<V>,
-    /// Where the bytes of [`Request::contents`] are, in the same order.
+    /// Sources of [`Request::contents`], in the same order.
     pub sources: Vec<Source>,
-    /// The directory for a file the host sends (`fetch`): the one it will be in for good.
+    /// Final directory of a file that the host sends (`fetch`).
     pub receive_into: Option<PathBuf>,
-    /// Takes what happens meanwhile.
+    /// Receives events while the request runs.
     pub listener: Option<Listener>,
-    /// Hears that the request is on its way, if it has a turn: the next one may follow.
+    /// Notified once a request with a turn has left, so that the next one may follow.
     pub departure: Option<watch::Sender<Departure>>,
-    /// Its answer is not waited for alone: others left before it whose answers are not there yet.
+    /// Whether earlier requests are still unanswered, so that this one adds no round trip.
     pub follows: bool,
 }
 
-/// Takes what happens while a request runs, and does not wait for anything.
+/// Callback for events of a running request. It must not block.
 pub type Listener = Box<dyn Fn(TaskEvent) + Send + Sync>;
 
-/// What has become of something that was to go ahead.
+/// Progress of a request that is to be sent ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Departure {
-    /// It is being prepared.
+    /// Still being prepared.
     Undecided,
-    /// It is on its way, or needs none.
+    /// Sent, or done without a request.
     Left,
-    /// It has to be done again in its turn: it waits for what is under way, or was not run because something before it had failed.
+    /// To be repeated in its turn: it waits for requests under way, or was not run because an earlier one failed.
     Refused,
 }
 
 impl<V> Call<V> {
-    /// A request with nothing else.
+    /// A request without contents or channels.
     pub fn new(request: Request<V>) -> Self {
         Self { request, sources: Vec::new(), receive_into: None, listener: None, departure: None, follows: false }
     }
 }
 
-/// Where the bytes of a content are.
+/// Source of a content's bytes.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// In memory.
     Bytes(Arc<[u8]>),
-    /// In a file of the controller.
+    /// A file of the controller.
     File(PathBuf),
 }
 
-/// What happens while a request runs.
+/// Event of a running request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskEvent {
     /// Output of a running command.
     Output {
-        /// Which of its streams.
+        /// The stream it was written to.
         stream: Stream,
-        /// The bytes as they are.
+        /// The bytes, unmodified.
         bytes: Vec<u8>,
     },
-    /// Something the user should know, as a whole sentence.
+    /// A warning for the user, as a sentence.
     Warning(String),
-    /// The host does not answer, as a whole sentence without the host's name.
+    /// The host does not answer; a sentence without the host's name.
     Silent(String),
 }
 
@@ -101,22 +101,22 @@ pub(super) struct Allowed {
 pub struct Completed<V> {
     /// The module's result.
     pub result: V,
-    /// The file the host has sent, if a directory for it was given and one came.
+    /// File sent by the host, if the call had a directory for one.
     pub received: Option<Received>,
-    /// What it took.
+    /// Time and traffic of the request.
     pub cost: Cost,
 }
 
-/// What a request took.
+/// Time and traffic of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cost {
-    /// Connecting and starting the executor, if that was to be done or waited for.
+    /// Time to connect and start the executor, including the wait for another request doing so.
     pub connect: Duration,
-    /// From sending it to its answer.
+    /// Time from sending the request to its answer.
     pub total: Duration,
-    /// Of that, on the host.
+    /// Part of that time spent on the host.
     pub spent: Spent,
-    /// How often an answer of the host was waited for.
+    /// Number of times the controller waited for the host.
     pub round_trips: u64,
     /// Bytes of frames sent.
     pub sent: u64,
@@ -124,15 +124,15 @@ pub struct Cost {
     pub received: u64,
 }
 
-/// How a call ended without an answer.
+/// Reason why a call ended without an answer.
 pub(super) enum Broken<V> {
-    /// An error to report as it is.
+    /// An error to report unchanged.
     Error(Error),
-    /// The executor was gone before the request was on its way: nothing was run and the call may be made again.
+    /// The executor ended before the request left. Nothing was run, so the call may be repeated.
     NotSent(Box<Call<V>>, String),
     /// The executor was lost while the request ran.
     Lost(String),
-    /// The executor broke the protocol or a limit; the end of a sentence that begins with it.
+    /// The executor broke the protocol or a limit; the rest of a sentence whose subject is the executor.
     Violation(String),
 }
 
@@ -191,7 +191,7 @@ where
         };
         let ping = || live.ping(id);
         let lost = live.pulse.lost(allowed.heartbeat, &heard, ping, silent);
-        // Pinned here, so that the future has room for it once and not for each way to wait.
+        // Pinned here so that the future reserves space for it only once.
         let patience = AtomicBool::new(false);
         let waits = Waits { allowed, host, patience: &patience };
         let mut answer = std::pin::pin!(answer(live, &call, id, &mut incoming, &mut cost, waits));
@@ -200,7 +200,8 @@ where
             loop {
                 match tokio::time::timeout(limit, &mut answer).await {
                     Ok(outcome) => return Ok(outcome),
-                    // A wait for another run's lock does not count as the task's time; the executor reports it regularly.
+                    // A wait for another run's lock does not count as the task's time; the executor reports it
+                    // regularly.
                     Err(_) if patience.swap(false, Ordering::Relaxed) => {}
                     Err(_) => return Err(limit),
                 }
@@ -236,7 +237,7 @@ where
         }
         Err(Ended::Lost) => Err(match live.end() {
             End::Violation(reason) => Broken::Violation(reason),
-            // Others already followed a request with a turn, and would overtake it if it was sent again.
+            // Later requests already followed this one and would overtake it if it was sent again.
             End::Lost(reason) if call.request.turn.is_some() || departed.load(Ordering::Acquire) => {
                 Broken::Lost(reason)
             }
@@ -261,7 +262,7 @@ impl From<Error> for Ended {
 #[derive(Clone, Copy)]
 struct Waits<'a> {
     allowed: Allowed,
-    /// The name of the host, for sentences.
+    /// Name of the host, for messages.
     host: &'a str,
     /// Set while the host waits for another run's lock.
     patience: &'a AtomicBool,
@@ -280,7 +281,7 @@ where
 {
     let mut received = None;
     let mut feeding = JoinSet::new();
-    // Contents requested while another was being sent; `expected` bounds their number.
+    // Contents requested while another one is being sent; `expected` limits their number.
     let mut wanted = VecDeque::new();
     let mut expected = Expected::of(&call.request, call.receive_into.is_some());
     loop {
@@ -376,7 +377,7 @@ fn receive<V>(call: &Call<V>, received: &mut Option<Received>, bytes: &[u8], all
     }
 }
 
-/// The bytes that travel in the request's own frame.
+/// Bytes of the contents that travel in the request's own frame.
 async fn inline<V>(call: &Call<V>) -> Result<Vec<u8>, Error> {
     let mut blob = Vec::new();
     for (content, source) in call.request.contents.iter().zip(&call.sources) {
@@ -397,7 +398,7 @@ async fn inline<V>(call: &Call<V>) -> Result<Vec<u8>, Error> {
     Ok(blob)
 }
 
-/// Sends a content piece by piece; the bytes of its frames.
+/// Sends a content in chunks. Returns the bytes of its frames.
 async fn feed<V>(live: Arc<Live<V>>, id: u64, content: usize, source: Source, size: Option<u64>) -> Result<u64, Error>
 where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -446,7 +447,7 @@ fn changed(name: &str) -> Error {
     }
 }
 
-/// Stops the request on the host if nobody waits for its answer any more.
+/// Stops the request on the host when the caller abandons it.
 struct Running<V: Serialize + DeserializeOwned + Send + Sync + 'static> {
     live: Arc<Live<V>>,
     id: u64,

@@ -1,27 +1,28 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was done on connections, for benchmarks and `-vvv`.
+/// Totals of connections, requests and traffic, for benchmarks and `-vvv`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Connections made.
     pub connections: u64,
-    /// Executors sent.
+    /// Executors uploaded.
     pub uploads: u64,
     /// Requests sent.
     pub requests: u64,
-    /// Times an answer of a host was waited for: a request, a content it asked for. What is sent ahead of other answers adds none.
+    /// Times the controller waited for a host: for an answer or for a requested content. Requests sent ahead of other
+    /// answers add none.
     pub round_trips: u64,
     /// Bytes of frames and executors sent.
     pub sent: u64,
     /// Bytes of frames received.
     pub received: u64,
-    /// Bytes sent on the wire, with everything SSH adds. Connections that still live are counted up to now.
+    /// Bytes sent on the wire, including SSH's overhead. Open connections count up to now.
     pub wire_sent: u64,
     /// Bytes received on the wire.
     pub wire_received: u64,
 }
 
-/// The same, while it is counted.
+/// Running totals behind [`Statistics`].
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) connections: AtomicU64,
@@ -35,7 +36,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// The present values.
+    /// Current values.
     pub(super) fn read(&self) -> Statistics {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Statistics {

@@ -1,69 +1,71 @@
 use crate::connection;
 
-/// Why a request has no answer.
+/// Reason why a request has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The host cannot be reached; nothing was run.
+    /// The host is unreachable; nothing was run.
     #[error("{message}")]
     Unreachable {
-        /// A whole sentence.
+        /// A complete sentence.
         message: String,
     },
-    /// The connection broke while the task ran: it may have been done wholly, in part or not at all. It is never repeated by itself.
+    /// The connection broke during the task, which may have run wholly, in part or not at all. It is never repeated
+    /// automatically.
     #[error("{message}")]
     Indeterminate {
-        /// A whole sentence.
+        /// A complete sentence.
         message: String,
-        /// Whether the host was restarted meanwhile, if that could be found out.
+        /// Whether the host was restarted meanwhile, if that is known.
         rebooted: Option<bool>,
     },
-    /// The executor broke the protocol or a limit. The host is not used any more in this run.
+    /// The executor broke the protocol or a limit. The host is excluded from the rest of the run.
     #[error(
         "{host} is not used any more in this run: its executor {reason}. Whether the task was done is not known. Find out what answers on that host before you use it again"
     )]
     Violation {
         /// The host's name.
         host: String,
-        /// The end of a sentence that begins with the executor.
+        /// The rest of a sentence whose subject is the executor.
         reason: String,
     },
-    /// The host answered with something that is no result; the module may have been run.
+    /// The host's answer is not a mapping; the module may have run.
     #[error("the host answered {module} with {kind} instead of a mapping, so whether the task was done is not known")]
     NoResult {
         /// The module.
         module: String,
-        /// The kind of the value.
+        /// Type of the value.
         kind: &'static str,
     },
-    /// A request before this one in its sequence has failed; nothing was run.
+    /// An earlier request of its sequence failed; nothing was run.
     #[error("a task before this one has failed")]
     NotRun,
-    /// The other user's executor could not be started; nothing was run.
+    /// The become user's executor failed to start; nothing was run.
     #[error("{message}")]
     Become {
-        /// A whole sentence.
+        /// A complete sentence.
         message: String,
     },
-    /// A file on the controller could not be read or written.
+    /// A file on the controller is unreadable or unwritable.
     #[error("{message}")]
     Controller {
-        /// A whole sentence.
+        /// A complete sentence.
         message: String,
     },
-    /// A bare command did not end in time. Nothing on the host supervises it, so its end is requested but not confirmed.
+    /// A bare command exceeded its timeout. Nothing on the host supervises it, so its end is requested but not
+    /// confirmed.
     #[error(
         "the command on {host} did not end within {seconds} s; it was sent SIGTERM and its connection was closed, but it may still run there"
     )]
     TimedOut {
         /// The host's name.
         host: String,
-        /// The limit.
+        /// The timeout.
         seconds: u64,
     },
 }
 
 impl Error {
-    /// The host counts as unreachable (`ignore_unreachable`, exit code 4).
+    /// Whether the host counts as unreachable (`ignore_unreachable`, exit code 4).
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Indeterminate { .. } | Self::Violation { .. })
     }

@@ -2,19 +2,19 @@
 
 use windlass_protocol::{Delivery, Event, Request};
 
-/// How often a module may read one content: for its checksum, a diff, and to write it.
+/// Number of times a module may read a content: for its checksum, for a diff, and to write it.
 const READINGS: u8 = 8;
-/// Warnings of one request that are shown.
+/// Maximum number of warnings shown for one request.
 const WARNINGS: usize = 100;
-/// Warnings of one host that are shown in a run.
+/// Maximum number of warnings shown for one host in a run.
 pub(super) const HOST_WARNINGS: usize = 1000;
-/// Bytes of all warnings of one request that are shown.
+/// Maximum size of all warnings shown for one request, in bytes.
 const WARNING_BYTES: usize = 64 << 10;
 
-/// The state of one request's answer.
+/// State of the frames that one request still allows.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// Remaining requests that are allowed for each content.
+    /// Remaining reads allowed for each content.
     contents: Vec<u8>,
     output: bool,
     file: bool,
@@ -27,7 +27,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// The frames that this request allows; `file` if it may send one.
+    /// Frames that this request allows; `file` permits sending a file.
     pub(super) fn of<V>(request: &Request<V>, file: bool) -> Self {
         let readings = |delivery| if delivery == Delivery::OnDemand { READINGS } else { 0 };
         Self {
@@ -43,7 +43,7 @@ impl Expected {
         }
     }
 
-    /// Whether the event may come now; otherwise why not, as the end of a sentence that begins with the executor.
+    /// Checks that the event is allowed now. The error is the rest of a sentence whose subject is the executor.
     pub(super) fn admit(&mut self, event: &Event) -> Result<(), String> {
         let allowed = match event {
             Event::Output { .. } => self.output,
@@ -75,7 +75,8 @@ impl Expected {
         if allowed { Ok(()) } else { Err(what.to_owned()) }
     }
 
-    /// Whether one more warning of this length is shown, if its host may show one. The others are counted.
+    /// Whether another warning of this length is shown, if the host has not used up its own limit. Hidden warnings are
+    /// counted.
     pub(super) fn shows_warning(&mut self, length: usize, host_may: bool) -> bool {
         let shown = host_may && self.warnings < WARNINGS && self.warning_bytes + length <= WARNING_BYTES;
         if shown {

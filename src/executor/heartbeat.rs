@@ -1,4 +1,4 @@
-//! Hosts that stop answering: a silent request is pinged, reported, and given up after a deadline.
+//! Detects hosts that stop answering: a silent request is pinged, reported, and abandoned after a deadline.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 pub struct Heartbeat {
     /// Silence after which the host is reported to the user.
     pub quiet: Duration,
-    /// Silence after which the host counts as lost; `None` waits for ever.
+    /// Silence after which the host counts as lost; `None` waits forever.
     pub lost: Option<Duration>,
 }
 
@@ -21,20 +21,20 @@ impl Default for Heartbeat {
 }
 
 impl Heartbeat {
-    /// Reports a silent host after 15 s at the latest, and gives it up after `lost`.
+    /// Reports a silent host after at most 15 s, and abandons it after `lost`.
     pub fn lost_after(lost: Option<Duration>) -> Self {
         let quiet = Duration::from_secs(15);
         Self { quiet: lost.map_or(quiet, |lost| quiet.min(lost / 2)), lost }
     }
 }
 
-/// The clock of one connection, in milliseconds since it began.
+/// Clock of one connection, in milliseconds since it started.
 #[derive(Debug)]
 pub(super) struct Pulse {
     began: Instant,
     /// Time at which this side last resumed reading from the host; the far future while reading is paused.
     free: AtomicU64,
-    /// When the host last took a part of a large frame.
+    /// Time at which the host last accepted a part of a large frame.
     taken: AtomicU64,
 }
 
@@ -49,12 +49,12 @@ impl Pulse {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The host took a part of a large frame.
+    /// Records that the host accepted a part of a large frame.
     pub(super) fn took(&self) {
         self.taken.store(self.now(), Ordering::Relaxed);
     }
 
-    /// Waits for this side while reading from the host is paused; that time is not counted as silence.
+    /// Awaits `wait` with reading from the host paused; that time does not count as silence.
     pub(super) async fn holding<T>(&self, wait: impl Future<Output = T>) -> T {
         let before = self.free.swap(u64::MAX, Ordering::Relaxed);
         let since = self.now();
@@ -64,13 +64,13 @@ impl Pulse {
         value
     }
 
-    /// Silence of the host about a request that was last heard of at `heard`.
+    /// Silence of the host about a request whose last frame arrived at `heard`.
     fn silence(&self, heard: &AtomicU64) -> Duration {
         let last = [heard, &self.free, &self.taken].map(|time| time.load(Ordering::Relaxed)).into_iter().max();
         Duration::from_millis(self.now().saturating_sub(last.unwrap_or_default()))
     }
 
-    /// Pings a silent request, and returns when it counts as lost; calls `quiet` once for each long silence.
+    /// Pings a silent request, and returns when the host counts as lost. Calls `quiet` once for each long silence.
     pub(super) async fn lost(
         &self,
         limits: Heartbeat,

@@ -10,42 +10,42 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use windlass_modules::registry;
 
-/// Which modules an executor has.
+/// Set of modules in an executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
-    /// Those that ordinary playbooks use.
+    /// Modules that ordinary playbooks use.
     Common,
-    /// All.
+    /// All modules.
     All,
 }
 
 impl Extent {
-    /// What a module of this name needs.
+    /// The smallest set that has this module.
     pub fn of(module: &str) -> Extent {
         if registry::is_common(module) { Extent::Common } else { Extent::All }
     }
 }
 
-/// An executor binary to push.
+/// An executor binary that can be uploaded.
 #[derive(Debug, Clone, Copy)]
 pub struct Image {
-    /// The first part of its target: `x86_64`, `aarch64`.
+    /// First part of its target triple: `x86_64`, `aarch64`.
     pub architecture: &'static str,
-    /// The modules it has.
+    /// Its modules.
     pub extent: Extent,
-    /// SHA-256 of the binary in hex; it is a part of its name on the host.
+    /// SHA-256 of the binary in hex; part of its file name on the host.
     pub sha256: &'static str,
-    /// The binary, compressed.
+    /// The binary, compressed with xz.
     pub xz: &'static [u8],
 }
 
 impl Image {
-    /// The executors this program was built with.
+    /// Executors embedded in this program.
     pub fn embedded() -> &'static [Image] {
         EMBEDDED
     }
 
-    /// The binary for a host that can unpack only gzip.
+    /// The binary compressed with gzip, for hosts without xz.
     fn gzip(&self) -> io::Result<Arc<[u8]>> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         io::copy(&mut XzReader::new(self.xz, true), &mut encoder)?;
@@ -66,7 +66,7 @@ pub(super) fn smallest(images: &[Image], extent: Extent) -> Vec<Image> {
     chosen
 }
 
-/// A binary as it is sent.
+/// A compressed binary.
 pub(super) enum Packed {
     Embedded(&'static [u8]),
     Made(Arc<[u8]>),
@@ -83,19 +83,20 @@ impl Deref for Packed {
     }
 }
 
-/// Packs binaries by gzip, which only few hosts need: each is packed when the first of them asks, and kept for the others.
+/// Compresses binaries with gzip on demand. Few hosts need it, so each binary is compressed for the first one and kept
+/// for the others.
 #[derive(Debug, Default)]
 pub(super) struct Packer {
     made: Mutex<HashMap<&'static str, Arc<[u8]>>>,
 }
 
 impl Packer {
-    /// The binary as the host unpacks it.
+    /// The binary in the compression that the host supports.
     pub(super) async fn packed(&self, image: &Image, packer: &str) -> io::Result<Packed> {
         if packer == super::script::XZ {
             return Ok(Packed::Embedded(image.xz));
         }
-        // Locked while it is packed: who asks meanwhile waits for the same bytes.
+        // Stays locked during compression, so that other hosts wait for the same bytes.
         let mut made = self.made.lock().await;
         if let Some(bytes) = made.get(image.sha256) {
             return Ok(Packed::Made(bytes.clone()));
@@ -107,7 +108,7 @@ impl Packer {
     }
 }
 
-/// The executors this program was built with.
+/// Executors embedded in this program.
 pub(super) static EMBEDDED: &[Image] = include!(concat!(env!("OUT_DIR"), "/executors.rs"));
 
 #[cfg(test)]
@@ -135,7 +136,7 @@ mod tests {
         let extents = |extent| smallest(&images, extent).iter().map(|image| image.extent).collect::<Vec<_>>();
         assert_eq!(extents(Extent::Common), [Extent::Common; 2]);
         assert_eq!(extents(Extent::All), [Extent::All; 2]);
-        // A development build has only one, which serves for both.
+        // A development build has only the larger executor, which serves both.
         assert_eq!(smallest(&images[..1], Extent::Common)[0].extent, Extent::All);
     }
 

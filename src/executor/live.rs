@@ -1,4 +1,4 @@
-//! A running executor: one task writes frames, one reads them and hands each to the request it belongs to.
+//! A running executor: one task writes frames, another reads them and routes each to its request.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,25 +21,26 @@ use super::start::Started;
 use super::{Error, Extent};
 use crate::connection::{Connection, Exit, Input, Output, Piece};
 
-/// Frames that wait to be written. Few, so that a slow line slows down who reads files for it.
+/// Maximum number of frames waiting to be written. A small number makes a slow line slow down the readers of local
+/// files.
 const OUTGOING: usize = 4;
-/// Part size of larger frames, in bytes: writing in parts shows whether the host takes them.
+/// Chunk size of larger frames, in bytes. Writing in chunks shows whether the host accepts them.
 const PART: usize = 256 << 10;
-/// Frames of this size show that the host takes them; smaller ones fit into buffers on the way.
+/// Size in bytes from which accepting a frame proves that the host reads; smaller ones fit into buffers on the way.
 const LARGE: usize = 64 << 10;
-/// Time for a frame to arrive, plus the time that its length takes.
+/// Time limit for a frame to arrive, plus an allowance for its size.
 const ARRIVAL: Duration = Duration::from_secs(120);
 /// Slowest rate at which a frame may arrive, in bytes per second.
 const SLOWEST_ARRIVAL: usize = 64 << 10;
-/// How long an executor may take to end once its input has ended.
+/// Time for an executor to end after its input has ended.
 const END_DEADLINE: Duration = Duration::from_secs(5);
-/// What is kept of the executor's standard error.
+/// Bytes kept of the executor's standard error.
 const LAST_WORDS: usize = 2 << 10;
 
-/// An executor in work.
+/// A connected, running executor.
 pub(super) struct Live<V> {
     pub(super) hello: Hello,
-    /// The modules it has.
+    /// Its modules.
     pub(super) extent: Extent,
     pub(super) connection: Arc<dyn Connection>,
     pub(super) counters: Arc<Counters>,
@@ -50,19 +51,19 @@ pub(super) struct Live<V> {
     ended: watch::Receiver<bool>,
     tasks: [AbortHandle; 2],
     wire_counted: AtomicBool,
-    /// The users whose executors have been started.
+    /// Users whose executors have been started.
     users: Mutex<HashSet<Become>>,
 }
 
 /// A frame to write; `None` ends the input.
 struct Outgoing {
     frame: Option<Vec<u8>>,
-    /// Set as soon as the first byte may be on its way.
+    /// Set as soon as the first byte may have left.
     departed: Option<Arc<AtomicBool>>,
 }
 
 impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
-    /// Takes over an executor that has greeted.
+    /// Takes over an executor that has sent its greeting.
     pub(super) fn new(
         started: Started,
         connection: Arc<dyn Connection>,
@@ -85,7 +86,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         let (writer_abort, end_writer) = (writer.abort_handle(), writer.abort_handle());
         let reader = tokio::spawn(async move {
             reader.run().await;
-            // A writer may wait for a window that will never open again.
+            // The writer may wait for an SSH window that never opens again.
             end_writer.abort();
             end.send_replace(true);
         });
@@ -105,12 +106,12 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         }
     }
 
-    /// The executor or the connection to it is gone.
+    /// Whether the executor or its connection is gone.
     pub(super) fn is_closed(&self) -> bool {
         *self.ended.borrow() || self.routes.end().is_some() || self.connection.is_closed()
     }
 
-    /// Notes that this user's executor is there.
+    /// Records that this user's executor is running.
     pub(super) fn has_answered(&self, user: &Become) {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if !users.contains(user) {
@@ -118,28 +119,29 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         }
     }
 
-    /// Whether a request as this user goes its way without anything having to be started.
+    /// Whether a request as this user needs no further executor to be started.
     pub(super) fn is_ready(&self, user: Option<&Become>) -> bool {
         let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         !self.is_closed() && user.is_none_or(|user| users.contains(user))
     }
 
-    /// Makes room for the answers of a new request.
+    /// Registers a request for incoming frames.
     pub(super) fn register(&self) -> Result<Registered<V>, End> {
         self.routes.register(self.pulse.now())
     }
 
-    /// Forgets a request; what still comes for it is dropped.
+    /// Unregisters a request; later frames for it are dropped.
     pub(super) fn unregister(&self, id: u64) {
         self.routes.unregister(id);
     }
 
-    /// Why the executor is gone.
+    /// Reason why the executor is gone.
     pub(super) fn end(&self) -> End {
         self.routes.end().unwrap_or_else(|| End::Lost(self.connection.lost_reason()))
     }
 
-    /// Stops listening to an executor that broke the protocol or a limit; the reason is the end of a sentence that begins with it.
+    /// Cuts off an executor that broke the protocol or a limit. `reason` is the rest of a sentence whose subject is the
+    /// executor.
     pub(super) fn condemn(&self, reason: String) {
         self.routes.close(End::Violation(reason));
         self.tasks.iter().for_each(AbortHandle::abort);
@@ -157,7 +159,8 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         }
     }
 
-    /// Queues a frame and tells its size; `departed` is set once it may be on its way. An executor that is gone is noticed by the request's receiver.
+    /// Queues a frame and returns its size. `departed` is set once the frame may have left. If the executor is gone,
+    /// the request's receiver fails.
     pub(super) async fn send(
         &self,
         message: &ToExecutor<V>,
@@ -171,7 +174,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         Ok(size)
     }
 
-    /// Asks the executor to stop a request, without waiting.
+    /// Requests the executor to stop a request, without waiting.
     pub(super) fn cancel(&self, id: u64) {
         let Ok(frame) = encode(&ToExecutor::<V>::Cancel { id }, &[]) else { return };
         let outgoing = self.outgoing.clone();
@@ -183,19 +186,19 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         }
     }
 
-    /// Sends the terms on which hosts are locked, ahead of every request. Nothing answers, so it costs no round trip.
+    /// Sends the terms for locking the host ahead of every request. They have no reply, so they cost no round trip.
     pub(super) fn agree(&self, terms: &LockTerms) {
-        // The queue is still empty, and the first request notices an executor that has ended.
+        // The queue is still empty, and the first request reports an executor that has ended.
         if let Ok(frame) = encode(&ToExecutor::<V>::Lock(terms.clone()), &[]) {
             let _ = self.outgoing.try_send(Outgoing { frame: Some(frame), departed: None });
         }
     }
 
-    /// Lets the executor end, which stops what it still runs, and closes the connection.
+    /// Ends the executor, which stops everything it still runs, and closes the connection.
     pub(super) async fn close(&self) {
         let mut ended = self.ended.clone();
         let end = async {
-            // Errors mean that it has ended already.
+            // Errors mean that the executor has ended already.
             let _ = self.outgoing.send(Outgoing { frame: None, departed: None }).await;
             let _ = ended.wait_for(|&ended| ended).await;
         };
@@ -207,7 +210,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         self.tasks.iter().for_each(AbortHandle::abort);
     }
 
-    /// Adds the bytes of the connection to the sums, once.
+    /// Adds the connection's traffic to the totals, once.
     pub(super) fn count_wire(&self) {
         if !self.wire_counted.swap(true, Ordering::Relaxed) {
             let (sent, received) = self.connection.wire_bytes();
@@ -219,7 +222,7 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
 
 impl<V> Drop for Live<V> {
     fn drop(&mut self) {
-        // Dropping the streams closes them, and an executor without its input ends.
+        // Aborting the tasks drops the streams; an executor ends when its input does.
         self.tasks.iter().for_each(AbortHandle::abort);
     }
 }
@@ -232,14 +235,14 @@ async fn write(mut input: Input, mut queue: mpsc::Receiver<Outgoing>, counters: 
         }
         add(&counters.sent, frame.len());
         if !pass(&mut input, frame, &pulse).await {
-            // The reader notices the end and says why.
+            // The reader notices the end and reports the reason.
             return;
         }
     }
     input.finish().await;
 }
 
-/// Writes a frame; false if the executor no longer reads.
+/// Writes a frame. Returns false if the executor no longer reads.
 async fn pass(input: &mut Input, frame: Vec<u8>, pulse: &Pulse) -> bool {
     if frame.len() < LARGE {
         return input.send(frame).await;
@@ -274,11 +277,11 @@ impl<V: DeserializeOwned> Reader<V> {
         self.routes.close(end);
     }
 
-    /// Hands out frames until the end; says why it ended.
+    /// Routes frames until the end, and returns the reason for it.
     async fn pass_frames(&mut self) -> End {
         let mut stderr = Vec::new();
         let mut exit = None;
-        // Room for a large frame that has partly arrived, and the deadline for the rest.
+        // Memory for a large frame that has partly arrived, and the deadline for the rest.
         let mut arriving = None;
         loop {
             loop {
@@ -329,7 +332,7 @@ impl<V: DeserializeOwned> Reader<V> {
         })
     }
 
-    /// Passes the next frame on to its request; false if it has not arrived whole.
+    /// Routes the next frame to its request. Returns false if it has not arrived completely.
     async fn pass(&mut self) -> Result<bool, End> {
         let Some(frame) = self.decoder.next_raw().map_err(|error| unacceptable(&error))? else { return Ok(false) };
         let reserved = self.pulse.holding(self.share.delivered(frame.weight())).await;
@@ -337,7 +340,7 @@ impl<V: DeserializeOwned> Reader<V> {
         let (reply, blob) = frame.decode::<Reply<Answer<V>>>().map_err(|error| unacceptable(&error))?;
         let destination = self.routes.destination(&reply, self.pulse.now()).map_err(End::Violation)?;
         if let Some(sender) = destination {
-            // An error means that the request was given up.
+            // An error means that the caller abandoned the request.
             let _ = self.pulse.holding(sender.send(Incoming { reply, blob, size, _reserved: reserved })).await;
         }
         Ok(true)

@@ -1,4 +1,4 @@
-//! Locks that keep other runs from changing the hosts of this run.
+//! Locks that prevent other runs from changing this run's hosts.
 
 use std::str::FromStr;
 
@@ -7,14 +7,14 @@ use windlass_protocol::{Holder, LockTerms, Locking, Request};
 use super::start::random_word;
 use crate::connection::{Kind, Target};
 
-/// Policy for a host that another run holds (`--lock`).
+/// Policy for a host locked by another run (`--lock`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockPolicy {
-    /// Wait for the other run, up to a limit.
+    /// Wait for the other run, up to a time limit.
     Wait,
     /// Fail the host at once.
     Fail,
-    /// Wait, but only for runs that change something: this one only reads.
+    /// Wait only for runs that change hosts: this one only reads.
     Shared,
     /// Lock nothing.
     Ignore,
@@ -34,7 +34,7 @@ impl FromStr for LockPolicy {
     }
 }
 
-/// Locking of the hosts of a run.
+/// Locking of a run's hosts.
 #[derive(Debug, Clone)]
 pub struct Lock {
     pub(super) terms: LockTerms,
@@ -42,7 +42,7 @@ pub struct Lock {
     local: bool,
 }
 
-/// Modules that only read a host, so that an ad-hoc run of one needs no more than a shared lock.
+/// Modules that only read a host, so that an ad-hoc run of one needs just a shared lock.
 const READING: &[&str] = &[
     "ping",
     "setup",
@@ -61,15 +61,17 @@ const READING: &[&str] = &[
 ];
 
 impl Lock {
-    /// Locking for a run of this name; `None` if hosts are not locked. Tasks on this machine itself lock it only if `local` is set: runs
-    /// for different hosts, started side by side, often share it for delegated tasks.
+    /// Locking for a run of this command; `None` if hosts are not locked. `wait` is in seconds.
+    ///
+    /// Tasks on this machine lock it only if `local` is set, because parallel runs for different hosts often share it
+    /// for delegated tasks.
     pub fn new(policy: LockPolicy, wait: u64, local: bool, command: &str) -> Option<Lock> {
         let wait = match policy {
             LockPolicy::Ignore => return None,
             LockPolicy::Fail => 0,
             LockPolicy::Wait | LockPolicy::Shared => wait,
         };
-        // Without randomness no host can be reached either, and that error is reported.
+        // Without random numbers no host can be reached either, and that error is reported.
         let run = random_word().ok()?;
         let uid = rustix::process::getuid().as_raw();
         let user = windlass_modules::accounts::user_by_id(uid).map_or_else(|| uid.to_string(), |user| user.name);
@@ -88,7 +90,7 @@ impl Lock {
         READING.contains(&module)
     }
 
-    /// The lock that a request needs.
+    /// Type of lock that a request needs; `None` without one.
     pub(super) fn locking<V>(&self, target: &Target, request: &Request<V>) -> Option<Locking> {
         if target.kind == Kind::Local && !self.local {
             return None;
@@ -97,13 +99,13 @@ impl Lock {
     }
 }
 
-/// Message shown while another run is waited for.
+/// Message shown while waiting for another run.
 pub(super) fn waiting(holder: &Holder, waited: u64, left: u64) -> String {
     let so_far = if waited == 0 { String::new() } else { format!(" for {waited} s") };
     format!("waiting{so_far} for the lock of this host, which is held by {holder}; it is given up in {left} s")
 }
 
-/// Reason for giving up a host.
+/// Error for a host that stays locked.
 pub(super) fn refused(host: &str, holder: &Holder, waited: u64) -> String {
     let after = if waited == 0 { String::new() } else { format!(" after {waited} s of waiting") };
     format!(

@@ -1,7 +1,7 @@
-//! The client of the executor: pushes it, starts it, and multiplexes requests on the one channel it answers on.
+//! Client of the executor: uploads it, starts it, and multiplexes requests over one channel.
 //!
-//! A [`Pool`] keeps one connection per [`Target`](crate::connection::Target). [`Pool::run`] sends a request and waits for its answer, while other
-//! requests use the same channel; [`Pool::raw`] runs a bare command where no executor is wanted.
+//! A [`Pool`] keeps one connection per [`Target`](crate::connection::Target). [`Pool::run`] sends a request and waits
+//! for its answer while other requests share the channel. [`Pool::raw`] runs a bare command without an executor.
 
 mod budget;
 mod call;

@@ -25,24 +25,24 @@ use super::{
 };
 use crate::connection::{self, Connection, Target};
 
-/// A refused login is not repeated sooner: servers lock accounts and addresses that fail quickly.
+/// Minimum pause before a refused login is repeated, because servers lock accounts and addresses that fail quickly.
 const REFUSED_PAUSE: Duration = Duration::from_secs(5);
-/// How long a lost host is looked for, to learn whether it was restarted.
+/// Time limit for reconnecting to a lost host to learn whether it was restarted.
 const LOOK_DEADLINE: Duration = Duration::from_secs(20);
-/// How often a request that never left is sent over a new connection.
+/// Maximum number of attempts to send a request that never left.
 const SENDINGS: usize = 2;
 
-/// Largest file that a host may send, in bytes, unless the settings say otherwise.
+/// Default limit for a file that a host sends, in bytes.
 pub(crate) const LARGEST_FILE: u64 = 64 << 30;
 
-/// Limits on parallel work of the pool and on data of a host, independent of the number of hosts at work (`forks`).
+/// Limits on the pool's parallel work and on data of a host. They are independent of `forks`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections being made.
+    /// Connections being established at once.
     pub connecting: usize,
-    /// Executors being sent.
+    /// Executors being uploaded at once.
     pub uploads: usize,
-    /// How long a host may be silent while a request is pending.
+    /// Limits on a host's silence while a request is pending.
     pub heartbeat: Heartbeat,
     /// Largest file that a host may send (`fetch`), in bytes.
     pub largest_file: u64,
@@ -54,7 +54,7 @@ impl Default for Limits {
     }
 }
 
-/// The connections of a run, one for each target, made when first needed. Cloning gives another handle of the same pool.
+/// Connections of a run, one per target, opened on first use. Clones share the same pool.
 pub struct Pool<V> {
     inner: Arc<Inner<V>>,
 }
@@ -72,7 +72,7 @@ struct Inner<V> {
     images: Vec<Image>,
     packer: Packer,
     slots: Mutex<HashMap<Arc<Target>, Arc<Slot<V>>, RandomState>>,
-    /// Something is known to come that not every executor has.
+    /// Whether the run is expected to use modules of the larger executor.
     expects_all: AtomicBool,
     counters: Arc<Counters>,
     budget: Arc<Budget>,
@@ -80,22 +80,22 @@ struct Inner<V> {
     lock: Option<Lock>,
 }
 
-/// The place of one target's connection.
+/// Connection state of one target.
 struct Slot<V> {
     state: tokio::sync::Mutex<State<V>>,
 }
 
 struct State<V> {
     live: Option<Arc<Live<V>>>,
-    /// The boot the last connection saw.
+    /// Boot id seen by the last connection.
     boot_id: Option<String>,
     refused: Option<(Instant, Error)>,
-    /// Why the host is not used any more.
+    /// Error that excluded the host from the run.
     condemned: Option<Error>,
 }
 
 impl<V: Serialize + DeserializeOwned + Send + 'static> Slot<V> {
-    /// The connection of the executor, if there is one.
+    /// The executor's connection, if it is open.
     async fn shared(&self) -> Option<Arc<dyn Connection>> {
         let state = self.state.lock().await;
         state.live.as_ref().filter(|live| !live.is_closed()).map(|live| live.connection.clone())
@@ -113,7 +113,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         Self::made(limits, image::EMBEDDED.to_vec(), Connector::for_user(user))
     }
 
-    /// A pool that sends other executors than those embedded.
+    /// A pool that uploads these executors instead of the embedded ones.
     pub fn with_images(limits: Limits, images: Vec<Image>) -> Self {
         Self::made(limits, images, Connector::default())
     }
@@ -136,7 +136,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
     }
 
-    /// A pool whose requests lock their hosts against other runs.
+    /// Makes requests lock their hosts against other runs.
     pub fn locking(mut self, lock: Option<Lock>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.lock = lock;
@@ -144,16 +144,16 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         self
     }
 
-    /// Notes which modules are going to be run, so that an executor that has them is started at once. Others may be run too: if the executor of
-    /// a host does not have one, another takes its place.
+    /// Announces modules of the run, so that an executor with all of them is started at once. Other modules may run
+    /// too: a host's executor is replaced when it lacks one.
     pub fn expect<'a>(&self, mut modules: impl Iterator<Item = &'a str>) {
         if modules.any(|module| Extent::of(module) == Extent::All) {
             self.inner.expects_all.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Runs a request on a target and waits for its answer. Requests to one target share its connection and run at the same time. Dropping the
-    /// future stops the request on the host.
+    /// Runs a request on a target and waits for its answer. Requests to one target share its connection and run in
+    /// parallel. Dropping the future stops the request on the host.
     pub async fn run(&self, target: &Arc<Target>, mut call: Call<V>) -> Result<Completed<V>, Error> {
         let slot = self.slot(target);
         let extent = Extent::of(&call.request.module);
@@ -193,7 +193,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
     }
 
-    /// Who answers on this target, if a request for this module as this user goes its way without anything having to be started for it.
+    /// Greeting of the running executor if it can run `module` as `user` without starting anything.
     pub fn ready(&self, target: &Arc<Target>, module: &str, user: Option<&Become>) -> Option<Hello> {
         let slot = self.slot(target);
         let state = slot.state.try_lock().ok()?;
@@ -214,7 +214,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             may_become(connection.as_ref(), target, command.become_user.as_ref())?;
             match raw::run(connection.as_ref(), target, command, events).await {
                 Ok(output) => return Ok(output),
-                // The executor has the only session this server allows, so the command gets a connection of its own.
+                // The executor uses the only session that this server allows, so the command gets its own connection.
                 Err(RawFailure::Connection(error)) if error.is_channel_refused() => {}
                 Err(failure) => return Err(failure.into_error()),
             }
@@ -227,7 +227,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         outcome.map_err(RawFailure::into_error)
     }
 
-    /// Starts a bare command on a target; its streams are the caller's.
+    /// Starts a bare command on a target and returns its streams.
     pub async fn open(&self, target: &Arc<Target>, command: &RawCommand) -> Result<Opened, Error> {
         let slot = self.slot(target);
         if let Some(connection) = slot.shared().await {
@@ -243,13 +243,13 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         raw::open(connection, target, command).await.map_err(RawFailure::into_error)
     }
 
-    /// Connects if there is no connection yet, and says who answers.
+    /// Connects if necessary, and returns the executor's greeting.
     pub async fn hello(&self, target: &Arc<Target>) -> Result<Hello, Error> {
         let (live, _) = self.acquire(target, &self.slot(target), Extent::Common).await?;
         Ok(live.hello.clone())
     }
 
-    /// Ends the connection to a target (`meta: reset_connection`); the next request makes a new one.
+    /// Closes the connection to a target (`meta: reset_connection`). The next request opens a new one.
     pub async fn reset(&self, target: &Arc<Target>) {
         let slot = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(target);
         if let Some(slot) = slot {
@@ -260,7 +260,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
     }
 
-    /// Ends every executor and every connection, so that nothing is left running on any host.
+    /// Ends every executor and closes every connection, so that nothing keeps running on any host.
     pub async fn close(&self) {
         let slots: Vec<_> = {
             let mut slots = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -278,7 +278,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         while closing.join_next().await.is_some() {}
     }
 
-    /// What was done so far.
+    /// Totals so far.
     pub async fn statistics(&self) -> Statistics {
         let mut statistics = self.inner.counters.read();
         let slots: Vec<_> = {
@@ -304,7 +304,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         slot.clone()
     }
 
-    /// The target's executor, started if there is none with these modules, and what the user should know about that.
+    /// Returns the target's executor, started if none with these modules is running, and warnings for the user.
     async fn acquire(
         &self,
         target: &Arc<Target>,
@@ -315,7 +315,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         if let Some(error) = &state.condemned {
             return Err(error.clone());
         }
-        // A host may break the protocol while nothing is asked of it.
+        // A host may also break the protocol while no request is pending.
         if let Some(live) = state.live.as_ref().filter(|live| live.is_closed())
             && let End::Violation(reason) = live.end()
         {
@@ -327,7 +327,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             if live.extent >= extent {
                 return Ok((live.clone(), Vec::new()));
             }
-            // Boxed, as all that is rare: otherwise the future of every task would have room for it.
+            // Boxed because it is rare: otherwise every task's future would reserve space for it.
             if let Some(live) = Box::pin(self.exchange(target, &mut state, extent)).await {
                 return Ok((live, Vec::new()));
             }
@@ -336,8 +336,8 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         Box::pin(self.begin(target, &mut state, extent)).await
     }
 
-    /// Puts an executor with more modules in the place of the one that runs, on the same connection; the other ends when the last of its requests
-    /// has been answered. `None` if it cannot be started there: some servers allow no second session.
+    /// Replaces the running executor by one with more modules, on the same connection. The old one ends after its last
+    /// answer. Returns `None` if the new one cannot be started: some servers allow no second session.
     async fn exchange(&self, target: &Arc<Target>, state: &mut State<V>, extent: Extent) -> Option<Arc<Live<V>>> {
         let connection = state.live.as_ref()?.connection.clone();
         match self.starter(target).start(connection.as_ref(), extent).await {
@@ -415,14 +415,14 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     }
 
     async fn connection(&self, target: &Target) -> Result<Arc<dyn Connection>, connection::Error> {
-        // Fails only if the semaphore is closed, which nobody does.
+        // Fails only if the semaphore is closed, which never happens.
         let _permit = self.inner.connecting.acquire().await;
         let connection = connection::connect(target, &self.inner.connector).await?;
         add(&self.inner.counters.connections, 1);
         Ok(connection)
     }
 
-    /// A connection outside of the slot, with the slot's memory of refused logins.
+    /// Opens a connection outside of the slot, which still remembers refused logins.
     async fn connect(&self, target: &Target, slot: &Slot<V>) -> Result<Arc<dyn Connection>, Error> {
         if let Some((when, error)) = &slot.state.lock().await.refused
             && when.elapsed() < REFUSED_PAUSE
@@ -442,7 +442,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
     }
 
-    /// Takes an executor out of service that is gone or no longer wanted.
+    /// Removes an executor that is gone or no longer wanted.
     async fn retire(&self, slot: &Slot<V>, live: &Arc<Live<V>>) {
         let mut state = slot.state.lock().await;
         if state.live.as_ref().is_some_and(|current| Arc::ptr_eq(current, live)) {
@@ -460,8 +460,8 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         error
     }
 
-    /// Tells what can be known after a connection was lost in the middle of a task: whether the host is back, and whether it was restarted. The
-    /// new connection serves the next task.
+    /// Error for a connection lost during a task, stating whether the host is back and was restarted. The new
+    /// connection serves the next task.
     async fn lost(&self, target: &Arc<Target>, slot: &Slot<V>, live: &Arc<Live<V>>, reason: &str) -> Error {
         self.retire(slot, live).await;
         let rebooted = match timeout(LOOK_DEADLINE, self.acquire(target, slot, live.extent)).await {

@@ -1,4 +1,4 @@
-//! Bare commands, for hosts or moments where no executor is wanted.
+//! Bare commands, run without an executor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,40 +12,40 @@ use super::start::random_word;
 use super::{Error, TaskEvent};
 use crate::connection::{self, Connection, Duplex, Exit, Piece, Target};
 
-/// More than this nobody prints before another user's shell begins.
+/// Maximum output in bytes before the become user's shell starts.
 const NOISE: usize = 1 << 20;
 
 /// A bare command.
 #[derive(Debug, Clone, Default)]
 pub struct RawCommand {
-    /// What the login shell gets, as it is.
+    /// Command line for the login shell, unmodified.
     pub command: String,
-    /// Another shell to give it to.
+    /// Another shell to run it with.
     pub executable: Option<String>,
-    /// Run it as another user.
+    /// Become user.
     pub become_user: Option<Become>,
-    /// With a terminal in raw mode; standard error is then part of standard output.
+    /// Whether to use a terminal in raw mode, which merges standard error into standard output.
     pub pty: bool,
-    /// What the command reads.
+    /// Standard input of the command.
     pub input: Vec<u8>,
-    /// When it is stopped.
+    /// Time limit of the command.
     pub timeout: Option<Duration>,
 }
 
-/// What became of a bare command.
+/// Result of a bare command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawOutput {
-    /// The exit status; a signal counts as 128.
+    /// Exit status; death by a signal counts as 128.
     pub status: u32,
     /// Its standard output.
     pub stdout: Vec<u8>,
     /// Its standard error.
     pub stderr: Vec<u8>,
-    /// How many bytes of both are not here because they were too many.
+    /// Bytes of both streams that were dropped because of their size.
     pub left_out: u64,
 }
 
-/// Runs the command on a connection and collects what it writes.
+/// Runs the command on a connection and collects its output.
 pub(super) async fn run(
     connection: &dyn Connection,
     target: &Target,
@@ -63,7 +63,7 @@ pub(super) async fn run(
     }
 }
 
-/// Starts the command, as another user if it says so.
+/// Starts the command, as the become user if one is set.
 async fn start<'a>(
     connection: &dyn Connection,
     target: &'a Target,
@@ -87,17 +87,17 @@ async fn start<'a>(
     Ok(running)
 }
 
-/// A command that runs, with its streams.
+/// A running command with its streams.
 pub struct Opened {
     /// Its streams.
     pub duplex: Duplex,
-    /// What it has written already.
+    /// Output that arrived while it was started.
     pub early: Vec<u8>,
-    /// What it runs on.
+    /// Keeps the connection open.
     pub(super) _connection: Arc<dyn Connection>,
 }
 
-/// Starts the command on a connection and leaves its streams to the caller.
+/// Starts the command on a connection and returns its streams.
 pub(super) async fn open(
     connection: Arc<dyn Connection>,
     target: &Target,
@@ -107,7 +107,7 @@ pub(super) async fn open(
     Ok(Opened { duplex, early: streams.stdout, _connection: connection })
 }
 
-/// Why a bare command was not run. The first kind may be overcome with a connection of its own.
+/// Reason why a bare command was not run. A `Connection` error may be overcome with a connection of its own.
 #[derive(Debug)]
 pub(super) enum RawFailure {
     Connection(connection::Error),
@@ -120,7 +120,7 @@ impl From<Error> for RawFailure {
     }
 }
 
-/// What the command has written, each stream up to [`KEEP`] bytes.
+/// Output of the command, each stream up to [`KEEP`] bytes.
 #[derive(Default)]
 struct Streams {
     stdout: Vec<u8>,
@@ -148,7 +148,7 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Takes in the next piece; the number of bytes says whether it was output.
+    /// Receives the next piece of output. Returns its stream and size in bytes, or `None` at the end.
     async fn receive(&mut self) -> Option<(Stream, usize)> {
         loop {
             match self.duplex.output.next().await? {
@@ -169,7 +169,7 @@ impl Running<'_> {
         }
     }
 
-    /// Answers the prompt, once, and waits until the other user's shell has begun.
+    /// Answers the password prompt once, and waits until the become user's shell has started.
     async fn become_user(&mut self, other: &Become, word: &str) -> Result<(), Error> {
         let limit = Duration::from_secs(other.timeout.max(1));
         let failed = |reason: String| Error::Become {
@@ -202,7 +202,7 @@ impl Running<'_> {
             {
                 let password = other.password.as_ref().ok_or("it asks for a password and none is given")?;
                 if answered {
-                    // Once is enough: a second wrong answer may lock the account.
+                    // A second wrong answer may lock the account.
                     return Err("the password is wrong".to_owned());
                 }
                 answered = true;
@@ -225,7 +225,7 @@ impl Running<'_> {
             let _ = events.send(TaskEvent::Output { stream: Stream::Stdout, bytes: self.streams.stdout.clone() }).await;
         }
         let duplex = &mut self.duplex;
-        // Fed from a task of its own: a command that writes before it has read everything must not wait for us.
+        // Input is sent concurrently, because a command may write output before it has read all input.
         let (pipe, output) = (&mut duplex.input, &mut duplex.output);
         let mut feeding = std::pin::pin!(async move {
             if !input.is_empty() {
@@ -254,7 +254,7 @@ impl Running<'_> {
             };
             self.streams.keep(stream, &bytes);
             if let Some(events) = events {
-                // An error means that nobody wants to know any more.
+                // An error means that the receiver was dropped.
                 let _ = events.send(TaskEvent::Output { stream, bytes }).await;
             }
         }
@@ -302,7 +302,7 @@ fn sudo_prompt(word: &str) -> String {
     format!("[windlass {word}] password:")
 }
 
-/// `su` and `doas` read the password from a terminal only.
+/// `su` and `doas` read the password only from a terminal.
 fn needs_terminal(other: &Become) -> bool {
     other.method != BecomeMethod::Sudo && other.password.is_some()
 }
@@ -310,7 +310,7 @@ fn needs_terminal(other: &Become) -> bool {
 fn asks_for_password(output: &[u8], other: &Become, word: &str) -> bool {
     let text = String::from_utf8_lossy(output);
     match other.method {
-        // The prompt of the others is in the host's language; all of them end in a colon (some full-width).
+        // Prompts of `su` and `doas` are in the host's language; all end in a colon, some in a full-width one.
         BecomeMethod::Su | BecomeMethod::Doas => text.trim_end().ends_with([':', '：']),
         BecomeMethod::Sudo => text.contains(&sudo_prompt(word)),
     }

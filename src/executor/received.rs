@@ -8,7 +8,8 @@ use tempfile::NamedTempFile;
 
 use super::Error;
 
-/// A file that a host has sent. It lies in a temporary file, readable for nobody else, until [`Received::persist`] gives it its name; dropped, it is gone.
+/// A file sent by a host. It is a temporary file, unreadable for other users, until [`Received::persist`] renames it.
+/// Dropping it deletes the file.
 #[derive(Debug)]
 pub struct Received {
     file: NamedTempFile,
@@ -19,11 +20,11 @@ pub struct Received {
 
 /// Interval between checks of the disk's free space, in bytes received.
 const LOOK: u64 = 64 << 20;
-/// Bytes that a received file leaves free on the disk.
+/// Bytes of disk space that a received file must leave free.
 const RESERVE: u64 = 256 << 20;
 
 impl Received {
-    /// Begins a file in the directory where it will be in the end, so that giving it its name is one step.
+    /// Creates the temporary file in its final directory, so that a rename completes it.
     pub(super) fn begin(directory: &Path, limit: u64) -> Result<Self, Error> {
         let file = std::fs::create_dir_all(directory)
             .and_then(|()| tempfile::Builder::new().prefix(".windlass-").tempfile_in(directory))
@@ -49,7 +50,7 @@ impl Received {
         Ok(())
     }
 
-    /// A host must not fill the disk for everybody else.
+    /// Fails before the file fills the disk.
     fn check_space(&self) -> Result<(), Error> {
         let Ok(found) = rustix::fs::fstatvfs(self.file.as_file()) else { return Ok(()) };
         if found.f_bavail.saturating_mul(found.f_frsize) >= RESERVE {
@@ -62,23 +63,23 @@ impl Received {
         Err(Error::Controller { message })
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Its SHA-1 in hex, which is what modules call `checksum`.
+    /// SHA-1 in hex, which modules return as `checksum`.
     pub fn sha1(&self) -> String {
         hex::encode(self.digest.clone().finalize())
     }
 
-    /// Where it lies for now.
+    /// Path of the temporary file.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Gives it its name, replacing what is there in one step; the file is safely on the disk before that. It has the permissions of the file that it
-    /// replaces, or those of any new file.
+    /// Renames the file to its final name and atomically replaces an existing one, after flushing it to disk. It takes
+    /// over the permissions of the replaced file, or gets the default ones.
     pub fn persist(self, destination: &Path) -> Result<PathBuf, Error> {
         let failed = |error: io::Error| wrong(destination, &error);
         let mode =
@@ -93,7 +94,7 @@ impl Received {
     }
 }
 
-/// What new files are denied. The system call would set it, for other threads too.
+/// The process's umask. It is read from `/proc` because the system call would change it for other threads.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());

@@ -1,4 +1,4 @@
-//! The requests of one executor, and the routing of its frames.
+//! Requests of one executor, and the routing of frames to them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +9,9 @@ use windlass_protocol::{Answer, Reply};
 
 use super::budget::Reserved;
 
-/// Frames of one request that may be queued. Beyond that the host is slowed down, so that memory stays bounded.
+/// Maximum number of queued frames per request. Beyond that the host is slowed down to limit memory.
 const INCOMING: usize = 32;
-/// Frames accepted for finished requests, because a thread of a module may still have been writing.
+/// Frames accepted for finished requests, because a module's thread may still have been writing.
 const LATE: u32 = 1000;
 
 /// Message of the executor for one request.
@@ -20,16 +20,16 @@ pub(super) struct Incoming<V> {
     pub(super) blob: Vec<u8>,
     /// Bytes of the frame on the wire.
     pub(super) size: u64,
-    /// The memory reserved for it.
+    /// Memory reserved for it.
     pub(super) _reserved: Reserved,
 }
 
 /// Reason why an executor is gone.
 #[derive(Debug, Clone)]
 pub(super) enum End {
-    /// It ended, or the connection broke.
+    /// The executor ended, or the connection broke.
     Lost(String),
-    /// It broke the protocol or a limit: the end of a sentence that begins with it.
+    /// The executor broke the protocol or a limit; the rest of a sentence whose subject is the executor.
     Violation(String),
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Registered<V> {
     pub(super) heard: Arc<AtomicU64>,
 }
 
-/// All requests.
+/// Requests of one executor.
 pub(super) struct Routes<V>(Mutex<State<V>>);
 
 struct State<V> {
@@ -69,7 +69,7 @@ impl<V> Routes<V> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a new request.
+    /// Registers a new request. Fails with the reason if the executor is gone.
     pub(super) fn register(&self, now: u64) -> Result<Registered<V>, End> {
         let mut state = self.lock();
         if let Some(end) = &state.end {
@@ -90,19 +90,20 @@ impl<V> Routes<V> {
         }
     }
 
-    /// Ends all requests. The first reason counts.
+    /// Ends all requests. If called repeatedly, the first reason stays.
     pub(super) fn close(&self, end: End) {
         let mut state = self.lock();
         state.open.clear();
         state.end.get_or_insert(end);
     }
 
-    /// Why the executor is gone, if it is.
+    /// Reason why the executor is gone; `None` while it runs.
     pub(super) fn end(&self) -> Option<End> {
         self.lock().end.clone()
     }
 
-    /// Destination of a frame; `None` drops it. An error is a forbidden frame, as the end of a sentence that begins with the executor.
+    /// Destination of a frame; `None` drops it. Fails for a forbidden frame, with the rest of a sentence whose subject
+    /// is the executor.
     pub(super) fn destination(
         &self,
         reply: &Reply<Answer<V>>,

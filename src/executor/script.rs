@@ -1,24 +1,26 @@
-//! The one command that finds, verifies, receives and starts the executor. What it receives is packed with xz if the host can unpack that, or else
-//! with gzip, and begins with a line that says how long it is.
+//! The shell command that finds, verifies, receives and starts the executor. The binary is compressed with xz if the
+//! host can unpack it, else with gzip. A line with its length precedes it.
 //!
-//! It travels as one word in single quotes through whatever login shell the user has (sh, csh, fish), so it has no line breaks, single quotes or
-//! exclamation marks. Everything the controller reads is preceded by a word chosen at random.
+//! The login shell may be sh, csh or fish, so the script is one word in single quotes without line breaks, single
+//! quotes or exclamation marks. A random word marks every line meant for the controller.
 
 use super::Image;
 
-/// What the script writes, each followed by the random word.
+/// Prefix of a request for the binary, followed by the random word.
 pub(super) const NEED: &str = "windlass-need-";
-/// As above: something is wrong, and the rest of the line says what.
+/// Prefix of an error, followed by the random word and a message.
 pub(super) const FAIL: &str = "windlass-fail-";
-/// How the executor may be packed.
+/// Compression formats of the executor.
 pub(super) const XZ: &str = "xz";
 const GZIP: &str = "gzip";
 
-/// `usable` makes a directory of our own below a base and looks whether it really is ours alone: others may have put one there first, and in a
-/// shared directory a link. What the script makes is for nobody else; tasks have the mask of the login. The executor is looked for in all places before one is chosen to receive it, as a file system may have been remounted.
+/// `usable` creates our directory below a base and checks that only this user can write to it. Another user may have
+/// created it first, or a link in a shared directory. Files of the script are private, while tasks keep the login's
+/// umask. The script searches all directories for the executor before it chooses one for the upload, because a file
+/// system may have been remounted.
 ///
-/// In `remote_tmp` the words `$HOME`, `$USER`, `$LOGNAME` (also in braces) and a leading `~` or `~user` are replaced. Nothing of it is ever
-/// evaluated by a shell.
+/// In `remote_tmp` only `$HOME`, `$USER`, `$LOGNAME` (also in braces) and a leading `~` or `~user` are replaced. A
+/// shell never evaluates it.
 const SCRIPT: &str = r##"
 w=$1; t=$2; k=$3; c=$4;
 l=$(umask); umask 077; HOME=${HOME:-/nonexistent};
@@ -81,7 +83,8 @@ find "$d" "(" -name "executor-*" -mtime +30 -o "(" -name ".upload-*" -o -name ".
 start
 "##;
 
-/// The command for an SSH channel. `excluded` are directories in which it has failed before; if there are any, what failed may have been xz.
+/// Command for an SSH channel. `excluded` lists directories where it failed before; a retry also avoids xz, which may
+/// have been the cause.
 pub(super) fn command(images: &[Image], word: &str, remote_tmp: &str, excluded: &[String]) -> String {
     let cases: String =
         images.iter().map(|image| format!("{}) h={};; ", names(image.architecture), image.sha256)).collect();
@@ -94,7 +97,7 @@ pub(super) fn command(images: &[Image], word: &str, remote_tmp: &str, excluded: 
     format!("exec /bin/sh -c {}", quoted.join(" "))
 }
 
-/// What `uname -m` says for an architecture.
+/// Names that `uname -m` prints for an architecture.
 fn names(architecture: &str) -> &str {
     match architecture {
         "x86_64" => "x86_64|amd64",
@@ -103,7 +106,7 @@ fn names(architecture: &str) -> &str {
     }
 }
 
-/// Whether an image runs where `uname -m` says this.
+/// Whether an image runs on a host with this `uname -m`.
 pub(super) fn runs_on(image: &Image, machine: &str) -> bool {
     names(image.architecture).split('|').any(|name| name == machine)
 }

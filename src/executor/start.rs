@@ -14,27 +14,27 @@ use super::script::{self, FAIL, NEED};
 use super::{Error, Extent, Image};
 use crate::connection::{Connection, Duplex, Exit, Input, Output, Piece, Target};
 
-/// How long login shell, script and executor may take until the executor answers, uploads apart.
+/// Time for login shell, script and executor until the greeting, excluding uploads.
 const START_DEADLINE: Duration = Duration::from_secs(60);
-/// Uploads may take this much longer for every byte: 16 KiB/s is the slowest line that is waited for.
+/// Slowest upload rate that is tolerated, in bytes per second; it extends the deadline.
 const SLOWEST_UPLOAD: u64 = 16 << 10;
 const UPLOAD_PIECE: usize = 128 << 10;
-/// In how many directories a failed upload is tried.
+/// Number of directories in which a failed upload is retried.
 const PLACES: usize = 8;
-/// What is kept of what a login shell prints before the executor begins, and of standard error.
+/// Bytes kept of the login shell's output before the executor starts, and of standard error.
 const NOISE: usize = 4 << 10;
 
-/// An executor that has greeted.
+/// An executor that has sent its greeting.
 pub(super) struct Started {
     pub(super) input: Input,
     pub(super) output: Output,
     pub(super) decoder: FrameDecoder,
     pub(super) hello: Hello,
-    /// The modules it has.
+    /// Its modules.
     pub(super) extent: Extent,
 }
 
-/// What a start needs besides the connection.
+/// Inputs for a start besides the connection.
 pub(super) struct Starter<'a> {
     pub(super) target: &'a Target,
     pub(super) images: &'a [Image],
@@ -44,7 +44,7 @@ pub(super) struct Starter<'a> {
 }
 
 impl Starter<'_> {
-    /// Starts an executor that has these modules, sending it first if the host does not have it.
+    /// Starts an executor with these modules, uploading it first if the host lacks it.
     pub(super) async fn start(&self, connection: &dyn Connection, extent: Extent) -> Result<Started, Error> {
         let word = random_word()?;
         if let Some(duplex) = connection.resident_executor(&word) {
@@ -58,7 +58,7 @@ impl Starter<'_> {
         }
         let (mut excluded, mut reasons) = (Vec::new(), Vec::new());
         let images = smallest(self.images, extent);
-        // Where there is only one executor, it has everything.
+        // If there is only one executor, it has all modules.
         let extent = images.iter().map(|image| image.extent).min().unwrap_or(extent);
         loop {
             let command = script::command(&images, &word, &self.target.remote_tmp, &excluded);
@@ -106,7 +106,7 @@ impl Starter<'_> {
     async fn upload(&self, stream: &mut Stream, images: &[Image], machine: &str, packer: &str) -> Result<Line, Error> {
         let image = images.iter().find(|image| script::runs_on(image, machine));
         let image = image.ok_or_else(|| self.failed(format!("it asks for an executor for {machine:?}")))?;
-        // Fails only if the semaphore is closed, which nobody does.
+        // Fails only if the semaphore is closed, which never happens.
         let _permit = self.uploads.acquire().await;
         let packed = self
             .packer
@@ -127,7 +127,8 @@ impl Starter<'_> {
             }
             std::future::pending::<Infallible>().await
         };
-        // Listened to at the same time: a host that stops reading, as on a full disk, says why.
+        // Reads during the upload: a host that stops reading, for instance because its disk is full, reports the
+        // reason.
         let transfer = async {
             tokio::select! {
                 line = stream.heard.line() => line,
@@ -160,11 +161,11 @@ impl Starter<'_> {
     }
 }
 
-/// A line that is meant for the controller.
+/// A line of the script for the controller.
 enum Line {
     /// The executor runs; frames follow.
     Begin,
-    /// The script waits for an executor, packed in this way.
+    /// The script waits for an executor, compressed with `packer`.
     Need { machine: String, packer: String, place: String },
     /// The script gave up.
     Fail(String),
@@ -176,7 +177,7 @@ struct Stream {
     heard: Heard,
 }
 
-/// What the starting command writes; it is searched for the lines that bear the random word.
+/// Output of the start command, searched for lines with the random word.
 struct Heard {
     output: Output,
     word: String,
@@ -199,7 +200,7 @@ impl Stream {
 }
 
 impl Heard {
-    /// Takes in what arrives next; `false` at the end.
+    /// Receives the next piece of output. Returns `false` at the end.
     async fn receive(&mut self) -> bool {
         match self.output.next().await {
             Some(Piece::Stdout(bytes)) => self.received.extend(bytes),
@@ -217,7 +218,7 @@ impl Heard {
         true
     }
 
-    /// The next line meant for the controller. Everything before it is noise of a login shell.
+    /// Next line for the controller. Output of a login shell before it is ignored.
     async fn line(&mut self) -> Result<Line, String> {
         loop {
             if let Some(line) = self.take_line() {
@@ -236,12 +237,12 @@ impl Heard {
             Some((kind, position, position + marker.len()))
         });
         let Some((kind, begin, after)) = found else {
-            // A marker may have arrived in part, so more than its length is kept.
+            // Keeps the end, because a marker may have arrived in part.
             keep_end(&mut self.received);
             return None;
         };
         let Some(line_end) = self.received.get(after..)?.iter().position(|&byte| byte == b'\n') else {
-            // A line that does not end is cut, so that it is not kept for ever.
+            // Truncates an endless line to limit memory.
             self.received.truncate(after + NOISE);
             return None;
         };
@@ -261,7 +262,7 @@ impl Heard {
         })
     }
 
-    /// The executor's greeting, after its begin marker.
+    /// Reads the executor's greeting that follows its begin marker.
     async fn hello(&mut self) -> Result<(FrameDecoder, Hello), String> {
         let mut decoder = FrameDecoder::default();
         loop {
@@ -290,7 +291,7 @@ impl Heard {
         format!("{end}{}", self.said())
     }
 
-    /// What was printed instead of what was expected, as the end of a sentence.
+    /// Unexpected output, as the end of an error message.
     fn said(&self) -> String {
         let text =
             [&self.received, &self.stderr].map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned()).join(" ");
@@ -298,13 +299,13 @@ impl Heard {
     }
 }
 
-/// Keeps the last bytes only.
+/// Keeps only the last bytes.
 fn keep_end(bytes: &mut Vec<u8>) {
     let excess = bytes.len().saturating_sub(NOISE);
     bytes.drain(..excess);
 }
 
-/// A word that no login shell prints by chance.
+/// Random word in hex, which no login shell prints by chance.
 pub(super) fn random_word() -> Result<String, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)

@@ -1,29 +1,29 @@
-//! The ansible-core on the control machine: Python modules import its `module_utils`.
+//! The ansible-core on the controller, whose `module_utils` Python modules import.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// An ansible-core that is installed on the control machine.
+/// An ansible-core installed on the controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnsibleCore {
-    /// The folder of the Python package `ansible`.
+    /// Directory of the Python package `ansible`.
     pub package: PathBuf,
-    /// The Python it belongs to, if that could be told.
+    /// Its Python interpreter, if that is known.
     pub python: Option<PathBuf>,
-    /// Its release.
+    /// Its version.
     pub version: String,
-    /// The text that names the arguments its modules take.
+    /// Source text that names the internal arguments its modules accept.
     parameters: OnceLock<String>,
 }
 
-/// What tells the package `ansible` from other folders of that name.
+/// File that identifies the package `ansible`.
 const MARK: &str = "module_utils/basic.py";
-/// The commands beside which it is looked for.
+/// Commands in whose environment it is searched for.
 const COMMANDS: &[&str] = &["ansible-playbook", "ansible"];
 
 impl AnsibleCore {
-    /// The one in this place: the package itself, a site-packages folder, a virtual environment, or a source tree.
+    /// The one at `place`: the package itself, a site-packages directory, a virtual environment, or a source tree.
     pub fn at(place: &Path) -> Option<AnsibleCore> {
         let package = package_in(place)?;
         Some(AnsibleCore {
@@ -34,13 +34,13 @@ impl AnsibleCore {
         })
     }
 
-    /// The one next to `ansible` on PATH, of the active virtual environment, of pipx or uv, or of the system's Python; nothing is started
-    /// to find it.
+    /// Searches beside `ansible` on PATH, in the active virtual environment, in those of pipx and uv, and in the
+    /// system's Python. Starts no program.
     pub fn find() -> Option<AnsibleCore> {
         places().iter().find_map(|place| AnsibleCore::at(place))
     }
 
-    /// Whether its modules take that argument of Ansible's own (`_ansible_NAME`); older ones refuse what they do not know.
+    /// Whether its modules accept this internal argument (`_ansible_NAME`). Older releases refuse unknown ones.
     pub fn takes(&self, argument: &str) -> bool {
         let text = self.parameters.get_or_init(|| {
             windlass_bounds::read_text(self.package.join("module_utils/common/parameters.py")).unwrap_or_default()
@@ -49,23 +49,23 @@ impl AnsibleCore {
         text.is_empty() || text.contains(&format!("'{name}'"))
     }
 
-    /// Its own modules.
+    /// Directory of its modules.
     pub fn modules(&self) -> PathBuf {
         self.package.join("modules")
     }
 
-    /// The folder of Python packages it is in; collections may be there too.
+    /// Directory of Python packages that contains it; collections may be there too.
     pub fn site_packages(&self) -> &Path {
         self.package.parent().unwrap_or(&self.package)
     }
 
-    /// Where its short names have moved to.
+    /// Table of short names and the collections they moved to.
     pub fn routing_file(&self) -> PathBuf {
         self.package.join("config/ansible_builtin_runtime.yml")
     }
 }
 
-/// The folders to look into, the most likely first.
+/// Directories to search, the most likely first.
 fn places() -> Vec<PathBuf> {
     let mut places = Vec::new();
     let this = std::env::current_exe().and_then(|path| path.canonicalize()).ok();
@@ -73,7 +73,7 @@ fn places() -> Vec<PathBuf> {
     for folder in std::env::split_paths(&path) {
         for command in COMMANDS {
             let Ok(real) = folder.join(command).canonicalize() else { continue };
-            // A link to Windlass itself says nothing.
+            // A link to Windlass itself leads to no ansible-core.
             if Some(&real) == this.as_ref() {
                 continue;
             }
@@ -102,7 +102,7 @@ fn prefix(program: &Path) -> Option<PathBuf> {
     Some(program.parent()?.parent()?.to_owned())
 }
 
-/// The prefix of the Python that the script's first line names.
+/// Prefix of the Python named in the script's first line.
 fn python_prefix_of_script(script: &Path) -> Option<PathBuf> {
     use std::io::BufRead as _;
     let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! Where modules, their `module_utils` and plugins are: in the project, in collections, in ansible-core.
+//! Finds modules, their `module_utils` and plugins in the project, in collections and in ansible-core.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::error::did_you_mean;
 use crate::playbook::Files;
 use crate::settings::Rejected;
 
-/// Folders of plugins that run inside of Ansible.
+/// Directories of plugins that run inside of Ansible and have no effect here.
 const WITHOUT_EFFECT: &[&str] = &[
     "action_plugins",
     "become_plugins",
@@ -28,26 +28,26 @@ const WITHOUT_EFFECT: &[&str] = &[
     "vars_plugins",
 ];
 
-/// Where modules and plugins are searched.
+/// Search paths for modules and plugins.
 #[derive(Debug, Clone, Default)]
 pub struct ModulesOptions {
-    /// `--module-path`: before everything else.
+    /// `--module-path`: searched before everything else.
     pub first: Vec<PathBuf>,
-    /// `library`: after the project's own.
+    /// `library`: searched after the project's own.
     pub library: Vec<PathBuf>,
-    /// `module_utils`: what Python modules import, after the project's own.
+    /// `module_utils`: imported by Python modules; searched after the project's own.
     pub module_utils: Vec<PathBuf>,
-    /// `filter_plugins`, `test_plugins` and `lookup_plugins`: after the project's own.
+    /// `filter_plugins`, `test_plugins` and `lookup_plugins`: searched after the project's own.
     pub plugins: HashMap<PluginKind, Vec<PathBuf>>,
-    /// Folders that hold `ansible_collections`, or are it.
+    /// Directories that contain `ansible_collections`, or are named so.
     pub collections: Vec<PathBuf>,
-    /// The place of ansible-core, if one is set.
+    /// Directory of ansible-core, if it is set.
     pub ansible_core: Option<PathBuf>,
     /// Modules that may not be used.
     pub rejected: Rejected,
 }
 
-/// Finds modules; each name is looked up once.
+/// Finds modules and caches the result for each name.
 #[derive(Debug)]
 pub struct Modules {
     pub(super) options: ModulesOptions,
@@ -57,22 +57,22 @@ pub struct Modules {
     pub(super) listings: Listings,
     has_plugins: AtomicBool,
     pub(super) found: Mutex<HashMap<(String, Vec<String>), Resolution>>,
-    /// The modules that hosts have: the host, how and whom one becomes there, the hash.
+    /// Modules that hosts have received, by host, become user and hash.
     sent: Mutex<HashSet<(String, Option<String>, String)>>,
 }
 
-/// Folders of the project, in the order in which they became known.
+/// Directories of the project, in the order they became known.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
     pub(super) modules: Vec<PathBuf>,
     module_utils: Vec<PathBuf>,
     plugins: HashMap<PluginKind, Vec<PathBuf>>,
-    /// Plugins that stand for a whole task, which cannot be run.
+    /// Action plugins, which Windlass cannot run.
     pub(super) actions: Vec<PathBuf>,
 }
 
 impl Modules {
-    /// Modules of a project.
+    /// Finder for the modules of a project.
     pub fn new(options: ModulesOptions, files: Arc<Files>) -> Modules {
         let folders = Folders { modules: options.first.clone(), ..Folders::default() };
         let set = options.plugins.values().flatten().any(|folder| folder.is_dir());
@@ -88,7 +88,7 @@ impl Modules {
         }
     }
 
-    /// Adds the `library/`, `module_utils/` and plugins of a playbook's or a role's folder.
+    /// Adds `library/`, `module_utils/` and the plugins in the directory of a playbook or role.
     pub fn add_folder(&self, folder: &Path) {
         let folder = crate::vars::absolute(folder);
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,19 +121,19 @@ impl Modules {
         }
     }
 
-    /// Whether there are folders of plugins.
+    /// Whether any directory of plugins exists.
     pub(super) fn has_plugins(&self) -> bool {
         self.has_plugins.load(Ordering::Relaxed)
     }
 
-    /// The folders of plugins of that kind, in the order in which they are searched.
+    /// Directories of plugins of this kind, in search order.
     pub(super) fn plugin_folders(&self, kind: PluginKind) -> Vec<PathBuf> {
         let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).plugins.get(&kind).cloned();
         let set = self.options.plugins.get(&kind).into_iter().flatten().filter(|folder| folder.is_dir());
         own.into_iter().flatten().chain(set.flat_map(|folder| with_subfolders(folder))).collect()
     }
 
-    /// The folders that hold `ansible_collections`.
+    /// Directories that contain `ansible_collections`.
     pub(super) fn collection_roots(&self) -> Vec<PathBuf> {
         let holds = |folder: &Path| match folder.ends_with("ansible_collections") {
             true => folder.parent().unwrap_or(folder).to_owned(),
@@ -142,7 +142,7 @@ impl Modules {
         self.options.collections.iter().map(|folder| holds(folder)).filter(|folder| folder.is_dir()).collect()
     }
 
-    /// The Python of the control machine: that of its ansible-core, which has what Ansible's modules need, or the system's.
+    /// Python on the controller: ansible-core's, which has the requirements of Ansible's modules, or else the system's.
     pub fn controller_python(&self) -> String {
         let usual = || {
             let system = PathBuf::from("/usr/bin/python3");
@@ -152,7 +152,7 @@ impl Modules {
         own.unwrap_or_else(usual).display().to_string()
     }
 
-    /// The ansible-core on the control machine, if there is one.
+    /// The ansible-core on the controller, if it is found.
     pub fn ansible_core(&self) -> Option<&AnsibleCore> {
         let find = || match &self.options.ansible_core {
             Some(place) => AnsibleCore::at(place),
@@ -161,7 +161,7 @@ impl Modules {
         self.core.get_or_init(find).as_ref()
     }
 
-    /// Why there is no ansible-core, and what to do about it.
+    /// Explains why ansible-core is missing, with a remedy.
     pub(super) fn without_core(&self) -> String {
         let how = "Install it (`pipx install ansible-core`, or your system's package), or name its place: `ansible_core = PATH` under [windlass] in ansible.cfg, or WINDLASS_ANSIBLE_CORE";
         match &self.options.ansible_core {
@@ -170,14 +170,14 @@ impl Modules {
         }
     }
 
-    /// Folders that may hold Python modules' `module_utils`, in the order in which they are searched.
+    /// Directories of `module_utils`, in search order.
     pub(super) fn module_utils_folders(&self) -> Vec<PathBuf> {
         let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).module_utils.clone();
         let core = self.ansible_core().map(|core| core.package.join("module_utils"));
         own.into_iter().chain(self.options.module_utils.iter().cloned()).chain(core).collect()
     }
 
-    /// The folder of a collection.
+    /// Directory of a collection.
     pub(super) fn collection(&self, namespace: &str, name: &str) -> Option<PathBuf> {
         let inside = |root: &Path| {
             let root =
@@ -188,7 +188,7 @@ impl Modules {
         set.or_else(|| inside(self.ansible_core()?.site_packages()))
     }
 
-    /// Where a plugin of a collection (`ansible.builtin` is one) has moved to.
+    /// New name of a plugin that has moved out of a collection or of `ansible.builtin`.
     pub(super) fn route(&self, collection: &str, kind: &str, name: &str) -> Option<Route> {
         let file = match collection.split_once('.')? {
             ("ansible", "builtin") => self.ansible_core()?.routing_file(),
@@ -197,19 +197,20 @@ impl Modules {
         route(&self.files, &file, kind, name)
     }
 
-    /// Whether a host (its name, how and whom one becomes there) has not been sent the module of that hash yet; now it has.
+    /// Whether a module must be sent to a host, and records it as sent. `key` is the host, the become user and the
+    /// module's hash.
     pub fn is_new_there(&self, key: (String, Option<String>, String)) -> bool {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).insert(key)
     }
 
-    /// The short names of the project's modules and of ours.
+    /// Short names of the project's modules and the built-in ones.
     pub fn names(&self) -> Vec<String> {
         let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).modules.clone();
         let own = own.iter().chain(&self.options.library).flat_map(|folder| self.listings.names(folder));
         own.chain(crate::action::names().map(str::to_owned)).collect()
     }
 
-    /// The module, or one of the other words, that was probably meant.
+    /// Asks for the module, or word of `other`, nearest to a misspelt name.
     pub fn suggestion(&self, name: &str, other: impl IntoIterator<Item = &'static str>) -> Option<String> {
         let all: Vec<String> = self.names().into_iter().chain(other.into_iter().map(str::to_owned)).collect();
         did_you_mean(name, all.iter().map(String::as_str))

@@ -1,4 +1,4 @@
-//! Groups of modules, which `module_defaults` names as `group/NAME`.
+//! Groups of modules, named `group/NAME` in `module_defaults`.
 
 use windlass_yaml::Node;
 
@@ -6,7 +6,7 @@ use super::finder::Modules;
 use super::module::{Origin, Resolution};
 use crate::error::{Error, Result, did_you_mean};
 
-/// The groups without a collection's name, and the groups of collections they stand for.
+/// Groups without a collection's name, with the collection groups they stand for.
 const SHORT: &[(&str, &[&str])] = &[
     ("acme", &["community.crypto.acme"]),
     ("aws", &["amazon.aws.aws", "community.aws.aws"]),
@@ -30,7 +30,7 @@ const SHORT: &[(&str, &[&str])] = &[
 ];
 
 impl Modules {
-    /// Refuses `module_defaults` that name a group which is nowhere.
+    /// Fails if `module_defaults` names an unknown group.
     pub fn check_groups(&self, module_defaults: Option<&Node>) -> Result<()> {
         let Some(node) = module_defaults else { return Ok(()) };
         let maps = node.as_list().unwrap_or(std::slice::from_ref(node)).iter().filter_map(Node::as_map);
@@ -51,7 +51,7 @@ impl Modules {
         Ok(())
     }
 
-    /// The modules of a group by their full names; nothing if there is no such group.
+    /// Qualified names of a group's modules; `None` if the group is unknown.
     pub fn group(&self, name: &str) -> Option<Vec<String>> {
         let mut members = Vec::new();
         let known =
@@ -67,7 +67,7 @@ impl Modules {
         known.then_some(members)
     }
 
-    /// Adds what the collection of a group says of it, and of the groups it extends.
+    /// Adds the members of a group and of the groups it extends. Returns false if the group is unknown.
     fn add_group(&self, name: &str, seen: &mut Vec<String>, members: &mut Vec<String>) -> bool {
         let mut parts = name.splitn(3, '.');
         let (Some(namespace), Some(collection), Some(group)) = (parts.next(), parts.next(), parts.next()) else {
@@ -102,7 +102,7 @@ impl Modules {
         true
     }
 
-    /// The full name of what an action's name stands for.
+    /// Qualified name that an action's name resolves to.
     pub fn full_name(&self, name: &str, collections: &[String]) -> String {
         match self.resolve(name, collections) {
             Resolution::Foreign(module) => match &module.origin {

@@ -1,19 +1,19 @@
-//! The imports of a Python text, without Python.
+//! Extracts the imports of Python source without running Python.
 
 /// One imported name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Import {
-    /// How many dots stand before the module's name.
+    /// Number of dots before the module's name.
     pub(super) level: usize,
-    /// The module's name, its parts.
+    /// Parts of the module's name.
     pub(super) module: Vec<String>,
-    /// The name taken from it: a module of its own, or something inside.
+    /// Name imported from it: a submodule, or an object inside.
     pub(super) name: Option<String>,
-    /// It stands inside of something else (`try`, `if`, a function): the text gets along without it.
+    /// Whether it is nested (in `try`, `if` or a function), so that the source may work without it.
     pub(super) optional: bool,
 }
 
-/// All imports, in their order.
+/// All imports in source order.
 pub(super) fn imports_of(text: &str) -> Vec<Import> {
     let mut found = Vec::new();
     for (line, indented) in statements(text) {
@@ -96,7 +96,7 @@ fn skip_string(quote: char, rest: &mut std::iter::Peekable<std::str::Chars<'_>>)
             '\\' => {
                 rest.next();
             }
-            // A string that is not closed on its line is a mistake; reading on at the next line keeps it small.
+            // An unclosed string is an error in the source; continuing at the next line limits the damage.
             '\n' if !triple => return,
             _ if quotes == if triple { 3 } else { 1 } => return,
             _ => {}

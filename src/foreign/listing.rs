@@ -1,29 +1,29 @@
-//! Folders of modules, listed once.
+//! Listings of module directories, read once.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Files with these endings are no modules.
+/// File endings that are never modules.
 const IGNORED: &[&str] = &[
     ".pyc", ".pyo", ".swp", ".bak", "~", ".rpm", ".md", ".txt", ".rst", ".toml", ".orig", ".ini", ".cfg", ".yaml",
     ".yml",
 ];
 
-/// The modules in a folder, by their names with and without ending.
+/// Modules in a directory, by their names with and without file extension.
 type Listing = Arc<HashMap<String, PathBuf>>;
 
-/// What folders hold.
+/// Listings by directory.
 #[derive(Debug, Default)]
 pub(super) struct Listings(Mutex<HashMap<PathBuf, Listing>>);
 
 impl Listings {
-    /// The module of that name in a folder.
+    /// Path of a module in a directory.
     pub(super) fn find(&self, folder: &Path, name: &str) -> Option<PathBuf> {
         self.list(folder).get(name).cloned()
     }
 
-    /// The names of the modules in a folder.
+    /// Names of the modules in a directory.
     pub(super) fn names(&self, folder: &Path) -> Vec<String> {
         self.list(folder).keys().filter(|name| !name.contains('.')).cloned().collect()
     }
@@ -37,7 +37,7 @@ impl Listings {
 fn read(folder: &Path) -> HashMap<String, PathBuf> {
     let mut paths: Vec<PathBuf> =
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    // A Python module goes before one of the same name in another language.
+    // A Python module takes precedence over one in another language.
     paths.sort_by_key(|path| (path.extension().is_none_or(|extension| extension != "py"), path.clone()));
     let mut modules = HashMap::new();
     for path in paths {
@@ -53,7 +53,7 @@ fn read(folder: &Path) -> HashMap<String, PathBuf> {
     modules
 }
 
-/// A folder and the folders inside it, two levels deep, innermost first as Ansible searches those that are set.
+/// A directory and its subdirectories, two levels deep and innermost first, in Ansible's order for configured paths.
 pub(super) fn with_subfolders(folder: &Path) -> Vec<PathBuf> {
     let inside = |folder: &Path| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

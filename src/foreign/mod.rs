@@ -1,7 +1,7 @@
-//! What is not ours: modules of a project, its roles and its collections, in any language, and what Python modules need of an
-//! ansible-core on the control machine.
+//! Modules and plugins that are not built in: in a project, its roles and collections, in any language. Python modules
+//! also need parts of an ansible-core on the controller.
 //!
-//! A module is found by [`Modules`] where Ansible would find it, read and packed once ([`Package`]), and run by the executor.
+//! [`Modules`] finds a module where Ansible would, [`Package`] reads and packs it once, and the executor runs it.
 
 mod ansible_core;
 mod finder;

@@ -1,4 +1,4 @@
-//! What a name of a module stands for.
+//! Resolution of module names.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -6,14 +6,14 @@ use std::sync::{Arc, OnceLock};
 use super::finder::Modules;
 use super::package::Package;
 
-/// What a name stands for.
+/// Result of resolving a name.
 #[derive(Debug, Clone)]
 pub enum Resolution {
-    /// An action or module of Windlass' own.
+    /// A built-in action or module.
     Native,
-    /// A file.
+    /// A module in a file.
     Foreign(Arc<ForeignModule>),
-    /// Nothing; what is known about it, as a sentence.
+    /// An unknown name, with an explanation if one is known.
     Unknown(Option<String>),
 }
 
@@ -22,17 +22,17 @@ pub enum Resolution {
 pub struct ForeignModule {
     /// Its short name.
     pub name: String,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Where it was found.
+    /// Place where it was found.
     pub origin: Origin,
     package: OnceLock<Result<Package, String>>,
 }
 
-/// Where a module was found.
+/// Place where a module was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// In the project, a role, or a folder that is set.
+    /// In the project, a role, or a configured directory.
     Project,
     /// In a collection, `namespace.name`.
     Collection(String),
@@ -46,7 +46,7 @@ impl ForeignModule {
         Resolution::Foreign(Arc::new(module))
     }
 
-    /// Its dotted name in Python.
+    /// Dotted name of its Python module.
     pub fn python_name(&self) -> String {
         let text = self.path.to_string_lossy();
         match (&self.origin, text.rfind("/ansible_collections/")) {
@@ -58,12 +58,12 @@ impl ForeignModule {
         }
     }
 
-    /// What is sent to hosts; made when first asked for.
+    /// Package to send to hosts, built on first use.
     pub fn package(&self, modules: &Modules) -> Result<&Package, String> {
         self.package.get_or_init(|| Package::make(self, modules)).as_ref().map_err(Clone::clone)
     }
 
-    /// A part of it that runs on the control machine in Python, which this cannot do.
+    /// Its action plugin, a Python part for the controller that Windlass cannot run.
     pub fn action_plugin(&self) -> Option<PathBuf> {
         let Origin::Collection(_) = self.origin else { return None };
         let plugins = self.path.ancestors().find(|path| path.ends_with("plugins"))?;

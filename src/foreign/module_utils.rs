@@ -1,4 +1,4 @@
-//! What a Python module imports of `module_utils`, followed to the end.
+//! Collects everything a Python module imports from `module_utils`, recursively.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use super::finder::Modules;
 use super::imports::{Import, imports_of};
 use super::routing::Route;
 
-/// Python texts by their paths in the package.
+/// Python sources by their paths in the package.
 pub(super) type Sources = BTreeMap<String, Vec<u8>>;
 
-/// What modules get without importing it: what reads arguments and writes results, some of it found by name at run time.
+/// Sources that every module gets: they parse arguments and write results, and some are imported by name at run time.
 const ALWAYS: &[&str] = &[
     "ansible.module_utils.basic",
     "ansible.module_utils._internal._ansiballz._loader",
@@ -18,35 +18,35 @@ const ALWAYS: &[&str] = &[
     "ansible.module_utils._internal._json._profiles._module_legacy_m2c",
 ];
 
-/// A module of Python that is wanted.
+/// A Python module to find.
 struct Wanted {
     name: Vec<String>,
-    /// The last part may be something inside the module before it.
+    /// The last part of the name may be an object in the module before it.
     ambiguous: bool,
     optional: bool,
 }
 
-/// A file that answers to a name.
+/// A source file found for a name.
 struct Located {
     name: Vec<String>,
     text: Vec<u8>,
     is_package: bool,
-    /// It stands for another module, which is needed too.
+    /// Module that replaces this one and is needed too.
     stands_for: Option<String>,
 }
 
-/// Collects the texts that a module needs.
+/// Collects the sources that a module needs.
 pub(super) struct Collector<'a> {
     modules: &'a Modules,
     folders: Vec<PathBuf>,
-    /// The module, for messages.
+    /// Name of the module, for messages.
     python_name: String,
     wanted: VecDeque<Wanted>,
     sources: Sources,
 }
 
 impl<'a> Collector<'a> {
-    /// For a module of that dotted name with that text.
+    /// Collector for a module with this dotted name and source text.
     pub(super) fn new(modules: &'a Modules, python_name: &str, text: &str) -> Collector<'a> {
         let mut collector = Collector {
             modules,
@@ -57,14 +57,14 @@ impl<'a> Collector<'a> {
         };
         collector.want_imports(&parts(python_name), false, text);
         for name in ALWAYS {
-            // Older releases have only the first.
+            // Older releases of ansible-core have only the first of them.
             let optional = *name != "ansible.module_utils.basic";
             collector.wanted.push_back(Wanted { name: parts(name), ambiguous: false, optional });
         }
         collector
     }
 
-    /// All texts.
+    /// Finds all sources. Fails if a required one is missing.
     pub(super) fn collect(mut self) -> Result<Sources, String> {
         while let Some(wanted) = self.wanted.pop_front() {
             if self.has(&wanted.name) {
@@ -99,7 +99,7 @@ impl<'a> Collector<'a> {
             self.wanted.push_back(Wanted { name: parts(target), ambiguous: false, optional });
         }
         self.want_imports(&located.name, located.is_package, &String::from_utf8_lossy(&located.text));
-        // `ansible` and `ansible.module_utils` are made by whoever packs.
+        // `Package::make` supplies `ansible` and `ansible.module_utils`.
         let made = if located.name.first().is_some_and(|name| name == "ansible") { 3 } else { 1 };
         for length in made..located.name.len() {
             let package = located.name.get(..length).unwrap_or_default().to_vec();
@@ -150,7 +150,7 @@ impl<'a> Collector<'a> {
         read(&folder, name.get(3..).unwrap_or_default(), name)
     }
 
-    /// A module that only stands for another one.
+    /// A module that redirects to another one.
     fn moved(&self, name: &[String]) -> Option<Located> {
         let (collection, inside) = match name.first()?.as_str() {
             "ansible" => ("ansible.builtin".to_owned(), name.get(2..)?),
@@ -184,11 +184,11 @@ fn is_module_util(name: &[String]) -> bool {
     }
 }
 
-/// The names under which it may be found.
+/// Names under which it may be found.
 fn candidates(wanted: &Wanted) -> Vec<Vec<String>> {
     let name = &wanted.name;
     let root = if name.first().is_some_and(|name| name == "ansible") { 2 } else { 5 };
-    // six makes its modules when it is imported.
+    // six creates its submodules at import time.
     if root == 2 && name.get(2).is_some_and(|name| name == "six") {
         return vec![name.iter().take(3).cloned().collect()];
     }
@@ -199,7 +199,7 @@ fn candidates(wanted: &Wanted) -> Vec<Vec<String>> {
     all
 }
 
-/// The module an import names, without what is taken from it.
+/// Absolute name of the imported module, without the objects imported from it.
 fn absolute(import: &Import, within: &[String], is_package: bool) -> Option<Vec<String>> {
     if import.level == 0 {
         return Some(import.module.clone());
@@ -209,7 +209,7 @@ fn absolute(import: &Import, within: &[String], is_package: bool) -> Option<Vec<
     Some(base.iter().chain(&import.module).cloned().collect())
 }
 
-/// A package or a module below a folder; a package goes first, as in Python.
+/// Reads a package or module below a directory; a package takes precedence, as in Python.
 fn read(folder: &Path, inside: &[String], name: &[String]) -> Option<Located> {
     let path: PathBuf = folder.iter().chain(inside.iter().map(AsRef::as_ref)).collect();
     let located = |text, is_package| Located { name: name.to_vec(), text, is_package, stands_for: None };
@@ -220,7 +220,7 @@ fn read(folder: &Path, inside: &[String], name: &[String]) -> Option<Located> {
     file.push(".py");
     match windlass_bounds::read(file) {
         Ok(text) => Some(located(text, false)),
-        // A folder is a package for Python also without `__init__.py`.
+        // Python accepts a directory without `__init__.py` as a package.
         Err(_) => path.is_dir().then(|| located(Vec::new(), true)),
     }
 }

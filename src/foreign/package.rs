@@ -1,4 +1,4 @@
-//! A module made ready to be sent: as it is, or packed with what it imports.
+//! Prepares a module for sending: unchanged, or packed with its imports.
 
 use std::path::Path;
 
@@ -10,20 +10,20 @@ use super::module::{ForeignModule, Origin};
 use super::module_utils::{Collector, Sources};
 use super::style::{COMMON, Style, shebang};
 
-/// What a host needs to run a module.
+/// Everything a host needs to run a module.
 #[derive(Debug)]
 pub struct Package {
-    /// How it is spoken to.
+    /// Protocol of the module.
     pub style: Style,
-    /// The file, or a compressed tar archive of Python texts.
+    /// The file itself, or a compressed tar archive of Python sources.
     pub bytes: Vec<u8>,
-    /// The words of its first line after `#!`.
+    /// Words of its first line after `#!`.
     pub shebang: Option<Vec<String>>,
-    /// Its dotted name in Python.
+    /// Dotted name of its Python module.
     pub python_name: String,
 }
 
-/// Runs a packed Python module.
+/// Program that runs a packed Python module.
 const DRIVER: &str = include_str!("driver.py");
 
 impl Package {
@@ -57,7 +57,7 @@ fn packed(module: &ForeignModule, modules: &Modules, python_name: &str, bytes: V
     };
     let text = String::from_utf8_lossy(&bytes).replace(COMMON, "from ansible.module_utils.basic import *");
     let mut sources = Collector::new(modules, python_name, &text).collect()?;
-    // Modules may look for an ansible of the host's own, as they can under Ansible.
+    // Modules may import an ansible installed on the host, as they can under Ansible.
     let namespace = "from pkgutil import extend_path\n\n__path__ = extend_path(__path__, __name__)\n";
     sources.insert("ansible/__init__.py".to_owned(), format!("{namespace}__version__ = '{}'\n", core.version).into());
     sources.insert("ansible/module_utils/__init__.py".to_owned(), namespace.into());
@@ -83,7 +83,7 @@ fn archive(sources: &Sources) -> std::io::Result<Vec<u8>> {
 }
 
 impl ForeignModule {
-    /// Where it comes from, for people.
+    /// Name of the module for messages, with its collection.
     pub fn described(&self) -> String {
         match &self.origin {
             Origin::Collection(collection) => format!("{collection}.{}", self.name),

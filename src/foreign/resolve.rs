@@ -1,4 +1,4 @@
-//! Which module a name stands for: one of the project, a native one, one of a collection, or ansible-core's own.
+//! Resolves names of modules: of the project, built in, of a collection, or ansible-core's own.
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -12,7 +12,7 @@ use crate::playbook::short_name;
 use crate::settings::Rejected;
 
 impl Modules {
-    /// What a name stands for, in a task with these `collections`.
+    /// Resolves a name in a task with these `collections`.
     pub fn resolve(&self, name: &str, collections: &[String]) -> Resolution {
         let key = (name.to_owned(), collections.to_vec());
         if let Some(found) = self.found.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
@@ -23,7 +23,7 @@ impl Modules {
         found
     }
 
-    /// The file that says that a module may not be used.
+    /// File that rejects the module, if one does.
     fn rejected_by(&self, name: &str) -> Option<&Path> {
         let Rejected { file, modules } = &self.options.rejected;
         let is_it = |rejected: &String| rejected == name || rejected == short_name(name);
@@ -77,7 +77,7 @@ impl Modules {
         }
     }
 
-    /// A plugin of the project that stands for a whole task.
+    /// Explains that an action plugin of the project cannot be used, if one has this name.
     fn action_plugin(&self, name: &str) -> Option<String> {
         let folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner).actions.clone();
         let path = folders.iter().map(|folder| folder.join(format!("{name}.py"))).find(|path| path.is_file())?;
@@ -87,7 +87,7 @@ impl Modules {
         ))
     }
 
-    /// A module of the project, of a role, or of a folder that is set.
+    /// A module of the project, of a role, or of a configured directory.
     fn in_project(&self, name: &str) -> Option<Resolution> {
         let own = self.folders.lock().unwrap_or_else(PoisonError::into_inner).modules.clone();
         let set = self.options.library.iter().flat_map(|folder| with_subfolders(folder));
@@ -95,14 +95,14 @@ impl Modules {
         Some(ForeignModule::found(name.split('.').next().unwrap_or(name), path, Origin::Project))
     }
 
-    /// A module of ansible-core that has no native counterpart.
+    /// A module of ansible-core without a built-in counterpart.
     fn core_module(&self, name: &str) -> Option<Resolution> {
         let path = self.listings.find(&self.ansible_core()?.modules(), name)?;
         Some(ForeignModule::found(name, path, Origin::Core))
     }
 
-    /// A module that was Ansible's own once and is known by its short name since. Which collection has it now says a table of
-    /// ansible-core; without that one it is looked for in the collections into which such modules went.
+    /// A module that was once part of Ansible and kept its short name. A table of ansible-core names its collection;
+    /// without ansible-core, the usual collections are searched.
     fn in_usual_collections(&self, name: &str) -> Option<Resolution> {
         if self.ansible_core().is_some() {
             return None;
@@ -128,7 +128,7 @@ impl Modules {
         None
     }
 
-    /// `namespace.collection.module`.
+    /// Resolves `namespace.collection.module`.
     fn qualified(&self, name: &str) -> Resolution {
         let mut parts = name.splitn(3, '.');
         let (Some(namespace), Some(collection), Some(module)) = (parts.next(), parts.next(), parts.next()) else {
@@ -158,7 +158,7 @@ impl Modules {
         }
     }
 
-    /// What the collection says about a module it no longer has.
+    /// Follows a collection's redirection of a module that it no longer has.
     fn moved(&self, collection: &str, name: &str) -> Resolution {
         match self.route(collection, "modules", name) {
             None => Resolution::Unknown(None),

@@ -1,4 +1,4 @@
-//! Where plugins of a collection have moved to: `meta/runtime.yml`.
+//! Plugins that have moved out of a collection: `meta/runtime.yml`.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use windlass_yaml::Node;
 
 use crate::playbook::Files;
 
-/// What a collection says of a name it no longer has.
+/// Entry for a name that a collection no longer has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
-    /// It has another name now, fully qualified.
+    /// Its new qualified name.
     Redirect(String),
-    /// It is gone, and why.
+    /// It was removed, with the reason.
     Removed(String),
 }
 
-/// The route of a plugin of that kind (`modules`, `module_utils`), if the file names one.
+/// Entry for a plugin of this kind (`modules`, `module_utils`), if the file has one.
 pub(super) fn route(files: &Files, file: &Path, kind: &str, name: &str) -> Option<Route> {
     if !file.is_file() {
         return None;

@@ -1,27 +1,27 @@
-//! How a module is spoken to, told from its text.
+//! Detects a module's protocol from its content.
 
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-/// A module's protocol.
+/// Protocol of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// A Python module that imports `module_utils`: it is packed together with them.
+    /// Python that imports `module_utils`; packed together with them.
     Python,
-    /// A script into whose text the arguments are written as JSON.
+    /// A script with a placeholder that is replaced by the arguments as JSON.
     JsonInText,
-    /// A script that takes the path of a file with JSON.
+    /// A script that takes the path of a JSON file.
     JsonFile,
-    /// A script that takes the path of a file with `key=value`.
+    /// A script that takes the path of a file with `key=value` pairs.
     KeyValueFile,
-    /// A program that takes the path of a file with JSON.
+    /// A binary that takes the path of a JSON file.
     Binary,
-    /// For Windows.
+    /// PowerShell, for Windows.
     PowerShell,
 }
 
-/// Stands in old Python modules for the import of `module_utils.basic`.
+/// Placeholder in old Python modules for the import of `module_utils.basic`.
 pub(super) const COMMON: &str = "#<<INCLUDE_ANSIBLE_MODULE_COMMON>>";
 
 static IMPORTS_MODULE_UTILS: LazyLock<Regex> = LazyLock::new(|| {
@@ -34,7 +34,7 @@ static IS_POWERSHELL: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl Style {
-    /// The style of a module with this content.
+    /// Protocol of a module with this content.
     pub fn of(content: &[u8]) -> Style {
         let holds = |needle: &str| content.windows(needle.len()).any(|window| window == needle.as_bytes());
         if content.iter().take(1024).any(|byte| is_control(*byte)) {
@@ -52,7 +52,7 @@ impl Style {
         }
     }
 
-    /// Its name in the request to the executor.
+    /// Name of the protocol in requests to the executor.
     pub fn name(self) -> &'static str {
         match self {
             Style::Python => "python",
@@ -64,12 +64,12 @@ impl Style {
     }
 }
 
-/// A byte that does not occur in texts.
+/// Whether a byte never occurs in text.
 fn is_control(byte: u8) -> bool {
     byte == 0x7f || (byte < 0x20 && !matches!(byte, 7..=10 | 12 | 13 | 27))
 }
 
-/// The words of a script's first line after `#!`.
+/// Words of a script's first line after `#!`.
 pub(super) fn shebang(content: &[u8]) -> Option<Vec<String>> {
     let line = content.split(|byte| *byte == b'\n').next().unwrap_or_default().strip_prefix(b"#!")?;
     let words = shell_words::split(String::from_utf8_lossy(line).trim()).ok()?;

@@ -1,4 +1,4 @@
-//! Inputs of a run, for the comparison with the run that resumes it.
+//! Inputs of a run, compared with those of the run that resumes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use super::record::{FileRead, Header, VERSION};
 use crate::output::Secrets;
 use crate::settings::Settings;
 
-/// Largest number of inventory files that are compared.
+/// Maximum number of inventory files to compare.
 const FILES: usize = 20_000;
-/// Largest part of an inventory file that is compared, in bytes.
+/// Maximum part of an inventory file to compare, in bytes.
 const BYTES: u64 = 256 << 20;
-/// Depth to which folders are searched.
+/// Maximum depth of directories to search.
 const DEPTH: usize = 12;
 
 /// Playbooks, inventory and variables of a run.
 #[derive(Debug)]
 pub struct Inputs<'a> {
-    /// The settings.
+    /// Settings of the run.
     pub settings: &'a Settings,
     /// Paths of the playbooks.
     pub playbooks: Vec<PathBuf>,
@@ -29,12 +29,12 @@ pub struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Playbooks as they stand in the header.
+    /// Playbooks as recorded in the header.
     pub(super) fn playbook_names(&self) -> Vec<String> {
         self.playbooks.iter().map(|path| canonical(path)).collect()
     }
 
-    /// Inventory sources as they stand in the header.
+    /// Inventory sources as recorded in the header.
     pub(super) fn sources(&self) -> Vec<String> {
         let mut sources = self.settings.inventory.clone();
         if sources.is_empty() && Path::new("/etc/ansible/hosts").exists() {
@@ -44,7 +44,7 @@ impl Inputs<'_> {
         sources.iter().map(name).collect()
     }
 
-    /// The header of a run with this id.
+    /// Header of a run with this id.
     pub(super) fn header(&self, run: &str, resumes: Option<String>, secrets: &Secrets) -> Header {
         let mut salt = [0; 16];
         let _ = getrandom::fill(&mut salt);
@@ -85,7 +85,7 @@ impl Inputs<'_> {
         vars.map(|(key, node)| (key.to_text(), hashed(format!("{}={}", key.to_text(), node.to_json())))).collect()
     }
 
-    /// The files of the inventory: its sources, and `group_vars` and `host_vars` beside them and beside the playbooks.
+    /// Files of the inventory: its sources, and `group_vars` and `host_vars` beside them and beside the playbooks.
     pub(super) fn inventory_files(&self) -> Vec<FileRead> {
         let mut found = BTreeSet::new();
         let mut beside = BTreeSet::new();
@@ -113,7 +113,7 @@ fn canonical(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| crate::vars::absolute(path)).display().to_string()
 }
 
-/// SHA-256 of a file's content; nothing if it cannot be read.
+/// SHA-256 of a file's content; `None` if it is unreadable.
 pub(super) fn file_hash(path: &Path) -> Option<String> {
     use std::io::Read as _;
     let file = std::fs::File::open(path).ok()?;
@@ -139,7 +139,7 @@ fn files_below(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) {
         Ok(metadata) if metadata.is_file() => _ = found.insert(path.to_owned()),
         Ok(metadata) if metadata.is_dir() && depth > 0 => {
             let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-            // Editors leave hidden files, and repositories have hidden folders.
+            // Skips hidden files, which editors and repositories create.
             let seen = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
             seen.for_each(|entry| files_below(&entry.path(), depth - 1, found));
         }
@@ -147,7 +147,7 @@ fn files_below(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The command line without secrets and without values of extra variables.
+/// The command line without secrets and values of extra variables.
 fn shown_arguments(arguments: impl Iterator<Item = String>, secrets: &Secrets) -> Vec<String> {
     let mut hide_next = false;
     let mut shown = Vec::new();
@@ -169,7 +169,7 @@ fn shown_arguments(arguments: impl Iterator<Item = String>, secrets: &Secrets) -
     shown
 }
 
-/// The name of a variable, or of a file with variables, without its value.
+/// Name of a variable or variables file, without its value.
 fn hidden(value: &str) -> String {
     match value.split_once('=') {
         _ if value.starts_with('@') => value.to_owned(),

@@ -1,7 +1,7 @@
-//! The ledger of handlers: notifications on each host whose handlers have not run since.
+//! The ledger of handlers: notifications whose handlers have not run on their hosts.
 //!
-//! One append-only file for each set of playbooks and inventory sources. It outlives the journals of the runs that wrote it, and is
-//! rewritten with what is outstanding when nobody else has it open.
+//! Each set of playbooks and inventory sources has one append-only file. It outlives the journals of its runs. When no
+//! other run has it open, it is rewritten with the outstanding entries.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::state::State;
 use crate::error::{Error, Result};
 
-/// Largest ledger, in bytes.
+/// Maximum size of a ledger, in bytes.
 const FILE: u64 = 64 << 20;
 /// Seconds to wait for another run that rewrites the ledger.
 const PATIENCE: u32 = 10;
@@ -26,13 +26,13 @@ const PATIENCE: u32 = 10;
 pub(super) enum Event {
     /// A task was sent that notifies the handler if it changes something.
     Maybe(Entry),
-    /// That task has answered, and did not notify it.
+    /// That task answered and did not notify it.
     Not(Entry),
     /// The handler was notified.
     Notified(Entry),
     /// The handler has run.
     Ran(Entry),
-    /// The user does not want it to run.
+    /// The user discarded the notification.
     Dismissed(Entry),
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Entry {
     pub(super) host: String,
     pub(super) play: String,
     pub(super) handler: String,
-    /// The task that notified it, or may have.
+    /// Task that notified it, or may have.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) task: String,
     pub(super) run: String,
@@ -56,38 +56,38 @@ pub(super) struct Entry {
 pub struct Pending {
     /// The host.
     pub host: String,
-    /// The play whose handler it is.
+    /// Play of the handler.
     pub play: String,
-    /// The name in `notify`.
+    /// Name in `notify`.
     pub handler: String,
-    /// The task that notified it.
+    /// Task that notified it.
     pub task: String,
-    /// The run that notified it.
+    /// Id of the run that notified it.
     pub run: String,
     /// Time of the notification, in UTC.
     pub when: String,
-    /// The task has answered. Otherwise the run ended before the answer, and it is unknown whether the task changed anything.
+    /// Whether the task answered. If not, the run ended before the answer, and the task's changes are unknown.
     pub certain: bool,
 }
 
-/// Notifications that are outstanding.
+/// Outstanding notifications.
 #[derive(Debug, Default)]
 pub struct Ledger {
     handlers: BTreeMap<(String, String, String), Outstanding>,
     lines: usize,
-    /// Lines that are no entries.
+    /// Numbers of the lines that are not valid entries.
     pub damaged: Vec<usize>,
 }
 
 #[derive(Debug, Default)]
 struct Outstanding {
     certain: Option<Entry>,
-    /// By task and run: an answer counts for the run that asked.
+    /// By task and run, because an answer settles only the notification of its own run.
     possible: BTreeMap<(String, String), Entry>,
 }
 
 impl Ledger {
-    /// Reads a ledger; lines that are no entries are noted and passed over.
+    /// Reads a ledger. Invalid lines are recorded and skipped.
     pub fn read(bytes: &[u8]) -> Ledger {
         let mut ledger = Ledger::default();
         for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
@@ -100,11 +100,11 @@ impl Ledger {
         ledger
     }
 
-    /// Reads the ledger of a project, as [`RunFile`](super::RunFile) names it.
+    /// Reads the ledger of a project, identified as in [`RunFile`](super::RunFile).
     pub fn of_project(state: &State, project: &str) -> Ledger {
         let mut bytes = Vec::new();
         if let Ok(file) = File::open(state.ledger_file(project)) {
-            // A ledger that cannot be read has nothing to report.
+            // An unreadable ledger has nothing to report.
             let _ = file.take(FILE).read_to_end(&mut bytes);
         }
         Ledger::read(&bytes)
@@ -133,7 +133,7 @@ impl Ledger {
         }
     }
 
-    /// Outstanding handlers, except those of runs that are still alive.
+    /// Outstanding handlers, except those of runs that are still active.
     pub fn pending(&self, is_alive: impl Fn(&str) -> bool) -> Vec<Pending> {
         let found = self.handlers.values().filter_map(|outstanding| {
             let possible = outstanding.possible.values().next_back().map(|entry| (entry, false));
@@ -144,7 +144,7 @@ impl Ledger {
         found.filter(|pending| !is_alive(&pending.run)).collect()
     }
 
-    /// Opens the ledger of a project to append to it. The lock that comes with the file keeps others from rewriting it.
+    /// Opens the ledger of a project for appending. The file's lock prevents other runs from rewriting it.
     pub(super) fn open(state: &State, project: &str) -> Result<(Ledger, File)> {
         let path = state.ledger_file(project);
         let fail = |error: std::io::Error| {
@@ -170,7 +170,7 @@ impl Ledger {
             if is_alone && ledger.lines > 2 * ledger.handlers.len() + 64 {
                 file = ledger.rewritten(&path).map_err(fail)?;
             } else if bytes.last().is_some_and(|last| *last != b'\n') {
-                // A run was killed within a line.
+                // An earlier run was killed in the middle of a line.
                 file.write_all(b"\n").map_err(fail)?;
             }
             file.lock_shared().map_err(fail)?;
@@ -180,7 +180,7 @@ impl Ledger {
             .hint("try again once that run has started"))
     }
 
-    /// Replaces the file by a new one with the outstanding entries.
+    /// Replaces the file with one that holds only the outstanding entries.
     fn rewritten(&self, path: &Path) -> std::io::Result<File> {
         let staged = path.with_extension(format!("{}.new", std::process::id()));
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&staged)?;

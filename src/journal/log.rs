@@ -1,4 +1,4 @@
-//! Appends lines at once and makes them durable in groups.
+//! Appends lines immediately and makes them durable in groups.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Longest time a line stays without an fsync if nobody waits for it: a crash of the machine repeats what was done within it.
+/// Maximum time before a line is fsynced if nobody waits for it. A crash of the machine repeats tasks done within it.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The files a run appends to.
+/// Files that a run appends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lane {
     /// The journal.
@@ -25,8 +25,8 @@ pub(super) enum Lane {
 
 /// Append-only files with one thread that fsyncs them.
 ///
-/// A line is in the kernel's hands when `append` returns: it outlives the death of this process. [`Log::durable`] waits for the fsync
-/// of its group, so that it outlives a crash of the machine, too.
+/// Once `append` returns, the kernel holds the line, so it survives the death of this process. [`Log::durable`] waits
+/// for the fsync of its group, so the line also survives a crash of the machine.
 #[derive(Debug)]
 pub(super) struct Log {
     shared: Arc<Shared>,
@@ -44,7 +44,7 @@ struct Shared {
 }
 
 impl Log {
-    /// Starts the thread. `folder` holds the file of the run.
+    /// Starts the thread. `folder` contains the journal of the run.
     pub(super) fn start(run: File, handlers: Option<File>, folder: PathBuf) -> std::io::Result<Log> {
         let shared = Arc::new(Shared {
             run: Mutex::new(run),
@@ -56,7 +56,7 @@ impl Log {
         let (wake, woken) = sync_channel(1);
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
-            // No line is durable in a file without a name.
+            // Makes the file's directory entry durable too.
             let _ = File::open(folder).and_then(|folder| folder.sync_all());
             loop {
                 let next = woken.recv_timeout(INTERVAL);
@@ -69,7 +69,8 @@ impl Log {
         Ok(Log { shared, wake: Mutex::new(Some(wake)), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Appends a line; its number, for [`Log::durable`]. After a failure nothing more is written: a line behind half a line is damage.
+    /// Appends a line and returns its number for [`Log::durable`]. After a failure nothing more is written, because a
+    /// line after a partial one would be damaged.
     pub(super) fn append(&self, lane: Lane, line: &str) -> u64 {
         let file = match lane {
             Lane::Run => Some(&self.shared.run),
@@ -86,15 +87,15 @@ impl Log {
         self.shared.appended.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Begins the next fsync now.
+    /// Starts the next fsync now.
     pub(super) fn wake(&self) {
         if let Some(wake) = &*self.wake.lock().unwrap_or_else(PoisonError::into_inner) {
-            // If it has been woken already, that fsync is still to come.
+            // If it was already woken, that fsync is still to come.
             let _ = wake.try_send(());
         }
     }
 
-    /// Waits until a line, and all before it, are on the disk.
+    /// Waits until a line and all lines before it are on disk.
     pub(super) async fn durable(&self, line: u64) {
         let mut synced = self.shared.synced.subscribe();
         if *synced.borrow() < line {
@@ -103,12 +104,12 @@ impl Log {
         let _ = synced.wait_for(|done| *done >= line).await;
     }
 
-    /// Why something could not be written.
+    /// The first error of writing, if any.
     pub(super) fn failure(&self) -> Option<String> {
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Fsyncs what is left and ends the thread.
+    /// Fsyncs the remaining lines and ends the thread.
     pub(super) fn close(&self) {
         self.wake.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -130,7 +131,7 @@ impl Shared {
             return;
         }
         for file in [Some(&self.run), self.handlers.as_ref()].into_iter().flatten() {
-            // The lock is not held meanwhile: lines are appended during the fsync.
+            // The lock is released first, so that lines can be appended during the fsync.
             let file = file.lock().unwrap_or_else(PoisonError::into_inner).try_clone();
             if let Err(error) = file.and_then(|file| file.sync_data()) {
                 self.fail(&error);

@@ -1,4 +1,4 @@
-//! Masks values before they are written.
+//! Masks secrets in values before they are written.
 
 use std::borrow::Cow;
 
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 
 use crate::output::Secrets;
 
-/// A text with its secrets masked.
+/// Masks the secrets in a text.
 pub(super) fn text(text: &str, secrets: &Secrets) -> String {
     secrets.mask(text)
 }
 
-/// Masks every text of a mapping, keys too; true if one held a secret.
+/// Masks every text of a mapping, including keys. Returns true if one contained a secret.
 pub(super) fn map(fields: &mut Map<String, Value>, secrets: &Secrets) -> bool {
     let mut found = false;
     for field in fields.values_mut() {

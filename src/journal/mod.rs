@@ -1,21 +1,23 @@
 //! The journal of a run: tasks sent to each host, their results, notifications, and handlers that ran.
 //!
-//! One file a run, `runs/ID.PROJECT.jsonl` in the state directory: a line of JSON a record, appended as things happen and fsynced in
-//! groups. The first record is the [`Header`] with the version of the format; every other has its kind under `t` ([`Record`]):
+//! Each run has one file, `runs/ID.PROJECT.jsonl` in the state directory, with one JSON record a line. Records are
+//! appended as things happen and fsynced in groups. The first record is the [`Header`] with the version of the format;
+//! all others have their kind under `t` ([`Record`]):
 //!
 //! | `t` | Record |
 //! |---|---|
-//! | `run` | version, run, user, machine, command line, playbooks, inventory sources, limit, tags, hashes of extra variables |
-//! | `file` | a file of the project or the inventory that was read, with its SHA-256 |
-//! | `play` | a play begins; its hosts in order where the order is random |
+//! | `run` | version, run, user, machine, command line, playbooks, inventory sources, tags, limit, hashes of variables |
+//! | `file` | a file of the project or inventory that was read, with its SHA-256 |
+//! | `play` | start of a play; its hosts in order if the order is random |
 //! | `sent` | a task is about to be sent to a host; without a later `done` it is unknown whether it ran |
-//! | `item` | one item of a loop has its result |
-//! | `done` | a task on a host has its result |
-//! | `end` | the run ended, and how |
+//! | `item` | result of one item of a loop |
+//! | `done` | result of a task on a host |
+//! | `end` | end of the run, with its exit code |
 //!
-//! `done` is written only once the answer has arrived. Results are masked; one that held a secret, or stood under
-//! `no_log`, is withheld or marked and never restored. Handlers that were notified are kept in a ledger of their own (`handlers/`), which
-//! outlives the journals. A resumed run repeats the run and takes outcomes from the journal ([`Replay`]) instead of hosts.
+//! `done` is written only after the answer has arrived. Results are masked. One that contains a secret, or belongs to a
+//! `no_log` task, is withheld or marked and never restored. Notified handlers are kept in a separate ledger
+//! (`handlers/`), which outlives the journals. A resumed run repeats the run, but takes outcomes from the journal
+//! ([`Replay`]) where it can.
 //!
 //! The files are read as hostile data: bounded, typed, and never evaluated.
 

@@ -7,9 +7,9 @@ use std::path::Path;
 use super::record::{End, Header, Record, VERSION};
 use crate::error::{Error, Result};
 
-/// Longest line, in bytes.
+/// Maximum length of a line, in bytes.
 const LINE: usize = 8 << 20;
-/// Largest journal, in bytes.
+/// Maximum size of a journal, in bytes.
 const FILE: u64 = 1 << 30;
 
 /// A journal that was read.
@@ -17,22 +17,22 @@ const FILE: u64 = 1 << 30;
 pub struct Journal {
     /// Its first record.
     pub header: Header,
-    /// All others, in order.
+    /// All records between header and end, in order.
     pub records: Vec<Record>,
-    /// The last record, if the run came to its end.
+    /// The last record, if the run finished.
     pub end: Option<End>,
 }
 
-/// A line that is no record.
+/// A line that is not a valid record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The mistake in it.
+    /// Description of the error.
     pub message: String,
 }
 
-/// Reads a journal. Its last line may be cut off or damaged: that is how a run that was killed leaves it.
+/// Reads a journal. Its last line may be truncated or damaged, because a killed run leaves it so.
 pub fn read(bytes: &[u8]) -> std::result::Result<Journal, Damage> {
     let mut header = None;
     let mut records = Vec::new();

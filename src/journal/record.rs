@@ -1,4 +1,4 @@
-//! Records of a journal, as they stand in its lines.
+//! Records of a journal, one per line.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Version of the format; a journal of another one is not read.
+/// Version of the format; journals of other versions are refused.
 pub const VERSION: u32 = 1;
 
 /// One line of a journal.
@@ -17,19 +17,19 @@ pub enum Record {
     Run(Box<Header>),
     /// A file was read.
     File(FileRead),
-    /// A play begins.
+    /// A play starts.
     Play(PlayStart),
     /// A task is about to be sent.
     Sent(Sent),
-    /// An item of a loop has its result.
+    /// An item of a loop has a result.
     Item(Box<ItemDone>),
-    /// A task on a host has its result.
+    /// A task on a host has a result.
     Done(Box<Done>),
     /// The run has ended.
     End(End),
 }
 
-/// The run, and the inputs that a run to resume it must share.
+/// The run, with the inputs that a run must share to resume it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Header {
@@ -41,19 +41,19 @@ pub struct Header {
     pub run: String,
     /// Start, in UTC.
     pub started: String,
-    /// Login name on the control machine.
+    /// Login name on the controller.
     pub user: String,
-    /// Name of the control machine.
+    /// Host name of the controller.
     pub machine: String,
     /// Process id.
     pub pid: u32,
-    /// Nothing was to be changed (`--check`).
+    /// Whether the run was a dry run (`--check`).
     pub check: bool,
-    /// The command line, secrets masked.
+    /// The command line, with secrets masked.
     pub argv: Vec<String>,
     /// Absolute paths of the playbooks.
     pub playbooks: Vec<String>,
-    /// Inventory sources, paths made absolute.
+    /// Inventory sources, with absolute paths.
     pub inventory: Vec<String>,
     /// `--limit`.
     pub limit: Option<String>,
@@ -61,11 +61,11 @@ pub struct Header {
     pub tags: Vec<String>,
     /// `--skip-tags`.
     pub skip_tags: Vec<String>,
-    /// Mixed into the hashes of extra variables.
+    /// Salt for the hashes of extra variables.
     pub salt: String,
     /// Extra variables by name, each as a salted hash.
     pub extra_vars: BTreeMap<String, String>,
-    /// The run that this one resumes.
+    /// Id of the run that this one resumes.
     pub resumes: Option<String>,
 }
 
@@ -76,24 +76,24 @@ pub struct FileRead {
     pub path: String,
     /// SHA-256 of its bytes.
     pub sha256: String,
-    /// It belongs to the inventory, where a new file is a difference, too.
+    /// Whether it belongs to the inventory, where a new file counts as a difference too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub inventory: bool,
 }
 
-/// A play begins.
+/// A play starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlayStart {
     /// Its number in the run, from 0.
     pub play: u32,
-    /// Its name.
+    /// Name of the play.
     pub name: String,
     /// Its hosts in order, if the order is random.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
 }
 
-/// The place of a task in a run.
+/// Position of a task in a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct At {
     /// Number of the play in the run.
@@ -102,7 +102,7 @@ pub struct At {
     pub batch: u32,
     /// Path through blocks, roles and includes: part and index of every level.
     pub path: Arc<str>,
-    /// Where the task is written, and its action.
+    /// File position of the task, and its action.
     pub task: Arc<str>,
 }
 
@@ -118,17 +118,17 @@ pub struct Sent {
     pub notify: Vec<String>,
 }
 
-/// Reason why a result is not in the journal unchanged.
+/// Reason why a result is not stored unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Withheld {
-    /// It stood under `no_log`.
+    /// Hidden by `no_log`.
     NoLog,
-    /// It held a secret, which is masked.
+    /// Contains a secret, which is masked.
     Masked,
-    /// It was too large.
+    /// Exceeds the size limit.
     Size,
-    /// The task is done again in any case: facts are gathered, hosts added and variables included again.
+    /// Repeated in any case: facts are gathered, hosts added and variables included again.
     Again,
 }
 
@@ -148,99 +148,99 @@ impl Withheld {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// Something was changed.
+    /// Whether something changed.
     #[serde(skip_serializing_if = "is_false")]
     pub changed: bool,
-    /// It failed.
+    /// Whether it failed.
     #[serde(skip_serializing_if = "is_false")]
     pub failed: bool,
-    /// It was not run.
+    /// Whether it was skipped.
     #[serde(skip_serializing_if = "is_false")]
     pub skipped: bool,
-    /// The host could not be reached.
+    /// Whether the host was unreachable.
     #[serde(skip_serializing_if = "is_false")]
     pub unreachable: bool,
-    /// The failure is ignored.
+    /// Whether the failure is ignored.
     #[serde(skip_serializing_if = "is_false")]
     pub ignored: bool,
 }
 
-/// An item of a loop has its result.
+/// Result of a loop's item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ItemDone {
     /// The task.
     pub at: At,
     /// The host.
     pub host: String,
-    /// The item's number, from 0.
+    /// Number of the item, from 0.
     pub index: u32,
-    /// The action.
+    /// Short name of the action.
     pub action: String,
     /// Flags of the result.
     pub status: Status,
-    /// The host the item was delegated to.
+    /// Host that the item was delegated to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegate: Option<String>,
     /// The masked result.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub result: Map<String, Value>,
-    /// Reason why the result was withheld or changed.
+    /// Reason why the result is withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
 }
 
-/// A task on a host has its result.
+/// Result of a task on a host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     /// The task.
     pub at: At,
     /// The host.
     pub host: String,
-    /// The action.
+    /// Short name of the action.
     pub action: String,
     /// Flags of the result.
     pub status: Status,
-    /// One host ran it for all.
+    /// Whether one host ran it for all.
     #[serde(default, skip_serializing_if = "is_false")]
     pub once: bool,
-    /// It is a handler.
+    /// Whether it is a handler.
     #[serde(default, skip_serializing_if = "is_false")]
     pub handler: bool,
-    /// Something around it rescues its failure.
+    /// Whether an enclosing block rescues its failure.
     #[serde(default, skip_serializing_if = "is_false")]
     pub rescuable: bool,
-    /// Later tasks may read the result: it is registered, or has facts.
+    /// Whether later tasks may read the result: it is registered or contains facts.
     #[serde(default, skip_serializing_if = "is_false")]
     pub kept: bool,
-    /// Number of items, if it is a loop; their results are records of their own.
+    /// Number of items if it is a loop; their results are separate records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<u32>,
     /// Handlers it notified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify: Vec<String>,
-    /// The host it was delegated to.
+    /// Host that it was delegated to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegate: Option<String>,
-    /// Facts belong to that host.
+    /// Whether facts belong to that host.
     #[serde(default, skip_serializing_if = "is_false")]
     pub delegate_facts: bool,
     /// The masked result.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub result: Map<String, Value>,
-    /// Reason why the result was withheld or changed.
+    /// Reason why the result is withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
 }
 
-/// The run has ended.
+/// End of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct End {
-    /// End, in UTC.
+    /// Time of the end, in UTC.
     pub ended: String,
-    /// The exit code; 99 if it was interrupted.
+    /// Exit code; 99 if the run was interrupted.
     pub code: u8,
-    /// Hosts that failed or could not be reached.
+    /// Hosts that failed or were unreachable.
     pub failed: Vec<String>,
 }
 

@@ -20,22 +20,22 @@ use crate::output::Secrets;
 use crate::playbook::Files;
 use crate::strategy::HostOutcome;
 
-/// Largest result that is kept, in bytes of its texts.
+/// Maximum size of a result's texts in the journal, in bytes.
 const RESULT: usize = 1 << 20;
 
-/// Actions that are repeated instead of restored: that is cheap and gives current values.
+/// Actions that are repeated instead of restored, because that is cheap and yields current values.
 const AGAIN: &[&str] = &["add_host", "gather_facts", "group_by", "include_vars", "set_stats", "setup"];
 
-/// Input of a new journal.
+/// Inputs of a new journal.
 pub(crate) struct Start<'a> {
     pub(crate) inputs: Inputs<'a>,
     pub(crate) files: &'a Files,
     pub(crate) secrets: &'a Secrets,
-    /// The run to resume.
+    /// Journal of the run to resume.
     pub(crate) resumed: Option<Journal>,
 }
 
-/// The place of a task on a host, while it runs.
+/// A running task's position in the journal.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) at: At,
@@ -43,18 +43,18 @@ pub(crate) struct Place {
     pub(crate) once: bool,
     pub(crate) handler: bool,
     pub(crate) rescuable: bool,
-    /// Handlers that were announced with the task; `None` before the announcement.
+    /// Handlers announced with the task; `None` before the announcement.
     sent: Mutex<Option<Vec<String>>>,
 }
 
 impl Place {
-    /// A place for which nothing was sent.
+    /// A position for which nothing has been sent.
     pub(crate) fn new(at: At, play: &str, once: bool, handler: bool, rescuable: bool) -> Place {
         Place { at, play: play.to_owned(), once, handler, rescuable, sent: Mutex::default() }
     }
 }
 
-/// The journal of the run that is going on.
+/// Journal of the current run.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     run: RunFile,
@@ -66,12 +66,12 @@ pub(crate) struct Recorder {
     replay: Option<Replay>,
     /// Handlers of earlier runs that this one runs, by host and play.
     carried: Mutex<HashMap<(String, String), Vec<String>>>,
-    /// Handlers that this run has recorded as notified and not yet as run: by host, play and name.
+    /// Handlers recorded as notified but not yet as run, by host, play and name.
     notified: Mutex<HashSet<(String, String, String)>>,
 }
 
 impl Recorder {
-    /// Begins a journal; with it come the handlers that earlier runs have left.
+    /// Starts a journal. Returns it with pending handlers of earlier runs and warnings about the ledger.
     pub(crate) fn start(state: &State, start: Start<'_>) -> Result<(Recorder, Vec<Pending>, Vec<String>)> {
         let Start { inputs, files, secrets, resumed } = start;
         let project = project(&inputs.playbook_names(), &inputs.sources());
@@ -104,7 +104,7 @@ impl Recorder {
         recorder.append(&Record::Run(Box::new(inputs.header(&recorder.run.run, resumes, secrets))));
         inputs.inventory_files().into_iter().for_each(|file| _ = recorder.append(&Record::File(file)));
         recorder.files(files);
-        // A run that resumes another one stands for itself at once: it may be killed before it has caught up.
+        // A resuming run copies the records, because it may be killed before it has caught up.
         for record in resumed.iter().flat_map(|journal| &journal.records) {
             if matches!(record, Record::Done(_) | Record::Item(_) | Record::Sent(_)) {
                 recorder.append(record);
@@ -113,12 +113,12 @@ impl Recorder {
         Ok((recorder, pending, damaged))
     }
 
-    /// The run's id.
+    /// Id of the run.
     pub(crate) fn run(&self) -> &str {
         &self.run.run
     }
 
-    /// Advice on how to resume after a failure or an interruption.
+    /// Advice on how to resume after a failure or interruption.
     pub(crate) fn advice(&self) -> Option<String> {
         (!self.check).then(|| {
             format!(
@@ -129,7 +129,7 @@ impl Recorder {
         })
     }
 
-    /// Why the journal is not complete, if something could not be written.
+    /// Warning that the journal is incomplete, if writing failed.
     pub(crate) fn trouble(&self) -> Option<String> {
         let why = self.log.failure()?;
         Some(format!(
@@ -157,19 +157,19 @@ impl Recorder {
         texts.iter().map(|text| mask::text(text, &self.secrets)).collect()
     }
 
-    /// Records that a play begins; returns its number.
+    /// Records the start of a play and returns its number.
     pub(crate) fn play(&self, name: &str, order: Vec<String>) -> u32 {
         let play = self.plays.fetch_add(1, Ordering::Relaxed);
         self.append(&Record::Play(PlayStart { play, name: mask::text(name, &self.secrets), order }));
         play
     }
 
-    /// The order that the hosts of the next play had in the run that is resumed, if it was random.
+    /// Order of the next play's hosts in the resumed run, if it was random.
     pub(crate) fn next_order(&self) -> Option<&[String]> {
         self.replay.as_ref()?.order(self.plays.load(Ordering::Relaxed))
     }
 
-    /// Records the files that were read since this was last called.
+    /// Records the files read since the last call.
     pub(crate) fn files(&self, files: &Files) {
         for (path, sha256) in files.take_read() {
             let path = path.canonicalize().unwrap_or(path).display().to_string();
@@ -177,8 +177,8 @@ impl Recorder {
         }
     }
 
-    /// Records that a task is about to be sent. If it may notify handlers that are not certain to run anyway, returns the line that must
-    /// be durable before a change counts.
+    /// Records that a task is about to be sent. If it may notify handlers that are not certain to run, returns the
+    /// number of the line that must be durable before a change counts.
     pub(crate) fn sent(&self, place: &Place, host: &str, notify: Vec<String>) -> Option<u64> {
         let mut last = 0;
         let new = {
@@ -212,7 +212,7 @@ impl Recorder {
         self.notified.lock().unwrap_or_else(PoisonError::into_inner).contains(&key)
     }
 
-    /// Waits until a line is on the disk.
+    /// Waits until a line is on disk.
     pub(crate) async fn durable(&self, line: u64) {
         self.log.durable(line).await;
     }
@@ -252,7 +252,7 @@ impl Recorder {
         })));
     }
 
-    /// Records the result of a task on a host, whose notifications count from now on.
+    /// Records the result of a task on a host. Its notifications count from now on.
     pub(crate) fn done(&self, place: &Place, outcome: &HostOutcome, looped: bool, kept: bool, no_log: bool) {
         let (result, withheld, status) = self.captured(&outcome.action, &outcome.result, outcome.ignored, no_log);
         let delegate = outcome.parts.first().and_then(|(_, delegate)| delegate.clone()).filter(|_| !looped);
@@ -262,7 +262,7 @@ impl Recorder {
                 self.note(&Event::Notified(self.entry(place, &outcome.host, handler)));
             }
         }
-        // Without an answer (the connection broke, the module was killed) it is unknown whether anything changed.
+        // Without an answer (broken connection, killed module) it is unknown whether anything changed.
         let is_interrupted = outcome.parts.iter().any(|(part, _)| part.is_interrupted());
         if !status.unreachable && !is_interrupted {
             let sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
@@ -295,7 +295,7 @@ impl Recorder {
         sent.iter().for_each(|handler| _ = self.note(&Event::Not(self.entry(place, host, handler))));
     }
 
-    /// A result as written to the journal, the reason if it is not whole, and its flags.
+    /// Result as written to the journal, the reason if it is incomplete, and its flags.
     fn captured(
         &self,
         action: &str,
@@ -321,7 +321,7 @@ impl Recorder {
         if size > RESULT {
             return withheld(Withheld::Size);
         }
-        // Items have records of their own, and tasks cannot read arguments.
+        // Items have their own records, and no task can read the arguments.
         let fields = result.iter().filter(|(key, _)| &***key != "invocation").map(|(key, value)| match &**key {
             "results" if status_of_loop(result) => (key.to_string(), Value::Null),
             _ => (key.to_string(), windlass_template::to_json(value)),
@@ -331,7 +331,7 @@ impl Recorder {
         (fields, withheld, status)
     }
 
-    /// Outcome of a task on a host in the run that is resumed.
+    /// Outcome of a task on a host in the resumed run.
     pub(crate) fn restored(&self, place: &Place, host: &str, tell: &mut dyn FnMut(String)) -> Restored {
         let Some(replay) = &self.replay else { return Restored::Run };
         match replay.step(&place.at, host, place.once) {
@@ -353,17 +353,17 @@ impl Recorder {
         Restored::Run
     }
 
-    /// The outcome of an item of a loop that an earlier run began.
+    /// Outcome of an item whose loop the resumed run started.
     pub(crate) fn restored_item(&self, place: &Place, host: &str, index: usize) -> Option<&ItemDone> {
         self.replay.as_ref()?.item(&place.at, host, u32::try_from(index).ok()?)
     }
 
-    /// Whether tasks of a host may still be taken from an earlier run.
+    /// Whether more tasks of a host may be restored from the resumed run.
     pub(crate) fn is_replaying(&self, host: &str) -> bool {
         self.replay.as_ref().is_some_and(|replay| replay.is_replaying(host))
     }
 
-    /// Number of outcomes taken from an earlier run since this was last asked.
+    /// Number of outcomes restored since the last call.
     pub(crate) fn take_count(&self) -> usize {
         self.replay.as_ref().map_or(0, Replay::take_count)
     }
@@ -372,7 +372,7 @@ impl Recorder {
     pub(crate) fn carry(&self, pending: &[Pending]) {
         let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
         for one in pending {
-            // From here on they belong to this run.
+            // From now on they belong to this run.
             let entry = Entry {
                 task: one.task.clone(),
                 when: one.when.clone(),
@@ -383,7 +383,7 @@ impl Recorder {
         }
     }
 
-    /// The handlers of earlier runs for a host in a play.
+    /// Handlers of earlier runs for a host in a play.
     pub(crate) fn carried(&self, host: &str, play: &str) -> Vec<String> {
         let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
         carried.remove(&(host.to_owned(), play.to_owned())).unwrap_or_default()
@@ -396,7 +396,7 @@ impl Recorder {
         self.note(&Event::Ran(self.named(host, play, handler)));
     }
 
-    /// Records that the user dismissed these handlers.
+    /// Records that the user discarded these handlers.
     pub(crate) fn dismiss(&self, pending: &[Pending]) {
         for one in pending {
             self.note(&Event::Dismissed(self.named(&one.host, &one.play, &one.handler)));
@@ -413,7 +413,7 @@ impl Recorder {
         }
     }
 
-    /// Records the end of the run; nothing is written after this.
+    /// Records the end of the run and closes the journal.
     pub(crate) fn end(&self, code: u8, failed: &[&str]) {
         let failed = failed.iter().map(ToString::to_string).collect();
         self.append(&Record::End(End { ended: jiff::Timestamp::now().to_string(), code, failed }));
@@ -421,7 +421,7 @@ impl Recorder {
     }
 }
 
-/// Whether `results` holds the items of a loop.
+/// Whether `results` contains the items of a loop.
 fn status_of_loop(result: &TaskResult) -> bool {
     result.get("results").is_some_and(|results| {
         results.try_iter().is_ok_and(|mut items| {

@@ -1,4 +1,4 @@
-//! Outcomes of an earlier run, used instead of repeating their tasks.
+//! Restores outcomes of an earlier run instead of repeating its tasks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -6,18 +6,18 @@ use std::sync::{Mutex, PoisonError};
 use super::reader::Journal;
 use super::record::{At, Done, ItemDone, Record, Withheld};
 
-/// Actions that must not be repeated only to see their results again.
+/// Actions that must not be repeated merely to obtain their results.
 const UNREPEATABLE: &[&str] =
     &["command", "shell", "raw", "script", "expect", "ansible.windows.win_command", "ansible.windows.win_shell"];
 
-/// Outcomes of a run, by place and host.
+/// Outcomes of a run, by position and host.
 ///
-/// The tasks of a host form a sequence. The first one without a good outcome ends the replay of its host. All later
-/// tasks are run, including those that the earlier run did in `always` after the failure.
+/// The tasks of a host form a sequence. The first task without a successful outcome ends the replay of its host. All
+/// later tasks run, even if the earlier run did them in `always` after the failure.
 #[derive(Debug, Default)]
 pub struct Replay {
     done: HashMap<(At, String), Done>,
-    /// Tasks that one host did for all.
+    /// Tasks that one host ran for all.
     once: HashMap<At, Done>,
     items: HashMap<(At, String), BTreeMap<u32, ItemDone>>,
     sent: HashSet<(At, String)>,
@@ -27,7 +27,7 @@ pub struct Replay {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The task at which a host's replay has ended.
+    /// Task at which a host's replay ended.
     left: HashMap<String, At>,
     replayed: usize,
 }
@@ -35,15 +35,15 @@ struct State {
 /// Decision about a task on a host.
 #[derive(Debug)]
 pub enum Step {
-    /// It was done: its outcome, and the outcomes of its items.
+    /// Restore it: its outcome, and the outcomes of its items.
     Done(Box<Done>, Vec<ItemDone>),
-    /// It was done, and is done again because its result is not in the journal.
+    /// Repeat it, because the journal lacks its result.
     Again(Withheld),
-    /// The replay of the host has ended; true if the task was sent before, with unknown outcome.
+    /// The host's replay has ended; true if the task was sent before, with an unknown outcome.
     Run(bool),
 }
 
-/// Decision for the engine.
+/// Decision about a task, as the strategy needs it.
 pub(crate) enum Restored {
     /// Use this outcome.
     Done(Box<Done>, Vec<ItemDone>),
@@ -52,7 +52,7 @@ pub(crate) enum Restored {
 }
 
 impl Replay {
-    /// The outcomes in a journal; of several for one place the last counts.
+    /// Collects the outcomes of a journal; the last one for each position counts.
     pub fn new(journal: &Journal) -> Replay {
         let mut replay = Replay::default();
         for record in &journal.records {
@@ -75,7 +75,7 @@ impl Replay {
         replay
     }
 
-    /// Decides about a task on a host; `once` if one host does it for all.
+    /// Decides about a task on a host. `once` means that one host runs it for all.
     pub fn step(&self, at: &At, host: &str, once: bool) -> Step {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.left.contains_key(host) {
@@ -101,13 +101,13 @@ impl Replay {
         Step::Done(Box::new(done.clone()), items)
     }
 
-    /// The items of a loop that was done, or why they cannot be restored.
+    /// Items of a completed loop, or the reason why they cannot be restored.
     fn items_of(&self, done: &Done) -> Result<Vec<ItemDone>, Withheld> {
         let Some(count) = done.items.filter(|count| *count > 0) else { return Ok(Vec::new()) };
         let known = self.items.get(&(done.at.clone(), done.host.clone()));
         let mut items = Vec::new();
         for index in 0..count {
-            // A loop whose items are not all there is done again.
+            // A loop with missing items is repeated.
             let item = known.and_then(|items| items.get(&index)).ok_or(Withheld::Size)?;
             if let Some(reason) = item.withheld
                 && (done.kept || reason == Withheld::Again)
@@ -119,7 +119,7 @@ impl Replay {
         Ok(items)
     }
 
-    /// The good outcome of an item of the loop at which the replay of a host has ended.
+    /// Successful outcome of an item in the loop where the host's replay ended.
     pub fn item(&self, at: &At, host: &str, index: u32) -> Option<&ItemDone> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.left.get(host) != Some(at) {
@@ -130,22 +130,22 @@ impl Replay {
         is_good.then_some(item)
     }
 
-    /// Whether the replay of a host goes on.
+    /// Whether the replay of a host continues.
     pub fn is_replaying(&self, host: &str) -> bool {
         !self.state.lock().unwrap_or_else(PoisonError::into_inner).left.contains_key(host)
     }
 
-    /// The order of a play's hosts, if it was random.
+    /// Order of a play's hosts, if it was random.
     pub fn order(&self, play: u32) -> Option<&[String]> {
         self.orders.get(&play).map(Vec::as_slice)
     }
 
-    /// Number of outcomes that were taken since this was last asked.
+    /// Number of outcomes restored since the last call.
     pub fn take_count(&self) -> usize {
         std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).replayed)
     }
 
-    /// Tasks that would have to be repeated although that is not safe: their results are needed and cannot be restored.
+    /// Tasks that cannot be restored although later tasks need their results, and that are not safe to repeat.
     pub fn unrepeatable(&self) -> Vec<String> {
         let mut found = Vec::new();
         for done in self.done.values().filter(|done| is_final(done) && UNREPEATABLE.contains(&done.action.as_str())) {
@@ -172,7 +172,7 @@ fn sentence(at: &At, host: &str, reason: Withheld) -> String {
     format!("{} on {host} would have to be run a second time: {}", at.task, reason.reason())
 }
 
-/// Whether a run can go on from an outcome.
+/// Whether a run can continue from an outcome.
 fn is_final(done: &Done) -> bool {
     let status = done.status;
     (!status.unreachable || status.ignored) && (!status.failed || status.ignored || done.rescuable)

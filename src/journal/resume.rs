@@ -1,4 +1,4 @@
-//! Chooses the run to resume, and compares its inputs with the present ones.
+//! Selects the run to resume, and compares its inputs with the present ones.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::record::{FileRead, Record};
 use super::state::{RunFile, State, project};
 use crate::error::{Error, Result};
 
-/// The run of this id, or the newest one over the same playbooks and inventory that did not end well.
+/// Finds the run with this id, or the newest unsuccessful one with the same playbooks and inventory.
 pub fn unfinished(state: &State, inputs: &Inputs<'_>, wanted: Option<&str>) -> Result<(RunFile, Journal)> {
     let runs = state.runs();
     let list = "`windlass runs` lists the runs there are";
@@ -50,7 +50,7 @@ fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
     Ok(())
 }
 
-/// Inputs that differ from those of a run, each as a sentence that names it.
+/// Describes each input that differs from those of a run.
 pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let old = &journal.header;
@@ -88,7 +88,7 @@ fn files(journal: &Journal, inputs: &Inputs<'_>, found: &mut Vec<String>) {
         Record::File(file) => Some(file),
         _ => None,
     });
-    // The last hash counts of a file that was read several times.
+    // If a file was read several times, the last hash counts.
     read.for_each(|file| _ = known.insert(&file.path, file));
     for file in known.values() {
         match file_hash(Path::new(&file.path)) {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::state::State;
 
-/// Removes journals beyond a count, or older than some days; 0 is no limit. Runs that are still going on are left.
+/// Removes journals beyond `count`, or older than `days`; 0 means no limit. Active runs keep theirs.
 pub fn expire(state: &State, count: usize, days: u64) {
     let runs = state.runs();
     let surplus = if count == 0 { 0 } else { runs.len().saturating_sub(count) };

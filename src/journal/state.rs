@@ -1,4 +1,4 @@
-//! The state directory: where journals and ledgers are, and how runs are named.
+//! The state directory with journals and ledgers, and the ids of runs.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 
-/// Largest number of entries of a directory that are examined.
+/// Maximum number of directory entries to examine.
 const ENTRIES: usize = 100_000;
 
 /// The state directory.
@@ -18,10 +18,10 @@ pub struct State {
     root: PathBuf,
 }
 
-/// The journal of a run, by its name.
+/// Journal of a run, identified by its file name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFile {
-    /// The run's id, which begins with its time.
+    /// Id of the run; starts with its time.
     pub run: String,
     /// Hash of its playbooks and inventory sources.
     pub project: String,
@@ -35,14 +35,14 @@ impl RunFile {
         fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() == 0)
     }
 
-    /// Whether the run is still going on: it holds a lock on its journal as long as it lives.
+    /// Whether the run is active: it holds a lock on its journal while it lives.
     pub fn is_alive(&self) -> bool {
         File::open(&self.path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 }
 
 impl State {
-    /// The directory of the settings, or `windlass` in `XDG_STATE_HOME`, or in `~/.local/state`.
+    /// The configured directory, or `windlass` in `XDG_STATE_HOME`, or in `~/.local/state`. Fails if none is known.
     pub fn of(settings: &Settings) -> Result<State> {
         if let Some(root) = &settings.journal_dir {
             return Ok(State { root: root.clone() });
@@ -61,22 +61,22 @@ impl State {
         &self.root
     }
 
-    /// A directory below another one.
+    /// State in another root directory.
     pub fn at(root: &Path) -> State {
         State { root: root.to_owned() }
     }
 
-    /// The directory of journals.
+    /// Directory of journals.
     pub fn runs_dir(&self) -> PathBuf {
         self.root.join("runs")
     }
 
-    /// The ledger of a project's handlers.
+    /// Path of a project's ledger of handlers.
     pub(super) fn ledger_file(&self, project: &str) -> PathBuf {
         self.root.join("handlers").join(format!("{project}.jsonl"))
     }
 
-    /// Makes the directories, for their owner alone.
+    /// Creates the directories with access for their owner only.
     pub(super) fn prepare(&self) -> Result<()> {
         for path in [self.root.clone(), self.runs_dir(), self.root.join("handlers")] {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
@@ -98,19 +98,19 @@ impl State {
         Ok(())
     }
 
-    /// Creates the journal of a new run, locked as long as it is open.
+    /// Creates the journal of a new run, locked while it is open.
     pub(super) fn create(&self, project: &str) -> Result<(RunFile, File)> {
         self.prepare()?;
         let mut bytes = [0; 2];
         let _ = getrandom::fill(&mut bytes);
         let random: String = hex::encode(bytes).chars().take(3).collect();
-        // In UTC and with milliseconds, so that names are in the order of runs.
+        // UTC with milliseconds, so that names sort in the order of runs.
         let run = format!("{}{random}", jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S-%3f"));
         let path = self.runs_dir().join(format!("{run}.{project}.jsonl"));
         let fail =
             |error: std::io::Error| Error::new(format!("the journal {} cannot be created: {error}", path.display()));
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).map_err(fail)?;
-        // Nobody else can hold a lock on a file that is new.
+        // A new file has no other lock holders.
         let _ = file.try_lock();
         Ok((RunFile { run, project: project.to_owned(), path }, file))
     }
@@ -142,7 +142,7 @@ pub fn looks_like_run(word: &str) -> bool {
         })
 }
 
-/// The name of playbooks with inventory sources: runs over the same have the same.
+/// Hash of playbooks and inventory sources; equal for runs over the same ones.
 pub(super) fn project(playbooks: &[String], inventory: &[String]) -> String {
     let mut hash = Sha256::new();
     for text in playbooks.iter().chain([&"\n".to_owned()]).chain(inventory) {

@@ -12,9 +12,9 @@ use crate::vars::HostFacts;
 pub enum Effect {
     /// Facts that a module reported (`ansible_facts`).
     Facts(HostFacts),
-    /// The Python that was found on the host for modules of this become user.
+    /// Python found on the host for modules of a become user.
     Python {
-        /// The become user; none is the login user.
+        /// The become user; `None` is the login user.
         user: Option<String>,
         /// Its path on the host.
         path: String,
@@ -34,20 +34,20 @@ pub enum Effect {
 pub struct SetFacts {
     /// Names and values.
     pub vars: Vec<(Arc<str>, Value)>,
-    /// Whether they are facts, too.
+    /// Whether they are stored as facts too.
     pub cacheable: bool,
-    /// Origins of their texts, which `type_debug` reports up to 2.18.
+    /// Origins of their texts; `type_debug` reports them up to 2.18.
     pub origins: Vec<(Arc<str>, Origin)>,
 }
 
 /// Files of `include_vars`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncludedVars {
-    /// The files, in the order in which they were read.
+    /// The files in the order they were read.
     pub files: Vec<PathBuf>,
-    /// The variable that holds them all.
+    /// Variable that holds them all; `None` sets each variable by itself.
     pub name: Option<String>,
-    /// Whether dictionaries are merged into those of the same name.
+    /// Whether dictionaries are merged with existing ones of the same name.
     pub merge: bool,
 }
 
@@ -71,12 +71,12 @@ pub struct NewHost {
     pub vars: Arc<Mapping>,
 }
 
-/// A group of `group_by`, which the host of the task joins.
+/// A group of `group_by`; the task's host joins it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewGroup {
     /// Its name.
     pub name: String,
-    /// The groups above it.
+    /// Its parent groups.
     pub parents: Vec<String>,
 }
 
@@ -85,8 +85,8 @@ pub struct NewGroup {
 pub struct StatsUpdate {
     /// Names and values.
     pub data: Map<String, Json>,
-    /// Whether they are the host's own.
+    /// Whether they belong to the host rather than the run.
     pub per_host: bool,
-    /// Whether they are added to earlier ones of the same name.
+    /// Whether they are added to existing values.
     pub aggregate: bool,
 }

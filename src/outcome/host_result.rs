@@ -6,7 +6,7 @@ use windlass_template::Value;
 
 use crate::vars::{FactNames, HostFacts};
 
-/// Keys with which Ansible's own actions change a run. In the result of a module they mean nothing.
+/// Keys with which Ansible's own actions change a run. In the result of a module they have no effect.
 const OF_ACTIONS: &[&str] = &["add_host", "add_group", "ansible_included_var_files", "ansible_stats", "parent_groups"];
 
 /// Prefixes of the internal keys of Ansible's engine and ours.
@@ -15,18 +15,19 @@ const INTERNAL: &[&str] = &["_ansible_", "_include_vars_", "_windlass_"];
 /// Largest number of names that a warning lists.
 const LISTED: usize = 5;
 
-/// The result of a module as a host sent it: data, and the facts in it.
+/// A module's result as the host sent it: data and facts.
 #[derive(Debug)]
 pub struct HostResult {
     pub(super) values: IndexMap<std::sync::Arc<str>, Value, RandomState>,
     pub(super) facts: Option<HostFacts>,
-    /// The module did not answer itself, so it may have changed the host.
+    /// The module ended without an answer of its own, so it may have changed the host.
     pub(super) is_interrupted: bool,
     removed: Vec<String>,
 }
 
 impl HostResult {
-    /// Extracts the data from a module's answer, with these facts; `None` if it is no mapping.
+    /// Extracts data and facts from a module's answer; `names` limits the facts. Returns `None` if the answer is not a
+    /// mapping.
     pub fn read(answer: &Value, names: FactNames) -> Option<HostResult> {
         if answer.kind() != ValueKind::Map {
             return None;
@@ -49,7 +50,7 @@ impl HostResult {
         Some(HostResult { values, facts, is_interrupted, removed })
     }
 
-    /// Warnings about parts of the answer that were left out.
+    /// Warnings about parts of the answer that were dropped.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.removed.is_empty() {
@@ -69,7 +70,7 @@ impl HostResult {
     }
 }
 
-/// A name that a host chose, short enough for a warning.
+/// Shortens a name chosen by a host to at most 60 characters.
 fn shortened(name: &str) -> String {
     if name.chars().count() <= 60 {
         name.to_owned()

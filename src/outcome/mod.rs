@@ -1,8 +1,8 @@
 //! The outcome of a task on a host.
 //!
-//! A host answers with data: [`HostResult`] is the border, and has no room for anything else. What a task changes in the run besides its
-//! registered result is an [`Effect`], which only the controller's own actions make. So no answer can add a host, set a variable of
-//! another one, have a file read as variables, or hide itself.
+//! A host can only answer with data: [`HostResult`] drops everything else. All further changes of the run are
+//! [`Effect`]s, which only the controller's own actions create. So no answer can add a host, set another host's
+//! variable, have a file read as variables, or hide itself.
 
 mod effect;
 mod host_result;

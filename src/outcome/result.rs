@@ -7,25 +7,25 @@ use windlass_template::Value;
 use super::{Effect, HostResult};
 use crate::action::Arguments;
 
-/// A result: Ansible's keys in the order they were set.
+/// A task's result: Ansible's keys in the order they were set.
 #[derive(Debug, Clone, Default)]
 pub struct TaskResult {
     values: IndexMap<Arc<str>, Value, RandomState>,
-    /// What went wrong, with the place in the project's files, where the message alone does not say it.
+    /// Error message with its position in the project's files, if `msg` lacks the position.
     report: Option<Arc<str>>,
-    /// The message says nothing of the place: the report is needed.
+    /// The message has no position, so the report must be shown.
     is_bare: bool,
-    /// What to do about it: told the user, and no part of what tasks see.
+    /// Suggested remedy, shown to the user but not to tasks.
     advice: Option<Arc<str>>,
-    /// The action gave up before it began; then nothing is said about whether it failed.
+    /// The action gave up before it started; then the result has no `failed`.
     is_given_up: bool,
-    /// What the action was called with, if it failed.
+    /// Arguments of the action, kept if it failed.
     args: Option<Arc<Arguments>>,
     effects: Vec<Effect>,
     traits: Traits,
 }
 
-/// Attributes that the controller keeps beside the data of a result.
+/// Flags that the controller keeps beside the result's data.
 #[derive(Debug, Clone, Copy, Default)]
 struct Traits {
     is_always_shown: bool,
@@ -43,22 +43,22 @@ impl From<HostResult> for TaskResult {
 }
 
 impl TaskResult {
-    /// An empty result: not changed, not failed.
+    /// Empty result: not changed, not failed.
     pub fn new() -> TaskResult {
         TaskResult::default()
     }
 
-    /// A result that went well.
+    /// Successful result.
     pub fn ok(changed: bool) -> TaskResult {
         TaskResult::new().with("changed", changed)
     }
 
-    /// A failure with this sentence.
+    /// Failure with this message.
     pub fn failure(message: impl Into<String>) -> TaskResult {
         TaskResult::new().with("changed", false).with("failed", true).with("msg", message.into())
     }
 
-    /// Keeps only these keys, for showing; the report goes too.
+    /// Copy with only these keys, for display; the report is dropped too.
     pub fn only(&self, keys: &[&str]) -> TaskResult {
         let kept = self.values.iter().filter(|(key, _)| keys.contains(&&***key));
         TaskResult {
@@ -67,40 +67,40 @@ impl TaskResult {
         }
     }
 
-    /// A skipped task and why.
+    /// Result of a skipped task, with the reason.
     pub fn skipped(reason: &str) -> TaskResult {
         TaskResult::new().with("changed", false).with("skipped", true).with("skip_reason", reason)
     }
 
-    /// A task whose action does nothing, and why.
+    /// Result of an action that does nothing, with the reason.
     pub fn given_up(reason: &str) -> TaskResult {
         let result = TaskResult::ok(false).with("skipped", true).with("msg", reason);
         TaskResult { is_given_up: true, ..result }
     }
 
-    /// Whether the action gave up before it began.
+    /// Whether the action gave up before it started.
     pub fn is_given_up(&self) -> bool {
         self.is_given_up
     }
 
-    /// Adds a change of the run. Only actions of the controller make one.
+    /// Adds a change of the run. Only actions of the controller create one.
     pub fn with_effect(mut self, effect: Effect) -> TaskResult {
         self.effects.push(effect);
         self
     }
 
-    /// The changes of the run besides the registered result.
+    /// Changes of the run besides the registered result.
     pub fn effects(&self) -> &[Effect] {
         &self.effects
     }
 
-    /// Shows the result in full also without `-v`, as the results of `debug` are.
+    /// Shows the result in full even without `-v`, like that of `debug`.
     pub fn always_shown(mut self) -> TaskResult {
         self.traits.is_always_shown = true;
         self
     }
 
-    /// Whether it is printed in full also without `-v`.
+    /// Whether the result is shown in full even without `-v`.
     pub fn is_always_shown(&self) -> bool {
         self.traits.is_always_shown
     }
@@ -111,12 +111,12 @@ impl TaskResult {
         self
     }
 
-    /// Whether it is hidden as under `no_log`.
+    /// Whether the result is hidden as under `no_log`.
     pub fn is_secret(&self) -> bool {
         self.traits.is_secret
     }
 
-    /// Notes that check mode did not run the task, so that values that are missing are unknown.
+    /// Marks the task as not run in check mode, so that absent values are unknown.
     pub fn set_predicted(&mut self) {
         self.traits.is_predicted = true;
     }
@@ -126,62 +126,62 @@ impl TaskResult {
         self.traits.is_predicted
     }
 
-    /// Notes that it is unknown, or not told any more, what the task changed.
+    /// Marks the task's changes as unknown.
     pub fn interrupted(mut self) -> TaskResult {
         self.traits.is_interrupted = true;
         self
     }
 
-    /// Whether the module ended without an answer of its own, so that it is unknown what it changed.
+    /// Whether the module ended without an answer of its own, so that its changes are unknown.
     pub fn is_interrupted(&self) -> bool {
         self.traits.is_interrupted
     }
 
-    /// With the whole story of a failure.
+    /// Adds the full error report.
     pub fn with_report(mut self, report: String) -> TaskResult {
         self.report = Some(report.into());
         self
     }
 
-    /// With a message that says nothing of the place, which only the report does.
+    /// Marks the message as lacking a position, which only the report has.
     pub fn bare(mut self) -> TaskResult {
         self.is_bare = true;
         self
     }
 
-    /// Whether only the report says where it failed.
+    /// Whether only the report has the position of the error.
     pub fn is_bare(&self) -> bool {
         self.is_bare
     }
 
-    /// The whole story of a failure, if there is more to say than its message.
+    /// Full error report, if it adds to the message.
     pub fn report(&self) -> Option<&str> {
         self.report.as_deref()
     }
 
-    /// With what to do about a failure, if something is known.
+    /// Adds a suggested remedy, if one is known.
     pub fn with_advice(mut self, advice: Option<&str>) -> TaskResult {
         self.advice = advice.map(Arc::from);
         self
     }
 
-    /// What to do about a failure.
+    /// Suggested remedy for a failure.
     pub fn advice(&self) -> Option<&str> {
         self.advice.as_deref()
     }
 
-    /// With what the action was called with.
+    /// Adds the action's arguments.
     pub fn with_args(mut self, args: Option<Arguments>) -> TaskResult {
         self.args = args.map(Arc::new);
         self
     }
 
-    /// What the action was called with, if it failed and was not a loop.
+    /// Arguments of a failed action; `None` for loops.
     pub fn args(&self) -> Option<&Arguments> {
         self.args.as_deref()
     }
 
-    /// With a key.
+    /// Adds a key.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> TaskResult {
         self.set(key, value);
         self
@@ -192,7 +192,7 @@ impl TaskResult {
         self.values.insert(key.into(), value.into());
     }
 
-    /// With the lines of its output, which every result has besides its output.
+    /// Adds `stdout_lines` and `stderr_lines`.
     pub fn with_lines(mut self) -> TaskResult {
         for (stream, lines) in [("stdout", "stdout_lines"), ("stderr", "stderr_lines")] {
             if let (Some(text), None) = (self.get(stream), self.get(lines)) {
@@ -203,32 +203,32 @@ impl TaskResult {
         self
     }
 
-    /// Takes a key out.
+    /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.values.shift_remove(key)
     }
 
-    /// A key's value.
+    /// Value of a key.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(key)
     }
 
-    /// A key's text.
+    /// Text of a key; `None` if it is not a text.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(Value::as_str)
     }
 
-    /// Whether a key is there and true.
+    /// Whether a key is present and true.
     pub fn is(&self, key: &str) -> bool {
         self.get(key).is_some_and(crate::vars::truth)
     }
 
-    /// Something is different now.
+    /// Whether the task changed something.
     pub fn changed(&self) -> bool {
         self.is("changed")
     }
 
-    /// It failed. What `failed_when` says, for the task or an item of its loop, counts more than `until` that was never met.
+    /// Whether the task failed. `failed_when`, of the task or of a loop's item, outranks an `until` that never held.
     pub fn failed(&self) -> bool {
         let judged = |value: &Value| value.get_attr("failed_when_result").ok().filter(|value| !value.is_undefined());
         let holds = |value: &Value| windlass_template::truth(value);
@@ -240,18 +240,18 @@ impl TaskResult {
         if verdicts.peek().is_some() { verdicts.any(|value| holds(&value)) } else { self.is("failed") }
     }
 
-    /// Its command ended with another code than 0, and nothing says whether that is a failure.
+    /// Whether its command exited with another code than 0 while nothing decides if that is a failure.
     pub fn exits_badly(&self) -> bool {
         self.get("failed").is_none()
             && self.get("rc").is_some_and(|rc| i64::try_from(rc.clone()).is_ok_and(|rc| rc != 0))
     }
 
-    /// Its condition was false.
+    /// Whether the task was skipped.
     pub fn is_skipped(&self) -> bool {
         self.is("skipped")
     }
 
-    /// The host could not be reached.
+    /// Whether the host was unreachable.
     pub fn is_unreachable(&self) -> bool {
         self.is("unreachable")
     }
@@ -261,12 +261,12 @@ impl TaskResult {
         self.values.iter()
     }
 
-    /// The part of it that variables get: neither how the module was called nor the engine's own notes.
+    /// Entries visible to variables, without `invocation` and internal keys.
     pub fn registered(&self) -> impl Iterator<Item = (&Arc<str>, &Value)> {
         self.values.iter().filter(|(key, _)| &***key != "invocation" && !key.starts_with('_'))
     }
 
-    /// As a value for variables.
+    /// The registered entries as a template value.
     pub fn to_value(&self) -> Value {
         Value::from_pairs(self.registered().map(|(key, value)| (Value::from(&**key), value.clone())))
     }

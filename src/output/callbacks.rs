@@ -1,4 +1,4 @@
-//! Callbacks by name: one writes the standard output, others may run beside it.
+//! Callbacks by name. One writes the standard output; others may run as well.
 
 use super::Output;
 use super::default::{DefaultOutput, Dialect};
@@ -17,12 +17,12 @@ use super::tree::Tree;
 use crate::error::{Error, Result, did_you_mean};
 use crate::settings::{Config, Settings};
 
-/// Where a callback stands.
+/// Role of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It writes the standard output (`stdout_callback`).
+    /// Writes the standard output (`stdout_callback`).
     Stdout,
-    /// It runs beside (`callbacks_enabled`).
+    /// Runs in addition to it (`callbacks_enabled`).
     Beside,
 }
 
@@ -33,13 +33,13 @@ pub struct CallbackOption {
     pub name: &'static str,
     /// `bool`, `int`, `path` or `str`.
     pub kind: &'static str,
-    /// What it is if nobody sets it.
+    /// Default value as text.
     pub default: Option<&'static str>,
     /// Environment variables that set it.
     pub env: &'static [&'static str],
-    /// Section and key of ansible.cfg.
+    /// Sections and keys of ansible.cfg that set it.
     pub ini: &'static [(&'static str, &'static str)],
-    /// What it does.
+    /// Description.
     pub doc: &'static str,
 }
 
@@ -49,17 +49,17 @@ pub struct Callback {
     pub name: &'static str,
     /// Its collection.
     pub collection: &'static str,
-    /// Where it stands.
+    /// Role of the callback.
     pub role: Role,
-    /// What it does, in a line.
+    /// Description in one line.
     pub summary: &'static str,
-    /// Its settings.
+    /// Its settings, in groups that callbacks share.
     pub options: &'static [&'static [CallbackOption]],
     make: fn(&Setup<'_>) -> Result<Box<dyn Output>>,
 }
 
 impl Callback {
-    /// Name and collection.
+    /// Qualified name, `COLLECTION.NAME`.
     pub fn full_name(&self) -> String {
         format!("{}.{}", self.collection, self.name)
     }
@@ -80,7 +80,7 @@ const fn flag(
     CallbackOption { name, kind: "bool", default: Some(default), env, ini, doc }
 }
 
-/// What the callbacks that print as the default one does can be told.
+/// Options shared by callbacks that derive from the default one.
 const DEFAULT_OPTIONS: &[CallbackOption] = &[
     flag(
         "display_skipped_hosts",
@@ -262,7 +262,7 @@ pub const CALLBACKS: &[Callback] = &[
     },
 ];
 
-/// The callback of a name, with or without its collection.
+/// Finds a callback by its short or qualified name.
 pub fn find_callback(name: &str) -> Option<&'static Callback> {
     CALLBACKS.iter().find(|callback| {
         let rest = name.strip_prefix(callback.collection).and_then(|rest| rest.strip_prefix('.'));
@@ -270,14 +270,14 @@ pub fn find_callback(name: &str) -> Option<&'static Callback> {
     })
 }
 
-/// Prints nothing.
+/// Callback that prints nothing.
 struct Silence;
 
 impl Output for Silence {
     fn event(&mut self, _event: &Masked) {}
 }
 
-/// What a callback is made from.
+/// Inputs for creating a callback.
 pub(super) struct Setup<'a> {
     pub(super) printer: Printer,
     pub(super) settings: &'a Settings,
@@ -286,13 +286,13 @@ pub(super) struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// What the user set an option to.
+    /// Value that the user set for an option.
     pub(super) fn given(&self, name: &str) -> Option<String> {
         let option = self.options.iter().copied().flatten().find(|option| option.name == name)?;
         self.config.lookup(option.env, option.ini)
     }
 
-    /// An option's text.
+    /// Value of an option as text, or its default.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let default = || {
             let option = self.options.iter().copied().flatten().find(|option| option.name == name)?;
@@ -301,23 +301,23 @@ impl Setup<'_> {
         self.given(name).or_else(default)
     }
 
-    /// An option's boolean.
+    /// Value of an option as a boolean.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.text(name).is_some_and(|text| crate::settings::is_true(&text))
     }
 
-    /// An option's number.
+    /// Value of an option as a number. Fails if it is not one.
     pub(super) fn number(&self, name: &str) -> Result<i64> {
         let text = self.text(name).unwrap_or_default();
         text.trim().parse().map_err(|_| Error::usage(format!("{name} must be a number, not '{text}'")))
     }
 }
 
-/// All callbacks of a run, behind one.
+/// All callbacks of a run.
 pub struct Outputs(Vec<Box<dyn Output>>);
 
 impl Outputs {
-    /// The callback of this name for the standard output, and those that are enabled beside it.
+    /// The callback `stdout` and the ones enabled in addition.
     pub fn new(
         stdout: &str,
         enabled: &[String],
@@ -326,7 +326,7 @@ impl Outputs {
         config: &Config,
         live: bool,
     ) -> Result<Outputs> {
-        // Events are masked before callbacks see them; masking what is rendered would garble its structure.
+        // Events are masked before callbacks see them; masking rendered text would damage its structure.
         let rendered = printer.without_masking();
         let setup = |callback: &'static Callback| Setup {
             printer: rendered.clone(),
@@ -345,7 +345,7 @@ impl Outputs {
         for name in enabled {
             match find_callback(name) {
                 None => printer.warning(&format!("Skipping callback plugin '{name}', unable to load")),
-                // The standard output is taken.
+                // Only one callback writes the standard output.
                 Some(callback) if callback.role == Role::Stdout => {}
                 Some(callback) if seen.contains(&callback.full_name()) => {}
                 Some(callback) => {
@@ -374,7 +374,7 @@ impl Output for Outputs {
     }
 }
 
-/// An id for documents: unique in this run, and most likely elsewhere.
+/// Generates ids for documents: unique in this run, and very likely elsewhere.
 pub(super) struct Ids {
     prefix: String,
     next: u64,
@@ -383,7 +383,7 @@ pub(super) struct Ids {
 impl Ids {
     pub(super) fn new() -> Ids {
         let mut bytes = [0; 10];
-        // Without a source of randomness ids are unique in this run only.
+        // Without a source of randomness ids are unique only in this run.
         let _ = getrandom::fill(&mut bytes);
         let text = hex::encode(bytes);
         let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();

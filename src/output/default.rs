@@ -1,4 +1,4 @@
-//! The default callback, what `ansible-playbook` prints, and two that differ from it only in how results look.
+//! The default callback, which prints like `ansible-playbook`, and two variants that format results differently.
 
 use std::collections::HashMap;
 
@@ -16,18 +16,18 @@ use super::{Event, JobState, Output, ResultEvent, Stats, Status};
 use crate::error::Result;
 use crate::strategy::CustomStats;
 
-/// How results look.
+/// Format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// As `result_format` says.
+    /// Follows `result_format`.
     Standard,
     /// community.general.yaml.
     Yaml,
-    /// ansible.posix.debug: output of commands stands below the rest.
+    /// ansible.posix.debug: prints the output of commands below the result.
     Debug,
 }
 
-/// Prints as Ansible's default callback does.
+/// Prints like Ansible's default callback.
 pub(super) struct DefaultOutput {
     printer: Printer,
     format: Format,
@@ -36,17 +36,17 @@ pub(super) struct DefaultOutput {
     ok: bool,
     failed_stderr: bool,
     host_start: bool,
-    /// Plays and tasks are marked that only predict.
+    /// Whether plays and tasks in check mode are marked.
     markers: bool,
     check: bool,
     path_on_failure: bool,
     custom_stats: bool,
     arguments: bool,
-    /// As in ansible-core 2.18.
+    /// Whether to follow ansible-core 2.18.
     is_classic: bool,
-    /// The titles of tasks, which are shown before the first thing that is shown of them.
+    /// Titles of tasks, printed before their first line of output.
     titles: HashMap<u64, String>,
-    /// The task whose title was shown last.
+    /// Task whose title was printed last.
     titled: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ impl DefaultOutput {
         self.format.verbosity
     }
 
-    /// Shows something of a task, below its title.
+    /// Prints a line about a task, below its title.
     fn say(&mut self, task: u64, text: &str, color: Color) {
         self.say_to(task, false, text, color);
     }
@@ -85,7 +85,7 @@ impl DefaultOutput {
         self.printer.line_to(stderr, text, color);
     }
 
-    /// Shows the title of a task, unless it is the last one shown.
+    /// Prints the title of a task, unless it was the last one printed.
     fn title(&mut self, task: u64) {
         if self.titled == Some(task) {
             return;
@@ -97,7 +97,8 @@ impl DefaultOutput {
     }
 
     fn result(&mut self, event: &ResultEvent<Shown>) {
-        // Most results show only whether something changed, so `json` is called where it is needed: it renders the whole result.
+        // `json` renders the whole result, so it is called only where needed: most results just show if something
+        // changed.
         let result = &event.result;
         let changed = event.result.is_marked_changed();
         if event.diff && changed && (event.item.is_some() || !event.looped) {
@@ -121,7 +122,7 @@ impl DefaultOutput {
                 self.printer.report(report, self.failed_stderr);
             }
         }
-        // In ansible-core 2.18 nothing is left of a secret loop by which it could be told from a task without one.
+        // In ansible-core 2.18 a censored loop looks the same as a task without one.
         if event.looped && !(self.is_classic && event.result.has("censored")) {
             return self.summary(event);
         }
@@ -173,14 +174,14 @@ impl DefaultOutput {
         }
     }
 
-    /// The line for a whole loop, whose items have been shown.
+    /// Line for a whole loop, printed after its items.
     fn summary(&mut self, event: &ResultEvent<Shown>) {
         match event.status {
             Status::Failed { ignored } => {
                 let result = event.result.json();
                 let is_secret = result.get("censored").is_some();
                 let any_item = result.get("results").and_then(Value::as_array).is_some_and(|items| !items.is_empty());
-                // Of what `debug` did only the message is shown, also of a whole loop.
+                // `debug` prints only its message, also for a whole loop.
                 if !(any_item || is_secret) || event.task.short_action() == "debug" {
                     let line = format!("fatal: [{}]: FAILED! => {}", event.host, self.dump(result, event));
                     self.say_to(event.task.id, self.failed_stderr, &line, Color::Error);
@@ -204,7 +205,7 @@ impl DefaultOutput {
         }
     }
 
-    /// A result as text, without what is shown otherwise.
+    /// A result as text, without parts that are printed elsewhere.
     fn dump(&self, result: &Value, event: &ResultEvent<Shown>) -> String {
         let mut map = self.format.abridged(result);
         clean_debug(event.task.short_action(), &mut map);
@@ -215,7 +216,7 @@ impl DefaultOutput {
         }
     }
 
-    /// JSON over several lines, and below it the texts as they are.
+    /// JSON over several lines, followed by multi-line texts unescaped.
     fn debug_dialect(&self, mut map: Map<String, Value>) -> String {
         let mut below = String::new();
         for key in ["stdout", "stderr", "msg", "module_stdout", "module_stderr"] {
@@ -242,7 +243,7 @@ impl DefaultOutput {
             if value == 0 { text } else { self.printer.paint(&text, color) }
         };
         let name = &*printable(name);
-        // The colour's own characters count, as they do in ansible-core.
+        // Escape sequences count as width, as in ansible-core.
         let host = match self.printer.paint(name, color) {
             painted if painted.len() > name.len() => format!("{painted:<37}"),
             plain => format!("{plain:<26}"),
@@ -260,7 +261,7 @@ impl DefaultOutput {
         self.printer.line_as_is(&line);
     }
 
-    /// What `set_stats` collected.
+    /// Prints the statistics that `set_stats` collected.
     fn custom(&self, stats: &CustomStats) {
         self.printer.banner("CUSTOM STATS: ");
         let shown = |values: &Map<String, Value>| spaced_json(&Value::from(values.clone()));
@@ -275,7 +276,7 @@ impl DefaultOutput {
     }
 }
 
-/// What changed on the first line, the rest as YAML below it.
+/// The outcome on the first line, and the rest as YAML below it.
 fn yaml_dialect(mut map: Map<String, Value>) -> String {
     let mut text = String::new();
     for key in ["changed", "skipped"] {

@@ -1,4 +1,4 @@
-//! Differences as Ansible's callbacks show them.
+//! Formats diffs like Ansible's callbacks.
 
 use serde_json::Value;
 use windlass_template::unified_diff;
@@ -6,7 +6,7 @@ use windlass_template::unified_diff;
 use super::palette::Color;
 use super::shown::Format;
 
-/// The differences of a result as text, or nothing.
+/// Diffs of a result as text; empty if it has none.
 pub(super) fn shown(diff: &Value, format: &Format) -> String {
     let diffs = match diff {
         Value::Array(items) => items.as_slice(),
@@ -16,7 +16,7 @@ pub(super) fn shown(diff: &Value, format: &Format) -> String {
     diffs.iter().map(|diff| one(diff, format)).collect()
 }
 
-/// The colour of a line of a difference.
+/// Colour of a line of a diff.
 pub(super) fn color(line: &str) -> Color {
     match line.as_bytes().first() {
         Some(b'+') => Color::DiffAdd,

@@ -1,4 +1,4 @@
-//! The json callback: everything as one JSON document at the end.
+//! The json callback: prints the whole run as one JSON document at the end.
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
@@ -12,10 +12,10 @@ use super::printer::Printer;
 use super::{Event, Output, Recap, Status};
 use crate::error::Result;
 
-/// Keys of results that only the engine reads, or that are said by the status.
+/// Keys that are internal or already expressed by the status.
 const HIDDEN: &[&str] = &["_ansible_facts_cacheable", "failed", "skipped"];
 
-/// Collects plays, tasks and results, and prints them when the run is over.
+/// Collects plays, tasks and results, and prints them at the end of the run.
 pub(super) struct Document {
     printer: Printer,
     indent: Option<usize>,
@@ -26,7 +26,7 @@ pub(super) struct Document {
 
 struct Play {
     about: Map<String, Value>,
-    /// By the task, in the order they started.
+    /// Tasks in the order they started.
     tasks: Vec<Task>,
 }
 
@@ -40,7 +40,7 @@ fn now() -> String {
     format!("{}Z", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6f"))
 }
 
-/// What is said of a play and of a task alike.
+/// Fields common to plays and tasks.
 fn about(name: &str, id: String, path: Option<String>) -> Map<String, Value> {
     let about = json!({"name": name, "id": id, "path": path, "duration": {"start": now()}});
     about.as_object().cloned().unwrap_or_default()
@@ -63,7 +63,7 @@ impl Document {
         })
     }
 
-    /// Files a result under its task, or under the one that started last.
+    /// Adds a result to its task, or to the task that started last.
     fn file(&mut self, id: u64, host: &str, result: Value) {
         let Some(play) = self.plays.last_mut() else { return };
         let index = play.tasks.iter().rposition(|task| task.id == id).or(play.tasks.len().checked_sub(1));
@@ -95,7 +95,7 @@ impl Document {
     }
 }
 
-/// The same JSON with letters beyond ASCII escaped.
+/// The same JSON with non-ASCII characters escaped.
 fn in_ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {

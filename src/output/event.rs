@@ -1,4 +1,4 @@
-//! What a run tells about itself.
+//! Events of a run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,122 +11,122 @@ use crate::outcome::TaskResult;
 use crate::playbook::Task;
 use crate::strategy::CustomStats;
 
-/// What a result stands for.
+/// Status of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It went well; changed or not is in the result.
+    /// Success; the result contains whether it changed something.
     Ok,
-    /// It failed, and whether that is ignored.
+    /// Failure.
     Failed {
-        /// `ignore_errors`.
+        /// Whether `ignore_errors` applied.
         ignored: bool,
     },
-    /// Its condition was false.
+    /// Skipped.
     Skipped,
-    /// The host could not be reached.
+    /// The host was unreachable.
     Unreachable {
-        /// `ignore_unreachable`.
+        /// Whether `ignore_unreachable` applied.
         ignored: bool,
     },
 }
 
-/// One result of a task on a host, or of one item of its loop.
+/// Result of a task on a host, or of one item of its loop.
 #[derive(Debug, Clone)]
 pub struct ResultEvent<R = Arc<TaskResult>> {
     /// The task.
     pub task: Arc<Task>,
-    /// The host.
+    /// Name of the host.
     pub name: Arc<str>,
-    /// The host as it is shown, with the one it was delegated to: `a -> b`.
+    /// Label of the host, including the one it was delegated to: `a -> b`.
     pub host: String,
-    /// What it came to.
+    /// Status of the result.
     pub status: Status,
-    /// The result, censored if `no_log` says so.
+    /// The result, censored for `no_log`.
     pub result: R,
-    /// The label of the loop's item, if this is one.
+    /// Label of the item, if the result belongs to one.
     pub item: Option<String>,
-    /// Whether this is the summary of a loop.
+    /// Whether this is the aggregate of a loop.
     pub looped: bool,
-    /// Whether differences are to be shown.
+    /// Whether to show differences.
     pub diff: bool,
     /// Whether the result is hidden.
     pub no_log: bool,
-    /// What went wrong and where, of a failure.
+    /// Error message with its location, for a failure.
     pub report: Option<String>,
 }
 
-/// Something that happens in a run. Results are `R`: as tasks send them, or as callbacks may see them.
+/// An event of a run. `R` is the type of results: unmasked from tasks, or masked for callbacks.
 #[derive(Debug, Clone)]
 pub enum Event<R = Arc<TaskResult>> {
     /// A playbook starts.
     PlaybookStart {
-        /// Its path as given.
+        /// Path as given on the command line.
         path: String,
     },
     /// A play starts.
     PlayStart {
-        /// Its name.
+        /// Name of the play.
         name: String,
-        /// Where it is written.
+        /// Position of the play: `file:line`.
         path: Option<String>,
-        /// Whether it only predicts.
+        /// Whether the play runs in check mode.
         check: bool,
     },
     /// A play has no hosts.
     NoHostsMatched,
-    /// All hosts have failed.
+    /// All hosts of the play have failed.
     NoHostsLeft,
     /// A task starts.
     TaskStart {
         /// The task.
         task: Arc<Task>,
-        /// Its label.
+        /// Label of the task.
         name: String,
-        /// Whether it only predicts.
+        /// Whether the task runs in check mode.
         check: bool,
-        /// Its title is shown with its first result: hosts do not wait for each other.
+        /// Whether to print the title only with the first result, because hosts do not wait for each other.
         lazy: bool,
     },
     /// A task starts on a host.
     HostStart {
         /// The host.
         host: Arc<str>,
-        /// The task's label.
+        /// Label of the task.
         name: String,
         /// Whether it is a handler.
         handler: bool,
     },
-    /// A result.
+    /// A task or item has a result.
     Result(ResultEvent<R>),
-    /// Where time of a task on a host went (`--timings`, `--trace`).
+    /// Time spent on a part of a task (`--timings`, `--trace`).
     Spent {
         /// The host.
         host: Arc<str>,
         /// The task.
         task: Arc<Task>,
-        /// When it began.
+        /// Start of that part.
         start: Instant,
-        /// On what.
+        /// The part.
         on: Spending,
     },
-    /// A task is tried again.
+    /// A task is retried.
     Retry {
         /// The host.
         host: String,
-        /// The task's label.
+        /// Label of the task.
         task: String,
-        /// How many tries are left.
+        /// Number of remaining attempts.
         left: u64,
-        /// What the last try came to.
+        /// Result of the last attempt.
         result: R,
     },
-    /// A look at a job that a task waits for, or its end.
+    /// A background job was polled or has ended.
     Job {
         /// The host.
         host: String,
         /// The job's id.
         id: String,
-        /// What is known of it.
+        /// State of the job.
         state: JobState,
     },
     /// A file or role was included.
@@ -135,38 +135,38 @@ pub enum Event<R = Arc<TaskResult>> {
         task: Arc<Task>,
         /// The file or role.
         what: String,
-        /// The hosts.
+        /// Hosts that included it.
         hosts: Vec<String>,
-        /// The label of the loop's item, if any.
+        /// Label of the loop's item, if any.
         item: Option<String>,
     },
     /// Output of a running command.
     Live {
         /// The host.
         host: String,
-        /// Its bytes.
+        /// Bytes of the output.
         bytes: Vec<u8>,
     },
-    /// A sentence for the user.
+    /// A warning to the user.
     Warning(String),
-    /// A sentence about what will not work any more one day.
+    /// A warning about a deprecated feature.
     Deprecation(String),
     /// A question or notice of `pause`.
     Notice(String),
-    /// A sentence for those who want to know more.
+    /// A detail for higher verbosity.
     Verbose {
-        /// How many `-v` it takes.
+        /// Number of `-v` required to print it.
         level: u8,
-        /// The sentence.
+        /// Text of the detail.
         text: String,
     },
     /// A line with stars.
     Banner(String),
-    /// A question; whoever reads the answer waits until it is shown.
+    /// A question. Its sender waits until it is visible.
     Prompt {
         /// The question.
         text: String,
-        /// Hears that it was shown.
+        /// Notified once the question is visible.
         shown: mpsc::UnboundedSender<()>,
     },
     /// A signal ends the run.
@@ -174,50 +174,50 @@ pub enum Event<R = Arc<TaskResult>> {
         /// Name of the signal.
         signal: &'static str,
     },
-    /// The end: what came of every host.
+    /// Summary per host at the end.
     Recap(Recap),
-    /// Nothing follows.
+    /// The last event.
     End,
 }
 
-/// What time is spent on.
+/// A part of a task that takes time.
 #[derive(Debug, Clone, Copy)]
 pub enum Spending {
-    /// Evaluating conditions and arguments, for so long.
+    /// Evaluation of conditions and arguments, with its duration.
     Template(Duration),
-    /// A request.
+    /// A request to the host.
     Request(Cost),
 }
 
-/// What is known of a job that a task waits for.
+/// State of a background job that a task waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobState {
-    /// It was looked at.
+    /// The job was polled.
     Polled {
-        /// Whether it has started, as it is shown.
+        /// Whether it has started, as displayed.
         started: String,
-        /// Whether it has finished, as it is shown.
+        /// Whether it has finished, as displayed.
         finished: String,
     },
-    /// It went well.
+    /// The job succeeded.
     Ok,
-    /// It failed.
+    /// The job failed.
     Failed,
 }
 
-/// What a run came to.
+/// Summary of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Recap {
-    /// What came of every host.
+    /// Counts per host.
     pub hosts: IndexMap<Arc<str>, Stats>,
-    /// What `set_stats` collected.
+    /// Statistics from `set_stats`.
     pub custom: Arc<CustomStats>,
 }
 
-/// What came of one host.
+/// Counts of tasks on one host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Tasks that went well, changed ones included.
+    /// Successful tasks, including changed ones.
     pub ok: u32,
     /// Tasks that changed something.
     pub changed: u32,
@@ -225,7 +225,7 @@ pub struct Stats {
     pub unreachable: u32,
     /// Tasks that failed.
     pub failed: u32,
-    /// Tasks whose condition was false.
+    /// Skipped tasks.
     pub skipped: u32,
     /// Failures that were rescued.
     pub rescued: u32,
@@ -234,7 +234,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// The counts under the names that Ansible's callbacks give them.
+    /// Counts under the names used by Ansible's callbacks.
     pub fn to_json(self) -> serde_json::Value {
         serde_json::json!({
             "ok": self.ok,
@@ -248,18 +248,18 @@ impl Stats {
     }
 }
 
-/// Where something is written: `file:line`.
+/// Position as `file:line`; `None` for generated code.
 pub(crate) fn place(span: &windlass_yaml::Span) -> Option<String> {
     let file = || crate::vars::absolute(std::path::Path::new(&*span.source.name));
     span.is_located().then(|| format!("{}:{}", file().display(), span.line))
 }
 
-/// Where a task is written.
+/// Position of a task.
 pub(super) fn path_of(task: &Task) -> Option<String> {
     place(&task.span)
 }
 
-/// A task's arguments as they are written: `name=value, name=value`.
+/// Arguments of a task as written: `name=value, name=value`.
 pub(super) fn arguments_of(task: &Task) -> String {
     let shown: Vec<String> =
         task.args.iter().map(|(key, node)| format!("{}={}", key.to_text(), windlass_yaml::python_str(node))).collect();

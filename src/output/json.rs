@@ -1,4 +1,4 @@
-//! JSON as Python writes it.
+//! JSON formatted like Python's `json.dumps`.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ pub fn python_json(value: &Value) -> String {
     text
 }
 
-/// `json.dumps(value)`: the keys stay in their order.
+/// `json.dumps(value)`: keeps the order of keys.
 pub fn python_json_as_is(value: &Value) -> String {
     let mut text = String::new();
     write(value, None, 0, false, &mut text);
@@ -30,7 +30,7 @@ pub(super) fn indented_json(value: &Value, indent: Option<usize>) -> String {
     text
 }
 
-/// `json.dumps(value, indent=1, sort_keys=True)` without its line ends, as statistics are shown.
+/// `json.dumps(value, indent=1, sort_keys=True)` without line ends, the format of statistics.
 pub(super) fn spaced_json(value: &Value) -> String {
     let mut text = String::new();
     write(value, Some(1), 0, true, &mut text);
@@ -97,13 +97,13 @@ fn line(width: usize, text: &mut String) {
     text.extend(std::iter::repeat_n(' ', width));
 }
 
-/// A string with Python's escapes; letters beyond ASCII stay as they are, unless they would drive a terminal.
+/// A string with Python's escapes. Non-ASCII characters are kept, except those that control a terminal.
 fn string(content: &str) -> String {
     let text = serde_json::to_string(content).unwrap_or_default();
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.contains(is_dangerous) {
         return text;
     }
-    // Four digits are enough for all of them.
+    // Four digits suffice for all of them.
     let escaped = |c: char| if is_dangerous(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
     text.chars().map(escaped).collect()
 }

@@ -1,4 +1,4 @@
-//! The junit callback: a JUnit file of all tasks on all hosts.
+//! The junit callback: writes a JUnit file with all tasks on all hosts.
 
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -72,7 +72,7 @@ pub(super) const OPTIONS: &[CallbackOption] = &[
     ),
 ];
 
-/// Collects results and writes the file when the playbook is over.
+/// Collects results, and writes the file at the end of the playbook.
 pub(super) struct Junit {
     printer: Printer,
     format: Format,
@@ -158,7 +158,7 @@ impl Junit {
         }
     }
 
-    /// The class of a task: where it is written, as the options want to see it.
+    /// Class name of a task: its position, shortened according to the options.
     fn class_of(&self, task: &Task) -> String {
         let mut class = task.path.clone();
         if let Some(base) = &self.relative_to {
@@ -216,7 +216,7 @@ impl Junit {
     }
 }
 
-/// A path seen from a folder.
+/// A path relative to a directory.
 fn relative(path: &str, base: &str) -> String {
     let path = crate::vars::absolute(Path::new(path));
     let base = crate::vars::absolute(Path::new(base));
@@ -226,7 +226,7 @@ fn relative(path: &str, base: &str) -> String {
     up.chain(down).collect::<PathBuf>().display().to_string()
 }
 
-/// A text for XML; what XML cannot hold at all becomes the replacement character.
+/// Text escaped for XML. Characters that XML cannot represent become the replacement character.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! The log file (`log_path`): what is shown, with the time and who ran it.
+//! The log file (`log_path`): all output with time and user.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Opens the file to append to it; others must not read what is shown here.
+    /// Opens the file for appending. A new file is readable only by its owner.
     pub(super) fn open(path: &Path) -> std::io::Result<Log> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
@@ -21,7 +21,7 @@ impl Log {
         Ok(Log { file: Mutex::new(file), user: user.unwrap_or_else(|| "root".to_owned()) })
     }
 
-    /// Adds a line. Warnings and errors have levels of their own.
+    /// Appends a line. Warnings and errors have their own levels.
     pub(super) fn write(&self, text: &str) {
         let time = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S,%3f");
         let (process, user) = (std::process::id(), &self.user);
@@ -33,7 +33,7 @@ impl Log {
             _ => "INFO",
         };
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        // A full disk is no reason to stop a run half-way.
+        // A full disk must not stop a run half-way.
         let outcome = writeln!(file, "{time} p={process} u={user} n=ansible {level}| {text}");
         super::printer::written("the log file", outcome);
     }

@@ -1,4 +1,4 @@
-//! Events as callbacks see them. They are masked here and nowhere else, before anything is rendered.
+//! Masked events for callbacks. Masking happens only here, before anything is rendered.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use crate::outcome::TaskResult;
 use crate::playbook::Task;
 use crate::strategy::CustomStats;
 
-/// Longest unfinished line of live output that is held back, in bytes; beyond it the beginning is shown.
+/// Maximum length of an unfinished line of live output to hold back, in bytes. The start of a longer one is printed.
 const LINE: usize = 64 << 10;
 
 /// A result with its secrets masked. It is rendered at most once, on first use.
@@ -24,7 +24,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// The result as JSON, its texts and keys masked.
+    /// The result as JSON, with masked texts and keys.
     pub(super) fn json(&self) -> &Value {
         self.json.get_or_init(|| {
             let mut json = self.result.to_json();
@@ -38,7 +38,7 @@ impl Shown {
         self.result.get(key).is_some()
     }
 
-    /// Whether the result is printed in full also without `-v`.
+    /// Whether the result is printed in full even without `-v`.
     pub(super) fn is_always_shown(&self) -> bool {
         self.result.is_always_shown()
     }
@@ -48,13 +48,13 @@ impl Shown {
         self.result.changed()
     }
 
-    /// Whether `changed` is `true` itself, and no other value that counts as true.
+    /// Whether `changed` is exactly `true`, not another truthy value.
     pub(super) fn is_marked_changed(&self) -> bool {
         self.result.get("changed").is_some_and(|value| windlass_template::to_json(value) == true)
     }
 }
 
-/// An event that shows nothing secret. Only [`Masker`] makes these.
+/// An event without secrets. Only [`Masker`] creates one.
 #[derive(Debug)]
 pub struct Masked {
     event: Event<Shown>,
@@ -70,18 +70,18 @@ impl Deref for Masked {
 }
 
 impl Masked {
-    /// A task's arguments as they are written: `name=value, name=value`.
+    /// Arguments of a task as written: `name=value, name=value`.
     pub(super) fn arguments_of(&self, task: &Task) -> String {
         self.secrets.mask(&super::event::arguments_of(task))
     }
 
-    /// A task's name as it is written.
+    /// Name of a task as written.
     pub(super) fn label_of(&self, task: &Arc<Task>) -> String {
         let label = crate::strategy::task_label(task);
         if task.span.source.is_secret() { self.secrets.mask(&label) } else { label }
     }
 
-    /// The result of a task that included something.
+    /// Result of a task that included something.
     pub(super) fn included(&self, task: &Task, what: &str) -> Value {
         let mut result = super::shown::included(task, what);
         self.secrets.mask_json(&mut result);
@@ -93,19 +93,19 @@ impl Masked {
 #[derive(Debug)]
 pub struct Masker {
     secrets: Secrets,
-    /// Task names that are written literally in the project, and are shown unmasked.
+    /// Task names written literally in the project, which stay unmasked.
     written: HashSet<String>,
     /// Unfinished lines of live output, by host.
     unfinished: HashMap<String, Vec<u8>>,
 }
 
 impl Masker {
-    /// A masker of these secrets.
+    /// Creates a masker for these secrets.
     pub fn new(secrets: Secrets) -> Masker {
         Masker { secrets, written: HashSet::new(), unfinished: HashMap::new() }
     }
 
-    /// The events to show for one that happened.
+    /// Converts an event to the masked events to display.
     pub fn mask(&mut self, event: Event) -> impl Iterator<Item = Masked> {
         let before: Vec<Event<Shown>> = match &event {
             Event::TaskStart { .. } => {
@@ -132,7 +132,7 @@ impl Masker {
             Event::NoHostsMatched => Event::NoHostsMatched,
             Event::NoHostsLeft => Event::NoHostsLeft,
             Event::TaskStart { task, name, check, lazy } => {
-                // A name written in an unencrypted file of the project is no secret.
+                // A name written in an unencrypted file of the project is not a secret.
                 if !task.span.source.is_secret() && crate::strategy::task_label(&task) == name {
                     self.written.insert(name.clone());
                 }
@@ -169,7 +169,7 @@ impl Masker {
         })
     }
 
-    /// The name of a task. A name that is written in the project stays unmasked, whatever a vault holds.
+    /// Masks the name of a task, unless it is written in the project.
     fn name(&self, name: String) -> String {
         if self.written.contains(&name) { name } else { self.secrets.mask(&name) }
     }
@@ -188,7 +188,7 @@ impl Masker {
         Recap { custom: Arc::new(custom), ..recap }
     }
 
-    /// Live output that can be searched for secrets: whole lines, and the beginning of a long unfinished one.
+    /// Live output ready to be searched for secrets: whole lines, and the start of a long unfinished one.
     fn finished_lines(&mut self, host: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
         let mut all = self.unfinished.remove(host).unwrap_or_default();
         all.extend(bytes);
@@ -197,7 +197,7 @@ impl Masker {
         let end = if all.len() - line_end < LINE {
             line_end
         } else {
-            // Text that may begin a secret is held back, and a secret is not split.
+            // Text that may start a secret is held back, and a secret is never split.
             let end = all.len().saturating_sub(self.secrets.longest());
             found.iter().find(|range| range.start < end && end < range.end).map_or(end, |range| range.start)
         };

@@ -1,4 +1,4 @@
-//! The minimal callback: what the ad-hoc command prints.
+//! The minimal callback, used by ad-hoc commands.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::shown::{Format, clean_debug};
 use super::{Event, Output, ResultEvent, Status};
 use crate::error::Result;
 
-/// Prints results and nothing else.
+/// Prints only results.
 pub(super) struct MinimalOutput {
     printer: Printer,
     format: Format,
@@ -56,7 +56,7 @@ impl MinimalOutput {
     }
 }
 
-/// The word and the colour of a result.
+/// Status word and colour of a result.
 pub(super) fn word(status: Status, result: &Value) -> (&'static str, Color) {
     match status {
         Status::Ok if result.get("changed").and_then(Value::as_bool).unwrap_or(false) => ("CHANGED", Color::Changed),
@@ -67,13 +67,13 @@ pub(super) fn word(status: Status, result: &Value) -> (&'static str, Color) {
     }
 }
 
-/// Whether the output of a command is shown rather than its result.
+/// Whether to print a command's output instead of its result.
 pub(super) fn is_command(event: &ResultEvent<Shown>, result: &Value) -> bool {
     matches!(event.task.short_action(), "command" | "shell" | "script" | "raw")
         && (event.status != Status::Ok || result.get("ansible_job_id").is_none())
 }
 
-/// The exit code of a command; -1 where there is none.
+/// Exit code of a command; -1 if it has none.
 pub(super) fn code(result: &Value) -> String {
     result.get("rc").map_or_else(|| "-1".to_owned(), ToString::to_string)
 }

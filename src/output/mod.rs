@@ -1,5 +1,5 @@
-//! Events in, text out. This is the one place where a run becomes text, and where secrets are masked: [`Masker`]
-//! masks the values of every event before a callback renders them, the [`Printer`] masks text that is no event.
+//! Converts events to text. This is the only place where a run is rendered and secrets are masked. [`Masker`] masks
+//! every event before a callback renders it; the [`Printer`] masks other text.
 
 mod callbacks;
 mod default;
@@ -38,12 +38,12 @@ pub use queue::{EventQueue, Events, event_queue, held_events};
 pub use secrets::Secrets;
 pub(crate) use verbose::tell_details;
 
-/// Turns events into text.
+/// Renders events as text.
 pub trait Output: Send {
-    /// Handles an event. An output never sees an event that is not masked.
+    /// Handles a masked event.
     fn event(&mut self, event: &Masked);
 
-    /// Whether it shows the output of running commands, which is dropped otherwise.
+    /// Whether it prints live output of commands, which is otherwise dropped.
     fn wants_live(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The oneline callback: every result on one line.
+//! The oneline callback: prints every result on one line.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::printer::Printer;
 use super::shown::Format;
 use super::{Event, Output, ResultEvent, Status};
 
-/// Prints a line for every result.
+/// Prints one line per result.
 pub(super) struct OneLineOutput {
     printer: Printer,
     format: Format,

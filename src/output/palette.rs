@@ -1,44 +1,44 @@
-//! The colours of what is shown, which the settings may change (`[colors]`).
+//! Colours of the output, configurable under `[colors]`.
 
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::settings::{Config, base, value_of};
 
-/// What a text is, which decides its colour.
+/// Category of a text, which determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
-    /// As the terminal has it.
+    /// The terminal's default.
     Plain,
-    /// ok.
+    /// Unchanged result.
     Ok,
-    /// changed.
+    /// Changed result.
     Changed,
-    /// skipped.
+    /// Skipped task.
     Skip,
-    /// included.
+    /// Included file.
     Included,
-    /// failed.
+    /// Failure.
     Error,
-    /// unreachable.
+    /// Unreachable host.
     Unreachable,
     /// Warnings.
     Warn,
-    /// What will not work any more one day.
+    /// Deprecations.
     Deprecated,
-    /// What -v shows.
+    /// Output of `-v`.
     Verbose,
-    /// Jobs.
+    /// Background jobs.
     Debug,
     /// Added lines.
     DiffAdd,
     /// Removed lines.
     DiffRemove,
-    /// Places in a file.
+    /// Line numbers in diffs.
     DiffLines,
 }
 
-/// The settings behind the colours, and what they are by default; in the order of [`Color`].
+/// Setting and default of each colour, in the order of [`Color`].
 const SETTINGS: &[(Color, &str, &str)] = &[
     (Color::Plain, "", ""),
     (Color::Ok, "COLOR_OK", "0;32"),
@@ -56,7 +56,7 @@ const SETTINGS: &[(Color, &str, &str)] = &[
     (Color::DiffLines, "COLOR_DIFF_LINES", "0;36"),
 ];
 
-/// Names of colours, and what a terminal calls them.
+/// Names of colours with their terminal codes.
 const NAMES: &[(&str, &str)] = &[
     ("black", "0;30"),
     ("blue", "0;34"),
@@ -79,7 +79,7 @@ const NAMES: &[(&str, &str)] = &[
     ("yellow", "0;33"),
 ];
 
-/// The codes of all colours.
+/// Terminal codes of all colours.
 #[derive(Debug, Clone)]
 pub struct Palette(Vec<String>);
 
@@ -90,7 +90,7 @@ impl Default for Palette {
 }
 
 impl Palette {
-    /// The colours that the settings want.
+    /// Colours from the settings. Fails for an unknown colour.
     pub fn of(config: &Config) -> Result<Palette> {
         let mut palette = Palette::default();
         for (code, (_, name, _)) in palette.0.iter_mut().zip(SETTINGS) {
@@ -102,13 +102,13 @@ impl Palette {
         Ok(palette)
     }
 
-    /// The code of a colour.
+    /// Terminal code of a colour.
     pub(super) fn code(&self, color: Color) -> &str {
         self.0.get(color as usize).map_or("", String::as_str)
     }
 }
 
-/// A colour by its name, or by a number of those a terminal may have: `color12`, `rgb255`, `gray7`.
+/// Code of a named or numbered colour: `color12`, `rgb255`, `gray7`.
 fn code_of(name: &str) -> Option<String> {
     if let Some((_, code)) = NAMES.iter().find(|(known, _)| *known == name) {
         return Some((*code).to_owned());

@@ -1,12 +1,12 @@
-//! Texts that cannot drive a terminal.
+//! Escapes text so that it cannot control a terminal.
 
 use std::borrow::Cow;
 
-/// A text whose control characters are visible: those of C0 and C1, and those that turn the direction of writing.
+/// Makes control characters visible: C0, C1 and those that change the writing direction.
 ///
-/// Line feeds, tabs, and carriage returns right before a line feed stay.
+/// Line feeds, tabs, and carriage returns directly before a line feed stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    // Plain text, which is the usual case, is found without decoding it.
+    // Recognises ASCII text, the usual case, without decoding it.
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
     if is_plain || !text.contains(is_dangerous) {
         return Cow::Borrowed(text);
@@ -23,12 +23,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(harmless)
 }
 
-/// A character that a terminal obeys instead of showing it.
+/// Whether a terminal interprets a character instead of displaying it.
 pub(super) fn is_dangerous(c: char) -> bool {
     (c.is_control() && !matches!(c, '\n' | '\t')) || is_directional(c)
 }
 
-/// A character that changes the direction of the text around it.
+/// Whether a character changes the direction of surrounding text.
 pub(super) fn is_directional(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,4 +1,4 @@
-//! The way to the terminal: colours, and secrets masked in text that is no event.
+//! Writes to the terminal: adds colours, and masks secrets in text that is not an event.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,18 +14,18 @@ use super::palette::{Color, Palette};
 use super::printable::printable;
 use super::secrets::Secrets;
 
-/// Writes lines, coloured and masked.
+/// Prints lines with colours and masked secrets.
 #[derive(Debug, Clone)]
 pub struct Printer {
     color: bool,
     palette: Arc<Palette>,
     secrets: Secrets,
-    /// Whether text is masked. Text that callbacks render from events is not, because events are masked before.
+    /// Whether text is masked. Text that callbacks render is not, because their events are masked before.
     masks: bool,
-    /// Sentences that are said once, whoever says them.
+    /// Messages already printed, which are not repeated.
     said: Arc<Mutex<HashSet<String>>>,
     log: Option<Arc<Log>>,
-    /// How many `-v` there are for the terminal, and for the log file.
+    /// Verbosity of the terminal, and of the log file.
     verbosity: (u8, u8),
 }
 
@@ -43,30 +43,30 @@ impl Printer {
         }
     }
 
-    /// A printer for text that is rendered from masked events.
+    /// A printer for text rendered from masked events.
     pub(super) fn without_masking(&self) -> Printer {
         Printer { masks: false, ..self.clone() }
     }
 
-    /// The text with secrets masked and control characters escaped.
+    /// Masks secrets and escapes control characters.
     fn safe(&self, text: &str) -> String {
         let masked = if self.masks { self.secrets.masked(text) } else { Cow::Borrowed(text) };
         printable(&masked).into_owned()
     }
 
-    /// With the colours of the settings.
+    /// Uses the colours of the settings.
     pub fn with_palette(mut self, palette: &Palette) -> Printer {
         self.palette = Arc::new(palette.clone());
         self
     }
 
-    /// Shows this much, and logs as much (`log_verbosity`) whatever is shown.
+    /// Sets the verbosity of the terminal, and of the log (`log_verbosity`) if it differs.
     pub fn with_verbosity(mut self, shown: u8, logged: Option<u8>) -> Printer {
         self.verbosity = (shown, logged.unwrap_or(shown));
         self
     }
 
-    /// Writes everything that is shown into this file, too (`log_path`).
+    /// Copies all output to this file (`log_path`).
     pub fn with_log(mut self, path: &Path) -> Printer {
         match Log::open(path) {
             Ok(log) => self.log = Some(Arc::new(log)),
@@ -80,12 +80,12 @@ impl Printer {
         self
     }
 
-    /// The secrets it masks.
+    /// Secrets that it masks.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// A text in a colour, if colours are used.
+    /// Colours a text, if colours are enabled.
     pub fn paint(&self, text: &str, color: Color) -> String {
         if !self.color || color == Color::Plain || text.is_empty() {
             return text.to_owned();
@@ -95,19 +95,19 @@ impl Printer {
         lines.join("\n")
     }
 
-    /// A line on standard output.
+    /// Prints a line on standard output.
     pub fn line(&self, text: &str, color: Color) {
         let text = self.safe(text);
         self.logged(&text);
         written("standard output", writeln!(std::io::stdout().lock(), "{}", self.paint(&text, color)));
     }
 
-    /// Whether lines that need this many `-v` go anywhere.
+    /// Whether lines of this verbosity are printed or logged.
     pub fn wants(&self, level: u8) -> bool {
         self.verbosity.0 >= level || (self.log.is_some() && self.verbosity.1 >= level)
     }
 
-    /// A line that needs this many `-v`.
+    /// Prints a line at this verbosity.
     pub fn verbose(&self, level: u8, text: &str) {
         if self.verbosity.0 >= level {
             self.line(text, Color::Verbose);
@@ -116,17 +116,17 @@ impl Printer {
         }
     }
 
-    /// A line on standard error or standard output.
+    /// Prints a line on standard error or standard output.
     pub fn line_to(&self, stderr: bool, text: &str, color: Color) {
         if stderr { self.error_line(text, color) } else { self.line(text, color) }
     }
 
-    /// A title with stars to the width of 79, at least three.
+    /// Prints a title padded with at least three stars to 79 columns.
     pub fn banner(&self, text: &str) {
         self.line(&banner(text), Color::Plain);
     }
 
-    /// A warning; what has been said already is not said again.
+    /// Prints a warning, unless it was printed before.
     pub fn warning(&self, sentence: &str) {
         let text = format!("[WARNING]: {sentence}");
         if self.is_new(&text) {
@@ -134,7 +134,7 @@ impl Printer {
         }
     }
 
-    /// What will not work any more one day, and how such sentences are switched off.
+    /// Prints a deprecation, followed by how to disable them.
     pub fn deprecation(&self, sentence: &str) {
         let text = format!("[DEPRECATION WARNING]: {sentence}");
         if self.is_new(&text) {
@@ -145,7 +145,7 @@ impl Printer {
         }
     }
 
-    /// What went wrong and where; what every host would say again is said once.
+    /// Prints an error report once, even if every host reports it.
     pub fn report(&self, report: &str, stderr: bool) {
         let text = format!("[ERROR]: {}\n", report.trim_end());
         if self.is_new(&text) {
@@ -153,7 +153,7 @@ impl Printer {
         }
     }
 
-    /// The warnings in a result.
+    /// Prints the warnings in a result.
     pub(super) fn result_warnings(&self, result: &Value) {
         let warnings = result.get("warnings").and_then(Value::as_array);
         warnings.into_iter().flatten().filter_map(Value::as_str).for_each(|warning| self.warning(warning));
@@ -169,20 +169,20 @@ impl Printer {
         }
     }
 
-    /// A line on standard output that has its colours already.
+    /// Prints a line that already contains colours.
     pub fn line_as_is(&self, text: &str) {
         let text = if self.masks { self.secrets.masked(text) } else { Cow::Borrowed(text) };
         self.logged(&text);
         written("standard output", writeln!(std::io::stdout().lock(), "{text}"));
     }
 
-    /// A question on standard output, without the end of a line.
+    /// Prints a question on standard output without a line end.
     pub fn prompt(&self, text: &str) {
         let mut output = std::io::stdout().lock();
         written("standard output", write!(output, "{}", self.safe(text)).and_then(|()| output.flush()));
     }
 
-    /// A line on standard error.
+    /// Prints a line on standard error.
     pub fn error_line(&self, text: &str, color: Color) {
         let text = self.safe(text);
         self.logged(&text);
@@ -190,17 +190,17 @@ impl Printer {
     }
 }
 
-/// Whether something that had to be shown or logged could not be written.
+/// Whether writing to the output or the log has failed.
 static FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Whether output was lost: the exit code must not be that of a success.
+/// Whether output was lost. The exit code must then not be 0.
 pub fn has_failed() -> bool {
     FAILED.load(Ordering::Acquire)
 }
 
-/// Notes that output could not be written, and reports it once where that is still possible.
+/// Records a failure to write output, and reports the first one if possible.
 ///
-/// A broken pipe is no failure: the reader has seen enough, and the run is not stopped half-way for it.
+/// A broken pipe is not a failure: the reader has seen enough, and the run must not stop half-way.
 pub(super) fn written(to: &str, outcome: std::io::Result<()>) {
     let Err(error) = outcome else { return };
     if error.kind() != std::io::ErrorKind::BrokenPipe && !FAILED.swap(true, Ordering::AcqRel) {
@@ -211,7 +211,7 @@ pub(super) fn written(to: &str, outcome: std::io::Result<()>) {
     }
 }
 
-/// A title with stars to the width of 79, at least three.
+/// A title padded with at least three stars to 79 columns.
 pub(super) fn banner(text: &str) -> String {
     let width = text.chars().filter(|c| !c.is_control()).count();
     format!("\n{text} {}", "*".repeat(79usize.saturating_sub(width).max(3)))

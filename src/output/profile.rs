@@ -1,4 +1,4 @@
-//! The callbacks profile_tasks and profile_roles: where the time goes.
+//! The callbacks profile_tasks and profile_roles: report the time of each task or role.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ pub(super) const ROLES_OPTIONS: &[CallbackOption] = &[CallbackOption {
     doc: "Show the summary and nothing with the tasks.",
 }];
 
-/// The time since the start, and since the last look.
+/// Measures the time since the start, and since the last line.
 struct Clock {
     printer: Printer,
     start: Instant,
@@ -60,7 +60,7 @@ impl Clock {
         Clock { printer: printer.clone(), start: Instant::now(), last: Instant::now() }
     }
 
-    /// The line with the time of day, the time since the last such line, and the time since the start.
+    /// Prints the time of day, the time since the last such line, and the time since the start.
     fn show(&mut self) {
         let now = jiff::Zoned::now().strftime("%A %d %B %Y  %H:%M:%S %z").to_string();
         let text = format!("{now} ({})       {}", clock_time(self.last.elapsed()), clock_time(self.start.elapsed()));
@@ -74,21 +74,21 @@ fn clock_time(time: Duration) -> String {
     format!("{}:{:02}:{:02}.{:03}", seconds / 3600, seconds / 60 % 60, seconds % 60, time.subsec_millis())
 }
 
-/// A text with stars, or whatever, to the width of 79, and a blank.
+/// Pads a text to 79 columns, and appends a blank.
 fn filled(text: &str, with: char) -> String {
     let text = if text.is_empty() { String::new() } else { format!("{text} ") };
     let width = 79usize.saturating_sub(text.chars().count()).max(3);
     format!("{text}{} ", with.to_string().repeat(width))
 }
 
-/// A name and its time at both ends of a line.
+/// A line with a name on the left and its time on the right.
 fn entry(name: &str, time: Duration) -> String {
     let name = format!("{name} ");
     let time = format!(" {:.2}s", time.as_secs_f64());
     format!("{name:-<70}{time:->9}")
 }
 
-/// Times of tasks.
+/// Times per task.
 pub(super) struct ProfileTasks {
     clock: Clock,
     summary_only: bool,
@@ -180,7 +180,7 @@ impl Output for ProfileTasks {
     }
 }
 
-/// Times of roles; a task outside of them counts under its action.
+/// Times per role; a task without a role counts under its action.
 pub(super) struct ProfileRoles {
     clock: Clock,
     summary_only: bool,

@@ -1,5 +1,5 @@
-//! The queue of events between tasks and the printer, with a budget: a reader of the output that pauses holds the
-//! run up instead of filling the memory.
+//! The queue of events between tasks and the printer. Its size is limited: a paused reader of the output delays the run
+//! instead of filling the memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,35 +9,35 @@ use windlass_template::Value;
 
 use super::event::Event;
 
-/// Bytes of events that may wait to be shown before tasks wait for room.
+/// Size of queued events in bytes beyond which tasks wait.
 const BUDGET: usize = 32 << 20;
 
-/// Multiple of the budget beyond which warnings and details are dropped, because their senders cannot wait for room.
+/// Multiple of the budget beyond which warnings and details are dropped, because their senders cannot wait.
 const FLOOD: usize = 2;
 
-/// Overhead of an event besides its texts, in bytes.
+/// Estimated overhead of an event besides its texts, in bytes.
 const OVERHEAD: usize = 256;
 
-/// Largest number of values of a result that are counted for its size.
+/// Maximum number of values of a result that count for its size.
 const LOOKED_AT: usize = 4096;
 
-/// The receiver has gone.
+/// Error: the receiver was dropped.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Closed;
 
-/// The sender of events. Cheap to clone.
+/// Sender of events. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Events {
     sender: mpsc::UnboundedSender<Queued>,
     budget: Arc<Budget>,
 }
 
-/// The receiver of events.
+/// Receiver of events.
 #[derive(Debug)]
 pub struct EventQueue {
     receiver: mpsc::UnboundedReceiver<Queued>,
     budget: Arc<Budget>,
-    /// Size of the event that was received last, which is being shown.
+    /// Size of the event received last, which is being printed.
     being_shown: usize,
 }
 
@@ -52,9 +52,9 @@ struct Budget {
     limit: usize,
     queued: AtomicUsize,
     room: Notify,
-    /// Whether an output shows live output.
+    /// Whether any output prints live output.
     wants_live: AtomicBool,
-    /// Dropped live output in bytes, and dropped sentences, not yet reported.
+    /// Bytes of live output and number of messages dropped since the last notice.
     dropped_bytes: AtomicUsize,
     dropped_sentences: AtomicUsize,
 }
@@ -72,20 +72,21 @@ fn with_limit(limit: usize) -> (Events, EventQueue) {
     (Events { sender, budget: Arc::clone(&budget) }, EventQueue { receiver, budget, being_shown: 0 })
 }
 
-/// The queue of a run.
+/// Creates the queue of a run.
 pub fn event_queue() -> (Events, EventQueue) {
     with_limit(BUDGET)
 }
 
-/// A queue for events that are held back for their turn. It always has room, because their forwarder waits instead.
+/// Creates a queue for events held back until their turn. It is never full, because their forwarder waits instead.
 pub fn held_events() -> (Events, EventQueue) {
     with_limit(usize::MAX / FLOOD)
 }
 
 impl Events {
-    /// Sends an event at once. Senders that can wait call [`Events::room`] before they do what leads to events.
+    /// Sends an event immediately. A sender that can wait calls [`Events::room`] before it starts the work that causes
+    /// events.
     ///
-    /// Beyond the budget live output is dropped, and far beyond it warnings and details; a notice counts both.
+    /// Beyond the budget live output is dropped, and far beyond it warnings and details too; a notice counts both.
     pub fn send(&self, event: Event) -> Result<(), Closed> {
         let queued = self.budget.queued.load(Ordering::Acquire);
         match &event {
@@ -105,17 +106,17 @@ impl Events {
         self.sender.send(Queued { event, size }).map_err(|_| Closed)
     }
 
-    /// Drops live output from now on, because no output shows it.
+    /// Drops live output from now on, because no output prints it.
     pub fn without_live(&self) {
         self.budget.wants_live.store(false, Ordering::Relaxed);
     }
 
-    /// Waits until what is queued fits the budget.
+    /// Waits until the queued events fit the budget.
     pub async fn room(&self) {
         while self.is_full() {
             let mut notified = std::pin::pin!(self.budget.room.notified());
             notified.as_mut().enable();
-            // Room that was made meanwhile notifies nobody again.
+            // Space freed before `enable` sends no further notification.
             if self.is_full() {
                 notified.await;
             }
@@ -128,7 +129,7 @@ impl Events {
 }
 
 impl EventQueue {
-    /// Receives the next event. The one before counts as shown now.
+    /// Receives the next event; the previous one then counts as printed.
     pub async fn recv(&mut self) -> Option<Event> {
         self.release();
         let bytes = self.budget.dropped_bytes.swap(0, Ordering::AcqRel);
@@ -155,14 +156,14 @@ impl EventQueue {
 
 impl Drop for EventQueue {
     fn drop(&mut self) {
-        // Nothing will be shown any more, so nobody has to wait.
+        // Nothing will be printed any more, so no sender has to wait.
         self.receiver.close();
         self.budget.queued.store(0, Ordering::Release);
         self.budget.room.notify_waiters();
     }
 }
 
-/// Bytes that an event keeps in memory, roughly.
+/// Estimated memory of an event, in bytes.
 fn size(event: &Event) -> usize {
     let texts = match event {
         Event::Result(result) => {
@@ -182,7 +183,7 @@ fn size(event: &Event) -> usize {
     texts + OVERHEAD
 }
 
-/// Bytes of a value; of one with very many parts only the first are counted.
+/// Estimated memory of a value in bytes. Of a large one only the first parts count.
 fn size_of_value(value: &Value, depth: usize, left: &mut usize) -> usize {
     if *left == 0 || depth > 4 {
         return 0;

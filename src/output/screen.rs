@@ -1,4 +1,4 @@
-//! What is shown whatever callback writes the standard output: warnings, questions, output as it comes.
+//! Output independent of the stdout callback: warnings, questions, live output.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::printer::Printer;
 use super::{Event, Output};
 use crate::settings::Settings;
 
-/// The screen.
+/// Prints warnings, questions and live output.
 pub(super) struct Screen {
     printer: Printer,
     deprecations: bool,
     live: bool,
-    /// Running task of each host, and its start.
+    /// Label and start of each host's running task.
     running: BTreeMap<Arc<str>, (String, Instant)>,
 }
 

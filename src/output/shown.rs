@@ -1,4 +1,4 @@
-//! Results as callbacks show them: what is left out, and JSON or YAML.
+//! Formats results for callbacks: selects keys, and writes JSON or YAML.
 
 use serde_json::{Map, Value};
 use windlass_yaml::emit::{DumpOptions, Item, dump};
@@ -9,14 +9,14 @@ use super::json::indented_json;
 use crate::error::{Error, Result};
 use crate::playbook::Task;
 
-/// The result of a task that included something, which every callback but the default one shows for each host.
+/// Result of a task that included something. All callbacks except the default one print it for each host.
 pub(super) fn included(task: &Task, what: &str) -> Value {
     let mut result = Map::from_iter([("changed".to_owned(), Value::Bool(false))]);
     let mut arguments = Map::new();
     for (key, node) in task.args.iter() {
         let text = node.scalar_text().unwrap_or_default();
         match key.to_text().as_str() {
-            // A name that is a template was shown as what it came to.
+            // A templated name is shown rendered.
             "_raw_params" | "file" => {
                 let shown = if text.contains("{{") { what } else { text.as_str() };
                 result.insert("include".to_owned(), shown.into());
@@ -31,25 +31,25 @@ pub(super) fn included(task: &Task, what: &str) -> Value {
     result.into()
 }
 
-/// How results are written.
+/// Format of results.
 #[derive(Debug, Clone)]
 pub(super) struct Format {
     pub(super) verbosity: u8,
     yaml: bool,
     pretty: Option<bool>,
-    /// Lines around a change in diffs.
+    /// Lines of context around a change in diffs.
     pub(super) diff_context: usize,
 }
 
-/// Keys of results that are shown in other ways.
+/// Keys of results that are displayed in other ways.
 const HIDDEN: &[&str] = &["failed", "skipped", "warnings", "deprecations"];
 
-/// Keys that `debug` does not repeat when it shows a variable.
+/// Keys that `debug` omits when it prints a variable.
 const HIDDEN_IN_DEBUG: &[&str] =
     &["changed", "invocation", "skip_reason", "ansible_loop_var", "ansible_index_var", "ansible_loop"];
 
 impl Format {
-    /// As the options `result_format` and `pretty_results` say.
+    /// Format from the options `result_format` and `pretty_results`.
     pub(super) fn new(setup: &Setup<'_>) -> Result<Format> {
         let yaml = match setup.text("result_format").as_deref() {
             None | Some("json") => false,
@@ -62,7 +62,7 @@ impl Format {
         Ok(Format { verbosity: setup.settings.verbosity, yaml, pretty, diff_context: setup.settings.diff_context })
     }
 
-    /// JSON, whatever the options say.
+    /// JSON, ignoring the options.
     pub(super) fn json(setup: &Setup<'_>) -> Format {
         Format {
             verbosity: setup.settings.verbosity,
@@ -78,7 +78,7 @@ impl Format {
         Format { verbosity: 0, yaml: false, pretty: None, diff_context: 3 }
     }
 
-    /// What is left of a result to show.
+    /// Selects the keys of a result to display.
     pub(super) fn abridged(&self, result: &Value) -> Map<String, Value> {
         let mut map = result.as_object().cloned().unwrap_or_default();
         map.retain(|key, _| !key.starts_with('_') && !HIDDEN.contains(&key.as_str()));
@@ -89,13 +89,13 @@ impl Format {
         map
     }
 
-    /// A result as text; `indent` is what the callback wants where nothing else decides.
+    /// A result as text. `indent` is the callback's default.
     pub(super) fn dump(&self, result: &Value, indent: Option<usize>) -> String {
         let always = always_shown(result);
         self.text(self.abridged(result), indent, always)
     }
 
-    /// What was left of a result as text.
+    /// Selected keys of a result as text.
     pub(super) fn text(&self, mut map: Map<String, Value>, indent: Option<usize>, always: bool) -> String {
         let wanted = always || (self.pretty.is_none() && self.yaml) || self.pretty == Some(true) || self.verbosity > 2;
         let indent = match (self.pretty, indent) {
@@ -120,7 +120,7 @@ impl Format {
         format!("\n{}", indented(text.trim_end_matches('\n'), indent.unwrap_or(4)))
     }
 
-    /// The sides of a difference that are no texts.
+    /// One side of a diff that is not text.
     pub(super) fn side(&self, value: &Value) -> String {
         if !self.yaml {
             return indented_json(value, Some(4)) + "\n";
@@ -130,7 +130,7 @@ impl Format {
     }
 }
 
-/// Of what `debug` shows, only the message, or the variable.
+/// Reduces a result of `debug` to its message or variable.
 pub(super) fn clean_debug(action: &str, map: &mut Map<String, Value>) {
     if action == "debug" {
         let message = map.contains_key("msg");
@@ -138,12 +138,12 @@ pub(super) fn clean_debug(action: &str, map: &mut Map<String, Value>) {
     }
 }
 
-/// Whether a result is shown without `-v` too.
+/// Whether a result is printed even without `-v`.
 pub(super) fn always_shown(result: &Value) -> bool {
     result.get("_ansible_verbose_always").is_some()
 }
 
-/// Lines are left out where the whole text stands beside them.
+/// Omits `stdout_lines` and `stderr_lines` if the whole text is present.
 pub(super) fn omit_lines(map: &mut Map<String, Value>) {
     for name in ["stdout", "stderr"] {
         let lines = format!("{name}_lines");
@@ -153,7 +153,7 @@ pub(super) fn omit_lines(map: &mut Map<String, Value>) {
     }
 }
 
-/// A value as YAML; `lossy` makes texts of several lines readable at the cost of blanks nobody sees.
+/// A value as YAML. `lossy` makes multi-line texts readable by dropping invisible whitespace.
 pub(super) fn yaml(mut value: Value, options: &DumpOptions, lossy: bool) -> String {
     if lossy {
         readable(&mut value);
@@ -162,7 +162,7 @@ pub(super) fn yaml(mut value: Value, options: &DumpOptions, lossy: bool) -> Stri
     dump(&Item::from(&node), options).unwrap_or_else(|_| indented_json(&value, Some(4)) + "\n")
 }
 
-/// Takes out what only the engine has to know.
+/// Removes internal keys.
 pub(super) fn strip(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(strip),
@@ -174,7 +174,7 @@ pub(super) fn strip(value: &mut Value) {
     }
 }
 
-/// YAML allows no block for a text with tabs, blanks before line ends or control characters.
+/// Prepares a multi-line text for a YAML block, which allows neither tabs, trailing blanks nor control characters.
 fn readable(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(readable),
@@ -191,7 +191,7 @@ fn readable(value: &mut Value) {
                     }
                     c if is_break(c) => {
                         kept.truncate(kept.trim_end_matches(' ').len());
-                        // A return before a line feed is no line of its own.
+                        // A carriage return before a line feed does not end another line.
                         if c == '\n' || c == '\u{85}' || c > '\u{2000}' {
                             kept.push(c);
                         }
@@ -214,7 +214,7 @@ fn is_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{1c}' | '\u{1d}' | '\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Every line that is not empty, moved to the right.
+/// Indents every line that is not empty.
 fn indented(text: &str, width: usize) -> String {
     let margin = " ".repeat(width);
     let lines: Vec<String> = text

@@ -1,4 +1,4 @@
-//! The timer callback: how long the playbook took.
+//! The timer callback: prints the duration of the playbook.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use super::palette::Color;
 use super::printer::Printer;
 use super::{Event, Output};
 
-/// Prints the time at the end.
+/// Prints the duration at the end.
 pub(super) struct Timer {
     printer: Printer,
     start: Instant,

@@ -1,4 +1,4 @@
-//! `--timings`: where the time of every task went, as a table at the end.
+//! `--timings`: prints a per-task breakdown of time at the end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::executor::Cost;
 const HEADINGS: [&str; 10] =
     ["connect", "template", "wire", "module", "wait", "trips", "sent", "received", "total", "task"];
 
-/// Adds up what the hosts spent on each task.
+/// Sums the times that hosts spent on each task.
 pub(super) struct Timings {
     printer: Printer,
     tasks: IndexMap<u64, Row>,
-    /// Since when hosts are at their tasks, and what of that is accounted for.
+    /// Start of each host's running task, and how much of its time is accounted for.
     running: HashMap<Arc<str>, (Instant, Duration)>,
 }
 
-/// Sums over the hosts of a task, except for the total, which is the time on the clock.
+/// Sums over the hosts of a task, except for the total, which is wall-clock time.
 #[derive(Default)]
 struct Row {
     name: String,

@@ -1,4 +1,4 @@
-//! `--trace FILE`: what every host did when, in the form of Chrome's trace events.
+//! `--trace FILE`: writes a timeline of every host in Chrome's trace event format.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,15 +14,15 @@ use super::printer::Printer;
 use super::{Event, Output, Spending};
 use crate::error::{Error, Result};
 
-/// Writes the file as events come. Every host is a process of the trace; its tasks are one row, what they spent their time on others, because
-/// tasks that are sent ahead overlap.
+/// Writes the file as events arrive. Every host is a process of the trace. Its tasks are one row; their parts are on
+/// other rows, because tasks sent ahead overlap.
 pub(super) struct Trace {
     printer: Printer,
     path: PathBuf,
     file: BufWriter<File>,
     start: Instant,
     hosts: HashMap<Arc<str>, usize>,
-    /// The tasks that hosts are at.
+    /// Running tasks of hosts.
     running: HashMap<Arc<str>, (String, Instant)>,
     written: u64,
     broken: bool,
@@ -61,7 +61,7 @@ impl Trace {
         }
     }
 
-    /// The process that stands for a host.
+    /// Process number of a host.
     fn process(&mut self, host: &Arc<str>) -> usize {
         if let Some(process) = self.hosts.get(host) {
             return *process;
@@ -76,7 +76,7 @@ impl Trace {
         u64::try_from(time.saturating_duration_since(self.start).as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// A part of a task, which may overlap with parts of others.
+    /// Writes a part of a task, which may overlap with parts of other tasks.
     fn part(&mut self, host: &Arc<str>, task: &str, what: &str, from: Instant, time: Duration, more: Value) {
         if time.is_zero() {
             return;
@@ -110,7 +110,7 @@ impl Output for Trace {
                         let counts =
                             json!({"round_trips": cost.round_trips, "sent": cost.sent, "received": cost.received});
                         self.part(host, &name, "request", sent, cost.total, counts);
-                        // When it ran within that is not known to the microsecond: both ways are taken to be as long.
+                        // The exact time on the host is unknown, so both directions are assumed to take equally long.
                         let (waited, ran) =
                             (Duration::from_micros(cost.spent.waited), Duration::from_micros(cost.spent.ran));
                         let way = cost.total.saturating_sub(waited + ran) / 2;

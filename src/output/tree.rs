@@ -1,4 +1,4 @@
-//! The tree callback: the last result of every host in a file of its name.
+//! The tree callback: writes the last result of every host to a file with its name.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ impl Tree {
 impl Output for Tree {
     fn event(&mut self, event: &Masked) {
         let Event::Result(result) = &**event else { return };
-        // A name that would lead out of the folder is no name of a file.
+        // A name with a slash would leave the directory.
         if result.item.is_some() || result.status == Status::Skipped || result.name.contains('/') {
             return;
         }

@@ -1,4 +1,4 @@
-//! What connections tell of themselves with `-vvv` and `-vvvv`: events of `tracing`, each a line with the host it is about.
+//! Details of connections for `-vvv` and `-vvvv`: prints events of `tracing` with their host.
 
 use std::fmt::{Debug, Write as _};
 
@@ -8,17 +8,17 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::printer::Printer;
 
-/// How many `-v` it takes to be told about connections, and about every byte of what starts an executor.
+/// Verbosity for events of connections, and for the full start script of the executor.
 const DEBUG: u8 = 3;
 const TRACE: u8 = 4;
 
-/// Shows the events of this program.
+/// Prints `tracing` events of this program.
 struct Details(Printer);
 
-/// Shows what connections tell from now on, if anybody wants to know.
+/// Prints details of connections from now on, if the verbosity asks for them.
 pub(crate) fn tell_details(printer: &Printer) {
     if printer.wants(DEBUG) {
-        // Only the first call of a process counts, and there is but one.
+        // Only the first call in a process has an effect; there is no other.
         let _ = tracing::subscriber::set_global_default(Details(printer.clone()));
     }
 }
@@ -54,7 +54,7 @@ impl Subscriber for Details {
     fn exit(&self, _: &Id) {}
 }
 
-/// An event as text.
+/// Text of an event.
 #[derive(Default)]
 struct Line {
     host: Option<String>,

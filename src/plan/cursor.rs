@@ -1,4 +1,4 @@
-//! One host's way through a play.
+//! A host's progress through the blocks of a play.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::tags::TagFilter;
 use crate::playbook::{Block, Item, Task};
 
-/// Where a cursor stands, comparable between hosts of one play: the host with the least position is furthest behind.
+/// Position of a cursor, comparable between hosts of one play. The smallest position is the furthest behind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(Vec<(u8, u32)>);
 
@@ -20,24 +20,24 @@ impl std::fmt::Display for Position {
     }
 }
 
-/// What a host does next.
+/// Next step of a host.
 #[derive(Debug, Clone)]
 pub struct Step {
     /// The task.
     pub task: Arc<Task>,
-    /// Where it is.
+    /// Its position.
     pub position: Position,
 }
 
-/// One host's way through a play.
+/// A host's progress through a play.
 #[derive(Debug, Clone)]
 pub struct Cursor {
     stack: Vec<Level>,
-    /// Roles that have completed with at least one task on this host.
+    /// Roles that have completed with at least one task run on this host.
     completed_roles: HashSet<String>,
     failed: bool,
     rescued: u32,
-    /// Of a forecast: roles that will have been left, of which it is not known whether they will have completed.
+    /// In a forecast: roles that will have ended, perhaps without completing.
     left_roles: Option<HashSet<String>>,
 }
 
@@ -53,11 +53,11 @@ struct Level {
     block: Arc<Block>,
     part: Part,
     index: usize,
-    /// Something failed here and has not been rescued.
+    /// A task failed at this level and was not rescued.
     failed: bool,
-    /// Handlers run only if notified.
+    /// Only notified handlers run at this level.
     handlers: bool,
-    /// These are handlers that run in any case.
+    /// Handlers that run without a notification.
     notified: bool,
     /// A task of the role has run.
     ran: bool,
@@ -73,16 +73,16 @@ impl Level {
     }
 }
 
-/// What decides whether an item is passed over.
+/// Conditions for skipping an item.
 pub struct Selection<'a> {
     /// `--tags`.
     pub tags: &'a TagFilter,
-    /// Whether a handler has been notified; takes the notification.
+    /// Whether a handler has been notified; consumes the notification.
     pub take_notified: &'a mut dyn FnMut(&Arc<Task>) -> bool,
 }
 
 impl Cursor {
-    /// A host at the start of a play.
+    /// A cursor at the start of a play.
     pub fn new(play: &Arc<Block>) -> Cursor {
         let mut cursor =
             Cursor { stack: Vec::new(), completed_roles: HashSet::new(), failed: false, rescued: 0, left_roles: None };
@@ -90,7 +90,7 @@ impl Cursor {
         cursor
     }
 
-    /// The way the host will go if nothing fails, as far as that is certain.
+    /// Predicts the host's path if nothing fails, as far as it is certain.
     pub fn forecast(&self) -> Cursor {
         Cursor { left_roles: Some(HashSet::new()), ..self.clone() }
     }
@@ -100,7 +100,7 @@ impl Cursor {
         self.failed
     }
 
-    /// How often a failure was rescued.
+    /// Number of failures that were rescued.
     pub fn rescued(&self) -> u32 {
         self.rescued
     }
@@ -117,12 +117,12 @@ impl Cursor {
         });
     }
 
-    /// Continues with the items of an include that has just run.
+    /// Continues with the items of an include.
     pub fn enter(&mut self, block: Arc<Block>) {
         self.push(block, false);
     }
 
-    /// Continues with the tasks of a handler that is an include: they all run.
+    /// Continues with the tasks of a handler that is an include; all of them run.
     pub fn enter_handler(&mut self, block: Arc<Block>) {
         self.push(block, false);
         if let Some(level) = self.stack.last_mut() {
@@ -130,12 +130,12 @@ impl Cursor {
         }
     }
 
-    /// Continues with the handlers that have been notified.
+    /// Continues with the notified handlers.
     pub fn enter_handlers(&mut self, handlers: Arc<Block>) {
         self.push(handlers, true);
     }
 
-    /// The next task, without going past it.
+    /// Next task, without moving past it.
     pub fn peek(&mut self, selection: &mut Selection<'_>) -> Option<Step> {
         loop {
             let position = self.position();
@@ -181,21 +181,21 @@ impl Cursor {
         }
     }
 
-    /// Goes past the task that [`Cursor::peek`] gave.
+    /// Moves past the task that [`Cursor::peek`] returned.
     pub fn advance(&mut self) {
         if let Some(level) = self.stack.last_mut() {
             level.index += 1;
         }
     }
 
-    /// The task was done, well or not: the roles around it count as having run.
+    /// Records that a task ran, successfully or not; its roles count as having run.
     pub fn ran(&mut self) {
         for level in &mut self.stack {
             level.ran = true;
         }
     }
 
-    /// The task failed: goes to the nearest rescue or always. True if a rescue will run.
+    /// Records a failure and moves to the nearest `rescue` or `always`. Returns true if a `rescue` will run.
     pub fn fail(&mut self) -> bool {
         loop {
             let Some(level) = self.stack.last_mut() else {
@@ -221,13 +221,13 @@ impl Cursor {
         }
     }
 
-    /// Forgets failures: what follows the blocks that failed is done after all.
+    /// Clears failures, so that the tasks after failed blocks run.
     pub fn clear_errors(&mut self) {
         self.failed = false;
         self.stack.iter_mut().for_each(|level| level.failed = false);
     }
 
-    /// Whether the host has failed already, and now runs its rescue or what always runs.
+    /// Whether the host has failed and is in its `rescue` or `always`.
     pub fn is_failing(&self) -> bool {
         self.failed || self.stack.iter().any(|level| level.failed)
     }
@@ -242,7 +242,7 @@ impl Cursor {
         self.stack.iter().any(|level| level.part == Part::Body && !level.block.rescue.is_empty())
     }
 
-    /// Nothing more is done on this host (`end_host`, unreachable).
+    /// Ends the host's play (`end_host`, unreachable).
     pub fn stop(&mut self) {
         self.stack.clear();
     }
@@ -259,7 +259,7 @@ impl Cursor {
         }
     }
 
-    /// The innermost level has no further item.
+    /// Leaves the innermost level at its end.
     fn leave(&mut self) {
         let Some(level) = self.stack.last_mut() else { return };
         match level.part {
@@ -288,7 +288,7 @@ impl Cursor {
         }
     }
 
-    /// A level around the innermost one is already past the item that the levels inside of it stand for.
+    /// Position of the cursor. Outer levels have already advanced past the item they are in, hence the subtraction.
     fn position(&self) -> Position {
         let inner = self.stack.len().saturating_sub(1);
         let entry = |(depth, level): (usize, &Level)| {
@@ -323,7 +323,7 @@ mod tests {
         Arc::new(Block { frame: frame(), body, rescue, always, role: None })
     }
 
-    /// Runs to the end; a task whose name starts with `bad` fails.
+    /// Runs a play to its end; tasks whose names start with `bad` fail.
     fn run(play: Arc<Block>) -> (Vec<String>, bool) {
         let filter = TagFilter::new(&["all".to_owned()], &[]);
         let mut cursor = Cursor::new(&play);

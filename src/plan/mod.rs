@@ -1,4 +1,4 @@
-//! What a host does next: its cursor through the blocks of a play.
+//! Progress of hosts through the blocks of a play, and selection of tasks by tags.
 
 mod cursor;
 mod tags;

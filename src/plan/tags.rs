@@ -1,9 +1,9 @@
-//! Which tasks `--tags` and `--skip-tags` select.
+//! Selection of tasks by `--tags` and `--skip-tags`.
 
-/// The tag of what no selection leaves out; nobody can write it.
+/// Tag of tasks that every selection includes; it cannot be written in YAML.
 pub const UNSELECTED: &str = "\0";
 
-/// The selection of one run.
+/// The tag selection of a run.
 #[derive(Debug, Clone)]
 pub struct TagFilter {
     only: Vec<String>,
@@ -11,7 +11,7 @@ pub struct TagFilter {
 }
 
 impl TagFilter {
-    /// Selects by these; `only` is `all` by default.
+    /// Selection by these tags; `only` is `all` by default.
     pub fn new(only: &[String], skip: &[String]) -> TagFilter {
         TagFilter { only: only.to_vec(), skip: skip.to_vec() }
     }
@@ -20,7 +20,7 @@ impl TagFilter {
     pub fn selects(&self, tags: &[String]) -> bool {
         let untagged = ["untagged".to_owned()];
         let own: &[String] = if tags.is_empty() { &untagged } else { tags };
-        // What is called `untagged` is as good as untagged.
+        // The tag `untagged` counts as having no tags.
         let is_tagged = own != untagged;
         let has = |tag: &str| own.iter().any(|own| own == tag);
         let only = |tag: &str| self.only.iter().any(|only| only == tag);

@@ -1,14 +1,15 @@
-//! `key=value` arguments and free text.
+//! Parses `key=value` arguments and free text.
 
 use windlass_yaml::{Key, Mapping, Node, Value};
 
 use crate::error::{Error, Result};
 
-/// The options that are recognised inside the free text of `command` and its kin; everything else stays as it is.
+/// Options recognised inside the free text of `command` and similar actions; everything else stays unchanged.
 const RAW_OPTIONS: &[&str] =
     &["creates", "removes", "chdir", "executable", "warn", "stdin", "stdin_add_newline", "strip_empty_ends"];
 
-/// Reads the text of `module: text`, which is `written`. For actions with free text, what is no option stays whole under `_raw_params`.
+/// Parses the text of `module: text`; `written` is its node. For actions with free text, words that are no options stay
+/// together under `_raw_params`.
 pub fn parse(text: &str, free_text: bool, written: &Node) -> Result<Mapping> {
     let span = &written.span;
     let mut map = Mapping::new();
@@ -25,7 +26,7 @@ pub fn parse(text: &str, free_text: bool, written: &Node) -> Result<Mapping> {
         }
     }
     let text = raw.concat();
-    // The line break at the end of a block of text is part of it.
+    // The line break at the end of a text block is part of it.
     let text = text.trim_start_matches([' ', '\n']).trim_end_matches(' ');
     if !text.is_empty() {
         map.insert(Key::string("_raw_params", span.clone()), written.reworded(text));
@@ -33,7 +34,7 @@ pub fn parse(text: &str, free_text: bool, written: &Node) -> Result<Mapping> {
     Ok(map)
 }
 
-/// `key=value`, split at the first `=` that is neither escaped nor inside of a template; a key may have templates in it.
+/// Splits `key=value` at the first `=` that is neither escaped nor inside a template. The key may contain templates.
 fn option_of(word: &str) -> Option<(&str, &str)> {
     let mut depth = 0usize;
     let mut before = '\0';
@@ -50,8 +51,8 @@ fn option_of(word: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Splits at blanks outside quotes and outside `{{ }}`, `{% %}` and `{# #}`; every piece keeps the blanks that follow it,
-/// so that free text can be put together again as it was.
+/// Splits at blanks outside quotes and outside `{{ }}`, `{% %}` and `{# #}`. Every piece keeps the blanks that follow
+/// it, so that joining the pieces restores free text.
 fn split(text: &str) -> Result<Vec<&str>, String> {
     let bytes = text.as_bytes();
     let mut pieces = Vec::new();
@@ -60,8 +61,8 @@ fn split(text: &str) -> Result<Vec<&str>, String> {
     while let Some(&byte) = bytes.get(at) {
         let next = bytes.get(at + 1).copied();
         match (quote, byte) {
-            // A line that goes on in the next one: neither the backslash nor the line break are part of a piece. YAML may have made a
-            // blank of the line break.
+            // A line continuation: neither the backslash nor the line break belongs to a piece. YAML may have turned
+            // the line break into a blank.
             (None, b'\\') if depth == 0 && at == start && matches!(next, None | Some(b' ' | b'\n')) => {
                 while matches!(bytes.get(at + 1), Some(b' ' | b'\n')) {
                     at += 1;
@@ -98,7 +99,7 @@ fn split(text: &str) -> Result<Vec<&str>, String> {
     Ok(pieces)
 }
 
-/// Takes one pair of quotes off and decodes the escapes of a Python text. A `\=` stays as it is.
+/// Removes one pair of quotes and decodes Python's string escapes. `\=` is kept.
 fn unquote(value: &str) -> String {
     let inner =
         ['\'', '"'].iter().find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
@@ -114,8 +115,8 @@ fn unquote(value: &str) -> String {
     text + rest
 }
 
-/// The character that the escape at the beginning of the text stands for, and the escape's length. Octal digits are none: `\1` is for
-/// regular expressions.
+/// Decodes the escape at the start of the text, and returns its character and length. Octal escapes are left alone:
+/// `\1` is used in regular expressions.
 fn escape(text: &str) -> Option<(char, usize)> {
     let hexadecimal = |digits: usize| {
         let code = u32::from_str_radix(text.get(2..2 + digits)?, 16).ok()?;
@@ -138,7 +139,7 @@ fn escape(text: &str) -> Option<(char, usize)> {
     Some((character, 2))
 }
 
-/// The arguments of an action written as a value: a mapping, a text or nothing.
+/// Arguments of an action written as a mapping, a text or nothing.
 pub fn of_node(action: &str, node: &Node) -> Result<Mapping> {
     match &node.value {
         Value::Map(map) => Ok((**map).clone()),
@@ -147,12 +148,12 @@ pub fn of_node(action: &str, node: &Node) -> Result<Mapping> {
             let text = node.scalar_text().unwrap_or_default();
             parse(&text, takes_free_text(action), node)
         }
-        // A list is free text of its own kind: `meta` and `include_vars` do not take it, and say so themselves.
+        // `meta` and `include_vars` report a list themselves.
         _ => Err(Error::parse(format!("unexpected parameter type in action: {}", node.kind()), &node.span)),
     }
 }
 
-/// Whether an action keeps free text as it is.
+/// Whether an action keeps free text unchanged.
 pub fn takes_free_text(action: &str) -> bool {
     matches!(super::model::short_name(action), "command" | "shell" | "script" | "raw")
 }
@@ -219,7 +220,7 @@ mod tests {
             "a", "b", "1", "/x", "ü", "-", "_", ".", ",", "=", " ", "  ", "{{ y }}", "{% z %}", "\\t", "\n", "\"", "#",
             "%",
         ];
-        // A generator of its own, so that a failure can be repeated.
+        // A fixed generator makes failures reproducible.
         let mut state = 31u64;
         let mut next = move |below: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -235,7 +236,7 @@ mod tests {
                 wanted.push((format!("key{index}"), value));
             }
             assert_eq!(parsed(&text, false), wanted, "{text}");
-            // Free text stays as it is, whatever stands in it.
+            // Free text stays unchanged, whatever it contains.
             let free = text.trim();
             assert_eq!(parsed(free, true), [pair("_raw_params", free)]);
         }

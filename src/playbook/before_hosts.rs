@@ -1,4 +1,4 @@
-//! What is known while a playbook is read, before any host is: names of imports, roles and tags may be made of it.
+//! Evaluates templates before any host is known: names of imports and roles, and tags.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::error::{Error, Result};
 use crate::vars::{TaskScope, absolute};
 
 impl Loader {
-    /// A text that may be a template over what is known before any host is.
+    /// Renders a template to text before any host is known.
     pub(super) fn static_text(&self, node: &Node, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<String> {
         self.static_value(node, frame, vars).map(|value| text(&value))
     }
 
-    /// What a text that may be a template over what is known before any host is comes to.
+    /// Renders a template to a value before any host is known.
     pub(super) fn static_value(&self, node: &Node, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Result<Value> {
         self.context_in(frame, vars).render(node).map_err(|error| {
             Error::new(error.report()).as_parse()
@@ -27,12 +27,12 @@ impl Loader {
         })
     }
 
-    /// Evaluates with what is known before any host is; the variables from the highest rank to the lowest.
+    /// Variables known before any host is; `vars` is ordered from the highest precedence to the lowest.
     pub(super) fn context(&self, vars: &[&Arc<Mapping>], dir: &Path, role: Option<&Arc<Role>>) -> Context {
         self.world.run.engine.scope(Arc::new(TaskScope::before_import(&self.world, vars, dir, role)))
     }
 
-    /// The same at a place inside a play.
+    /// Variables known at a position inside a play.
     fn context_in(&self, frame: &Arc<Frame>, vars: &Arc<Mapping>) -> Context {
         let mut layers = vec![&self.world.run.extra_vars];
         layers.extend(frame.chain().filter_map(|frame| match &frame.kind {
@@ -61,7 +61,7 @@ impl Loader {
         self.context(&layers, dir, frame.role())
     }
 
-    /// The files of `vars_files` whose names are known by now. What is not there is told when the play runs.
+    /// Loads the `vars_files` whose names are already known. Missing ones are reported when the play runs.
     pub(super) fn known_files(&self, entries: &[Node], dir: &Path, context: &Context) -> Result<Vec<Arc<Mapping>>> {
         let dir = absolute(dir);
         let mut files = Vec::new();
@@ -74,7 +74,8 @@ impl Loader {
     }
 }
 
-/// The playbook that a name with its collection (`namespace.name.playbook`, folders between them) stands for, if there is one.
+/// Path of the playbook with a qualified name (`namespace.name.playbook`, with directories as further parts), if it
+/// exists.
 pub fn collection_playbook(name: &str, collections_path: &[PathBuf]) -> Option<PathBuf> {
     let bare = name.strip_suffix(".yml").or_else(|| name.strip_suffix(".yaml")).unwrap_or(name);
     let parts: Vec<&str> = bare.split('.').collect();

@@ -1,4 +1,4 @@
-//! Values of keywords that cannot be right whatever the variables are: they are refused before anything runs.
+//! Rejects keyword values that no variable can make valid, before anything runs.
 
 use windlass_yaml::{Mapping, Node};
 
@@ -7,7 +7,7 @@ use super::model::{FrameKind, Task};
 use super::task::is_variable_name;
 use crate::error::{Error, Result, did_you_mean};
 
-/// Keywords that are one text.
+/// Keywords whose value is a text.
 const TEXTS: &[&str] = &[
     "become_exe",
     "become_flags",
@@ -24,17 +24,17 @@ const TEXTS: &[&str] = &[
     "strategy",
 ];
 
-/// Keywords of a play that are true or false, and are evaluated when the play starts.
+/// Boolean keywords of a play, evaluated when the play starts.
 const FLAGS: &[&str] = &["force_handlers", "gather_facts"];
 
 const OF_LOOP_CONTROL: &[&str] =
     &["break_when", "extended", "extended_allitems", "index_var", "label", "loop_var", "pause"];
 
-/// What an entry of `vars_prompt` may hold.
+/// Keys allowed in an entry of `vars_prompt`.
 const OF_PROMPTS: &[&str] =
     &["name", "prompt", "default", "private", "confirm", "encrypt", "salt_size", "salt", "unsafe"];
 
-/// Refuses what no variable can make right.
+/// Fails for values that no variable can make valid.
 pub(super) fn check(keywords: &Keywords, on: On) -> Result<()> {
     for name in TEXTS {
         texts(name, keywords.get(name))?;
@@ -75,7 +75,7 @@ fn play(keywords: &Keywords) -> Result<()> {
     keywords.list("vars_prompt").iter().try_for_each(prompt)
 }
 
-/// The pattern of a play: a text, or a list of texts.
+/// Checks the `hosts` of a play: a text, or a list of texts.
 pub(super) fn hosts(node: &Node) -> Result<()> {
     let items = match node.as_list() {
         Some(items) => items,
@@ -178,7 +178,7 @@ fn is_template(node: &Node) -> bool {
     node.as_str().is_some_and(|text| text.contains("{{") || text.contains("{%"))
 }
 
-/// A value in a message: a text as it is written, of anything else its kind.
+/// A value for an error message: a text as written, or else its type.
 fn shown(node: &Node) -> String {
     match node.scalar_text() {
         Some(text) => format!("'{text}'"),
@@ -186,7 +186,7 @@ fn shown(node: &Node) -> String {
     }
 }
 
-/// Refuses `meta: end_role` where there is no role that could end.
+/// Fails for `meta: end_role` outside of a role.
 pub(crate) fn end_role(task: &Task) -> Result<()> {
     let is_meta = task.short_action() == "meta";
     if !is_meta || task.args.get("_raw_params").and_then(Node::as_str) != Some("end_role") {

@@ -1,4 +1,4 @@
-//! What is read from other files before the play runs: `import_playbook`, `import_tasks`, `import_role`.
+//! Imports resolved before the play runs: `import_playbook`, `import_tasks`, `import_role`.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -96,7 +96,7 @@ impl Loader {
         Ok(vec![loaded.tasks])
     }
 
-    /// The file of an include or import: beside the file it is written in, in the role, beside the playbook.
+    /// Finds the file of an include or import: beside the file with the task, in the role, or beside the playbook.
     pub fn find_tasks(&self, name: &str, task: &Task, playbook_dir: &Path) -> Result<PathBuf> {
         let kind = if task.handler { "handlers" } else { "tasks" };
         let mut tried = Vec::new();
@@ -124,7 +124,7 @@ impl Loader {
     }
 }
 
-/// The frame of an import: it hands every keyword and its variables down.
+/// Frame of an import, which passes down its keywords and variables.
 fn include_frame(task: &Task, parent: &Arc<Frame>) -> Frame {
     Frame {
         parent: Some(Arc::clone(parent)),

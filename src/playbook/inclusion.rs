@@ -1,4 +1,4 @@
-//! Includes and imports of tasks and roles, checked as they are written: what they may be given, and what may stand beside it.
+//! Checks includes and imports of tasks and roles: their arguments and the keywords beside them.
 
 use windlass_yaml::Node;
 
@@ -6,7 +6,7 @@ use super::keyword::KEYWORDS;
 use super::model::Task;
 use crate::error::{Error, Result, did_you_mean};
 
-/// What may stand on a dynamic include beside its arguments.
+/// Keywords allowed on a dynamic include.
 const BESIDE_INCLUDES: &[&str] = &[
     "action",
     "args",
@@ -28,14 +28,14 @@ const BESIDE_INCLUDES: &[&str] = &[
     "notify",
 ];
 
-/// Files of a role that can be chosen.
+/// Arguments that select a file of a role.
 const FROM: &[&str] = &["tasks_from", "vars_from", "defaults_from", "handlers_from"];
 
 const OF_ROLES: &[&str] = &["name", "role", "allow_duplicates", "public", "rolespec_validate"];
 
 const OF_TASKS: &[&str] = &["file", "_raw_params"];
 
-/// Refuses keywords that a dynamic include cannot have.
+/// Fails for keywords that a dynamic include cannot have.
 pub(super) fn keywords(task: &Task) -> Result<()> {
     for (word, _) in KEYWORDS {
         if let Some(node) = task.keywords.get(word)
@@ -48,9 +48,9 @@ pub(super) fn keywords(task: &Task) -> Result<()> {
     Ok(())
 }
 
-/// Refuses arguments that are wrong whatever the variables are.
+/// Fails for arguments that no variable can make valid.
 pub(super) fn arguments(task: &Task) -> Result<()> {
-    // All of them come from a variable then.
+    // All arguments come from a variable.
     if task.args_template.is_some() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The keywords of plays, roles, blocks, tasks and handlers, in one table.
+//! Table of the keywords of plays, roles, blocks, tasks and handlers.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass_yaml::{Mapping, Node};
 
 use crate::error::{Error, Result, did_you_mean};
 
-/// What a keyword may stand on.
+/// Object that a keyword may be written on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
     /// A play.
@@ -30,7 +30,7 @@ impl On {
         1 << self as u8
     }
 
-    /// Its name in messages, as Ansible says it.
+    /// Ansible's name for the object in messages.
     pub fn title(self) -> &'static str {
         match self {
             On::Play => "Play",
@@ -52,14 +52,14 @@ const I: u8 = 32;
 const ALL: u8 = P | R | B | T | H | I;
 const TASKS: u8 = T | H;
 
-/// What a keyword may stand on, as documentation names it.
+/// Objects that accept a keyword, as named in documentation.
 pub fn places(name: &str) -> Vec<&'static str> {
     let names = [(P, "Play"), (R, "Role"), (B, "Block"), (T, "Task"), (H, "Handler"), (I, "PlaybookInclude")];
     let bits = find(name).map_or(0, |(_, bits)| bits);
     names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, place)| *place).collect()
 }
 
-/// Every keyword and what it may stand on, sorted.
+/// Every keyword with the objects that accept it, sorted.
 pub const KEYWORDS: &[(&str, u8)] = &[
     ("action", TASKS),
     ("always", B),
@@ -128,35 +128,35 @@ pub const KEYWORDS: &[(&str, u8)] = &[
     ("when", R | B | TASKS | I),
 ];
 
-/// A word of the table with its places.
+/// Entry of the table for a word.
 fn find(word: &str) -> Option<(&'static str, u8)> {
     let at = KEYWORDS.binary_search_by_key(&word, |(name, _)| *name).ok()?;
     KEYWORDS.get(at).copied()
 }
 
-/// Whether a word is a keyword there.
+/// Whether a word is a keyword of this object.
 pub fn is_keyword(word: &str, on: On) -> bool {
     find(word).is_some_and(|(_, places)| places & on.bit() != 0)
 }
 
-/// Whether a word is a keyword anywhere.
+/// Whether a word is a keyword of any object.
 pub fn is_keyword_anywhere(word: &str) -> bool {
     find(word).is_some()
 }
 
-/// The error for a word that is no keyword there, with the one that was probably meant.
+/// Error for an unknown keyword, with a suggestion.
 pub fn unknown(word: &str, on: On, node: &Node) -> Error {
     let names = KEYWORDS.iter().filter(|(_, places)| places & on.bit() != 0).map(|(name, _)| *name);
     Error::parse(format!("'{word}' is not a valid attribute for a {}", on.title()), &node.span)
         .maybe_hint(did_you_mean(word, names))
 }
 
-/// The keywords something was written with.
+/// Keywords of an object as written.
 #[derive(Debug, Clone, Default)]
 pub struct Keywords(IndexMap<&'static str, Node, RandomState>);
 
 impl Keywords {
-    /// Takes the keywords out of a mapping; every other key is handed to `other`.
+    /// Extracts the keywords of a mapping; every other key is passed to `other`.
     pub fn read(map: &Mapping, on: On, mut other: impl FnMut(&str, &Node) -> Result<()>) -> Result<Keywords> {
         let mut found = IndexMap::default();
         for (key, node) in map.iter() {
@@ -175,25 +175,25 @@ impl Keywords {
         Ok(keywords)
     }
 
-    /// A keyword's value; `null` counts as not given.
+    /// Value of a keyword; `null` counts as absent.
     pub fn get(&self, name: &str) -> Option<&Node> {
         self.0.get(name).filter(|node| !node.is_null())
     }
 
-    /// Sets a keyword that comes from elsewhere, such as `apply`.
+    /// Sets a keyword from another source, such as `apply`.
     pub fn set(&mut self, name: &'static str, node: Node) {
         self.0.insert(name, node);
     }
 
-    /// Adds those keywords of another set that are not given here.
+    /// Adds keywords of another set that are absent here.
     pub fn extend(&mut self, other: &Keywords) {
         for (name, node) in &other.0 {
             self.0.entry(name).or_insert_with(|| node.clone());
         }
     }
 
-    /// Completes the keywords of an import by those of the import around it: the variables of the outer one win, its conditions come first,
-    /// and the tags of both count.
+    /// Merges the keywords of an outer import. The outer import's variables win, its conditions come first, and the
+    /// tags of both apply.
     pub fn inherit(&mut self, outer: &Keywords) -> Result<()> {
         for name in ["when", "tags"] {
             let all: Vec<Node> = outer.list(name).into_iter().chain(self.list(name)).collect();
@@ -211,7 +211,7 @@ impl Keywords {
         Ok(())
     }
 
-    /// The mapping under `vars`.
+    /// Mapping under `vars`.
     pub fn vars(&self) -> Result<Arc<Mapping>> {
         match self.get("vars") {
             None => Ok(Arc::default()),
@@ -222,7 +222,7 @@ impl Keywords {
         }
     }
 
-    /// A keyword that is one value or a list of them, as a list.
+    /// Value of a keyword as a list; a single value becomes a list of one.
     pub fn list(&self, name: &str) -> Vec<Node> {
         match self.get(name) {
             None => Vec::new(),

@@ -1,4 +1,4 @@
-//! From YAML to plays and tasks.
+//! Builds plays and tasks from YAML.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,43 +19,43 @@ use crate::vars::World;
 pub struct Loader {
     /// The project's files.
     pub files: Arc<Files>,
-    /// The run before any play: what names of imports are evaluated with.
+    /// State of the run before any play, used to evaluate names of imports.
     pub world: Arc<World>,
-    /// Where collections are searched.
+    /// Search path for collections.
     pub collections_path: Vec<PathBuf>,
-    /// Modules that are not ours.
+    /// Finder of modules that are not built in.
     pub modules: Arc<Modules>,
 }
 
-/// Where a list of tasks comes from.
+/// Context of a list of tasks.
 pub struct TaskFile<'a> {
-    /// What its tasks inherit.
+    /// Frame from which its tasks inherit.
     pub frame: &'a Arc<Frame>,
-    /// Conditions of imports around it.
+    /// Conditions of enclosing imports.
     pub when: &'a [Node],
-    /// Whether they are handlers.
+    /// Whether the tasks are handlers.
     pub handlers: bool,
-    /// The folder of the playbook.
+    /// Directory of the playbook.
     pub playbook_dir: &'a Path,
-    /// Takes what imported roles bring for the whole play.
+    /// Collects contributions of imported roles to the whole play.
     pub imported: &'a Mutex<Imported>,
-    /// How many imports and roles are around it.
+    /// Number of enclosing imports and roles.
     pub depth: u32,
 }
 
-/// What roles that are imported anywhere bring for the whole play.
+/// Contributions of imported roles to the whole play.
 #[derive(Debug, Default)]
 pub struct Imported {
-    /// The roles, in the order in which they were read.
+    /// The roles in the order they were read.
     pub roles: Vec<Arc<Role>>,
-    /// Their handlers, and those of the roles they depend on.
+    /// Their handlers, including those of their dependencies.
     pub handlers: Vec<Item>,
 }
 
 impl TaskFile<'_> {
-    /// One import further in; an error if that cannot come to an end.
+    /// Depth of a nested import. Fails if imports appear to be endless.
     pub(super) fn deeper(&self, span: &Span) -> Result<u32> {
-        // Far more than anyone nests on purpose, far less than the stack holds.
+        // Far more than any project nests on purpose, and far less than the stack allows.
         const LIMIT: u32 = 50;
         if self.depth >= LIMIT {
             return Err(Error::parse(
@@ -71,7 +71,7 @@ impl TaskFile<'_> {
 }
 
 impl Loader {
-    /// All plays of a playbook, imported ones included.
+    /// All plays of a playbook, including imported ones.
     pub fn playbook(&self, path: &Path) -> Result<Vec<Play>> {
         let mut plays = Vec::new();
         self.playbook_into(path, &Keywords::default(), &mut plays, &mut vec![path.to_owned()])?;
@@ -85,7 +85,7 @@ impl Loader {
         plays: &mut Vec<Play>,
         chain: &mut Vec<PathBuf>,
     ) -> Result<()> {
-        // An imported playbook may have a `library/` of its own.
+        // An imported playbook may have its own `library/`.
         self.modules.add_folder(path.parent().unwrap_or(Path::new("")));
         let node = self.files.yaml(path)?;
         if node.as_list().is_some_and(<[Node]>::is_empty) {
@@ -116,7 +116,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Tells of variables whose names mean something else, too.
+    /// Warns about variables with reserved names.
     pub fn tell_reserved(&self, vars: &Mapping) {
         self.tell_reserved_names(vars.keys());
     }
@@ -163,7 +163,7 @@ impl Loader {
                 own.set(name, node.clone());
             }
         }
-        // Short names are searched first in the collection that the playbook is in.
+        // Short names are searched first in the collection that contains the playbook.
         if let Some(collection) = super::model::collection_with(&crate::vars::absolute(dir), "playbooks") {
             let span = &entry.span;
             let names = [Node::literal(collection, span.clone())].into_iter().chain(own.list("collections"));
@@ -244,7 +244,7 @@ impl Loader {
         }
     }
 
-    /// A list of tasks and blocks.
+    /// Builds a list of tasks and blocks.
     pub fn items(&self, node: &Node, from: &TaskFile<'_>) -> Result<Vec<Item>> {
         if node.is_null() {
             return Ok(Vec::new());
@@ -270,7 +270,7 @@ impl Loader {
         Ok(items)
     }
 
-    /// The tasks of a file.
+    /// Reads the tasks of a file.
     pub fn task_file(&self, path: &Path, from: &TaskFile<'_>) -> Result<Vec<Item>> {
         let node = self.files.yaml(path)?;
         if node.is_null() {
@@ -326,7 +326,7 @@ fn merged(low: &Mapping, high: &Mapping) -> Mapping {
     map
 }
 
-/// A host pattern as text: a list is joined.
+/// A host pattern as text; the entries of a list are joined.
 fn pattern_text(hosts: &Node) -> String {
     match hosts.as_list() {
         Some(items) => items.iter().filter_map(Node::scalar_text).collect::<Vec<_>>().join(","),

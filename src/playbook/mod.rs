@@ -1,4 +1,4 @@
-//! Playbooks as the user wrote them: keywords checked, imports and roles expanded, every value with its place.
+//! Playbooks as written, with keywords checked, imports and roles expanded, and positions of all values.
 
 pub mod arguments;
 mod before_hosts;

@@ -1,4 +1,4 @@
-//! What the user wrote, checked and with imports expanded.
+//! Data model of playbooks, checked and with imports expanded.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use super::keyword::Keywords;
 /// One play.
 #[derive(Debug)]
 pub struct Play {
-    /// Its name, or its host pattern.
+    /// Name of the play, or its host pattern.
     pub name: String,
-    /// Who it runs on.
+    /// Host pattern.
     pub hosts: Node,
-    /// Its frame, the outermost of every task in it.
+    /// Outermost frame of every task in the play.
     pub frame: Arc<Frame>,
-    /// Files of variables, in order; a list inside is searched for the first that exists.
+    /// Files of variables in order. Of a nested list the first existing file counts.
     pub vars_files: Vec<Node>,
-    /// What runs before the roles.
+    /// Tasks that run before the roles.
     pub pre_tasks: Vec<Item>,
-    /// The roles and then the tasks.
+    /// Tasks of the roles, followed by the play's own.
     pub tasks: Vec<Item>,
-    /// What runs at the end.
+    /// Tasks that run at the end.
     pub post_tasks: Vec<Item>,
-    /// Handlers: of the roles in order, then the play's own.
+    /// Handlers of the roles in order, then the play's own.
     pub handlers: Vec<Item>,
-    /// Its roles and those that are imported anywhere in it, in order.
+    /// Its roles, including those imported anywhere in it, in order.
     pub roles: Vec<Arc<Role>>,
-    /// The folder of the playbook file.
+    /// Directory of the playbook file.
     pub dir: PathBuf,
-    /// Where it is written.
+    /// Position in the project's files.
     pub span: Span,
 }
 
 impl Play {
-    /// Every task that is written in it, and every handler.
+    /// All tasks and handlers written in the play.
     pub fn all_tasks(&self) -> Vec<&Arc<Task>> {
         let mut tasks = Vec::new();
         for items in [&self.pre_tasks, &self.tasks, &self.post_tasks, &self.handlers] {
@@ -45,7 +45,7 @@ impl Play {
         tasks
     }
 
-    /// Whether the name of a file in `vars_files` depends on variables.
+    /// Whether a file name in `vars_files` depends on variables.
     pub fn has_templated_files(&self) -> bool {
         let is_template = |node: &Node| node.as_str().is_some_and(|text| text.contains("{{") || text.contains("{%"));
         self.vars_files.iter().any(|node| match node.as_list() {
@@ -68,51 +68,51 @@ fn tasks_in<'a>(items: &'a [Item], tasks: &mut Vec<&'a Arc<Task>>) {
     }
 }
 
-/// What tasks inherit from: a play, a role, a block or an include.
+/// Something that tasks inherit from: a play, a role, a block or an include.
 #[derive(Debug)]
 pub struct Frame {
-    /// The frame around it.
+    /// Enclosing frame.
     pub parent: Option<Arc<Frame>>,
-    /// The keywords written on it.
+    /// Keywords written on it.
     pub keywords: Keywords,
     /// Its variables.
     pub vars: Arc<Mapping>,
-    /// What it is.
+    /// Kind of the frame.
     pub kind: FrameKind,
-    /// The tags of all frames down to here.
+    /// Tags of this and all enclosing frames.
     pub tags: Arc<[String]>,
 }
 
-/// What a frame stands for.
+/// Kind of a frame.
 #[derive(Debug)]
 pub enum FrameKind {
     /// The play.
     Play(BeforeHosts),
-    /// A role; its tasks see its variables.
+    /// A role, whose variables its tasks see.
     Role(Arc<Role>),
-    /// What the dependencies of a role are in: they see its variables too.
+    /// The dependencies of a role, which see the role's variables too.
     Dependent(Arc<Dependent>),
     /// A block.
     Block,
-    /// A dynamic include: its `vars` rank above facts and registered results.
+    /// A dynamic include; its `vars` outrank facts and registered results.
     Include,
-    /// An import: its `vars` rank as those of a block.
+    /// An import; its `vars` have the precedence of a block's.
     Import,
 }
 
-/// What a play knows before its hosts are known: imports and `hosts` may use it.
+/// Variables known before the hosts of a play, for imports and `hosts`.
 #[derive(Debug, Default)]
 pub struct BeforeHosts {
-    /// The folder of the playbook file.
+    /// Directory of the playbook file.
     pub dir: PathBuf,
-    /// Those of `vars_files` whose names depend on no host, as they were when the playbook was read.
+    /// The `vars_files` whose names depend on no host, as read with the playbook.
     pub files: Vec<Arc<Mapping>>,
 }
 
-/// The variables of a role that the roles it depends on see.
+/// Variables of a role that its dependencies see.
 #[derive(Debug)]
 pub struct Dependent {
-    /// Parameters of its entry.
+    /// Parameters of the role's entry.
     pub params: Arc<Mapping>,
     /// `vars/`.
     pub vars: Arc<Mapping>,
@@ -121,12 +121,12 @@ pub struct Dependent {
 }
 
 impl Frame {
-    /// This frame and all around it, innermost first.
+    /// This frame and all enclosing ones, innermost first.
     pub fn chain(self: &Arc<Frame>) -> impl Iterator<Item = &Arc<Frame>> {
         std::iter::successors(Some(self), |frame| frame.parent.as_ref())
     }
 
-    /// What the play around it knows before its hosts are known.
+    /// Variables of the enclosing play that are known before its hosts.
     pub fn before_hosts(self: &Arc<Frame>) -> Option<&BeforeHosts> {
         self.chain().find_map(|frame| match &frame.kind {
             FrameKind::Play(known) => Some(known),
@@ -134,7 +134,7 @@ impl Frame {
         })
     }
 
-    /// The role the frame belongs to, the innermost one.
+    /// Innermost role that contains the frame.
     pub fn role(self: &Arc<Frame>) -> Option<&Arc<Role>> {
         self.chain().find_map(|frame| match &frame.kind {
             FrameKind::Role(role) => Some(role),
@@ -142,39 +142,39 @@ impl Frame {
         })
     }
 
-    /// The nearest value of an inherited keyword.
+    /// Nearest value of an inherited keyword.
     pub fn keyword(self: &Arc<Frame>, name: &str) -> Option<&Node> {
         self.chain().find_map(|frame| frame.keywords.get(name))
     }
 }
 
-/// A role as it is used at one place.
+/// One use of a role.
 #[derive(Debug)]
 pub struct Role {
-    /// Its name as it was asked for.
+    /// Name as requested.
     pub name: String,
-    /// Its folder.
+    /// Directory of the role.
     pub path: PathBuf,
     /// `defaults/`.
     pub defaults: Arc<Mapping>,
     /// `vars/`.
     pub vars: Arc<Mapping>,
-    /// Parameters of the entry: keys that are no keywords.
+    /// Parameters of the entry: keys that are not keywords.
     pub params: Arc<Mapping>,
-    /// The roles it depends on, which have run before it.
+    /// Roles it depends on, which run before it.
     pub dependencies: Vec<Arc<Role>>,
-    /// Roles inside which it was used, innermost first.
+    /// Enclosing roles, innermost first.
     pub parents: Vec<Arc<Role>>,
     /// Whether the whole play sees its defaults and variables.
     pub public: bool,
     /// Whether it may run again on a host it has completed on.
     pub allow_duplicates: bool,
-    /// What makes two uses the same: name, place, parameters, conditions, tags.
+    /// Key that is equal for equal uses: name, position, parameters, conditions, tags.
     pub identity: String,
 }
 
 impl Role {
-    /// Its name without its collection.
+    /// Name without the collection.
     pub fn short_name(&self) -> &str {
         match self.collection() {
             Some(_) => self.name.rsplit('.').next().unwrap_or(&self.name),
@@ -182,18 +182,18 @@ impl Role {
         }
     }
 
-    /// The collection it is in, `namespace.name`.
+    /// Its collection, `namespace.name`.
     pub fn collection(&self) -> Option<String> {
         collection_of(&self.path)
     }
 }
 
-/// The collection that a role's folder is in, `namespace.name`.
+/// Collection that contains a role's directory, `namespace.name`.
 pub(super) fn collection_of(path: &Path) -> Option<String> {
     collection_with(path, "roles")
 }
 
-/// The collection whose folder `kind` (`roles`, `playbooks`) a path is in, `namespace.name`.
+/// Collection with a directory `kind` (`roles`, `playbooks`) that contains the path, as `namespace.name`.
 pub(super) fn collection_with(path: &Path, kind: &str) -> Option<String> {
     let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
     let start = parts.iter().rposition(|part| *part == "ansible_collections")?;
@@ -208,76 +208,76 @@ pub(super) fn collection_with(path: &Path, kind: &str) -> Option<String> {
 pub enum Item {
     /// A task.
     Task(Arc<Task>),
-    /// A block, also the invisible one around a role or an import.
+    /// A block, including the implicit one around a role or import.
     Block(Arc<Block>),
 }
 
-/// Tasks with a rescue and an always part.
+/// Tasks with `rescue` and `always` sections.
 #[derive(Debug)]
 pub struct Block {
-    /// What its tasks inherit.
+    /// Frame from which its tasks inherit.
     pub frame: Arc<Frame>,
-    /// What runs.
+    /// Items that run first.
     pub body: Vec<Item>,
-    /// What runs when something in the body fails.
+    /// Items that run after a failure in the body.
     pub rescue: Vec<Item>,
-    /// What runs in any case.
+    /// Items that run in any case.
     pub always: Vec<Item>,
-    /// The role this block is the whole of.
+    /// Role that this block represents as a whole.
     pub role: Option<Arc<Role>>,
 }
 
 impl Block {
-    /// Items in a row, with nothing that rescues them.
+    /// A block without `rescue` and `always`.
     pub fn plain(frame: &Arc<Frame>, body: Vec<Item>) -> Block {
         Block { frame: Arc::clone(frame), body, rescue: Vec::new(), always: Vec::new(), role: None }
     }
 }
 
-/// One task.
+/// A task.
 #[derive(Debug, Clone)]
 pub struct Task {
     /// Unique in this process.
     pub id: u64,
-    /// Its name as written.
+    /// Name as written.
     pub name: Option<Node>,
-    /// The action's name as written.
+    /// Name of the action as written.
     pub action: String,
-    /// Its arguments; free text is under `_raw_params`.
+    /// Arguments; free text is stored under `_raw_params`.
     pub args: Arc<Mapping>,
-    /// `args: "{{ a mapping }}"`, which ranks below the arguments.
+    /// `args: "{{ mapping }}"`, outranked by the arguments.
     pub args_template: Option<Node>,
     /// Its own keywords.
     pub keywords: Keywords,
     /// Its own variables.
     pub vars: Arc<Mapping>,
-    /// All conditions, outermost first.
+    /// Conditions, outermost first.
     pub when: Arc<[Node]>,
-    /// All tags.
+    /// Tags, including inherited ones.
     pub tags: Arc<[String]>,
     /// `with_LOOKUP`: the lookup and its terms.
     pub with_lookup: Option<(String, Node)>,
-    /// The variable for its result.
+    /// Variable for its result.
     pub register: Option<Arc<str>>,
-    /// The topics a handler listens to.
+    /// Topics that the handler listens to.
     pub listen: Vec<String>,
-    /// What it inherits from.
+    /// Frame from which it inherits.
     pub frame: Arc<Frame>,
     /// Whether it is a handler.
     pub handler: bool,
-    /// Where it is written.
+    /// Position in the project's files.
     pub span: Span,
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Task {
-    /// The next unique id.
+    /// Returns the next unique id.
     pub fn next_id() -> u64 {
         NEXT_ID.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A task the engine itself adds, such as gathering facts.
+    /// A task that the engine adds itself, such as gathering facts.
     pub fn internal(action: &str, args: Mapping, frame: &Arc<Frame>, tags: &[&str]) -> Task {
         Task {
             id: Task::next_id(),
@@ -298,12 +298,12 @@ impl Task {
         }
     }
 
-    /// The nearest value of a keyword: the task's own or an inherited one.
+    /// Nearest value of a keyword: the task's own or an inherited one.
     pub fn keyword(&self, name: &str) -> Option<&Node> {
         self.keywords.get(name).or_else(|| self.frame.keyword(name))
     }
 
-    /// The collections in which its short name is searched.
+    /// Collections in which its short name is searched.
     pub fn collections(&self) -> Vec<String> {
         super::task::collections_of(&self.keywords, &self.frame)
     }
@@ -313,13 +313,13 @@ impl Task {
         self.keywords.get(name).into_iter().chain(self.frame.chain().filter_map(move |frame| frame.keywords.get(name)))
     }
 
-    /// The action without its collection.
+    /// Short name of the action.
     pub fn short_action(&self) -> &str {
         short_name(&self.action)
     }
 }
 
-/// `copy` of `ansible.builtin.copy` and `ansible.legacy.copy`; other collections keep their names.
+/// Strips `ansible.builtin.` and `ansible.legacy.`; other collections keep their prefix.
 pub fn short_name(action: &str) -> &str {
     action.strip_prefix("ansible.builtin.").or_else(|| action.strip_prefix("ansible.legacy.")).unwrap_or(action)
 }

@@ -1,4 +1,4 @@
-//! Roles: finding, reading, dependencies.
+//! Reads roles with their dependencies.
 
 mod files;
 mod validation;
@@ -15,53 +15,53 @@ use super::task::collections_of;
 use crate::error::{Error, Result, did_you_mean};
 use files::{is_inside, main_file};
 
-/// What is asked of a role at one place.
+/// Request for a role at one position.
 #[derive(Debug, Clone)]
 pub struct RoleRequest {
-    /// Its name or path.
+    /// Name or path of the role.
     pub name: String,
     /// Keywords of the entry.
     pub keywords: Keywords,
-    /// Keys of the entry that are no keywords.
+    /// Keys of the entry that are not keywords.
     pub params: Arc<Mapping>,
-    /// The file under `tasks/`.
+    /// File under `tasks/`.
     pub tasks_from: Option<String>,
-    /// The file under `vars/`.
+    /// File under `vars/`.
     pub vars_from: Option<String>,
-    /// The file under `defaults/`.
+    /// File under `defaults/`.
     pub defaults_from: Option<String>,
-    /// The file under `handlers/`.
+    /// File under `handlers/`.
     pub handlers_from: Option<String>,
-    /// Whether it may run again, if the request says so.
+    /// Whether the role may run again, if the request sets it.
     pub allow_duplicates: Option<bool>,
-    /// Whether `meta/argument_specs.yml` is checked.
+    /// Whether to check the variables against `meta/argument_specs.yml`.
     pub validate: bool,
-    /// Whether this is `include_role` or `import_role`, not an entry of `roles:`.
+    /// Whether the request comes from `include_role` or `import_role` instead of an entry of `roles:`.
     pub from_include: bool,
-    /// The variables of the include, with those of its loop.
+    /// Variables of the include, including those of its loop.
     pub include_vars: Arc<Mapping>,
     /// Whether the whole play sees its defaults and variables.
     pub public: Option<bool>,
-    /// Another folder it is searched in: the one of the role that depends on it.
+    /// Additional directory to search: that of the role that depends on it.
     pub beside: Option<PathBuf>,
-    /// The folder of the playbook.
+    /// Directory of the playbook.
     pub playbook_dir: PathBuf,
-    /// Where it is asked for.
+    /// Position of the request.
     pub span: Span,
 }
 
-/// A role that was read.
+/// A role with its tasks and handlers.
 pub struct LoadedRole {
     /// The role.
     pub role: Arc<Role>,
-    /// Its tasks, those of its dependencies first, as one block.
+    /// Its tasks as one block, preceded by those of its dependencies.
     pub tasks: Item,
     /// Handlers of its dependencies and its own.
     pub handlers: Vec<Item>,
 }
 
 impl RoleRequest {
-    /// From the arguments of `include_role` or `import_role`, with templates already rendered.
+    /// Request from the arguments of `include_role` or `import_role`, already rendered.
     pub fn of_arguments(
         args: &[(String, Node)],
         span: &Span,
@@ -148,7 +148,7 @@ fn truth(node: &Node) -> bool {
 }
 
 impl Loader {
-    /// One entry of `roles:` or of a role's dependencies.
+    /// Request from an entry of `roles:` or of a role's dependencies.
     pub(super) fn role_entry(&self, entry: &Node, frame: &Arc<Frame>, playbook_dir: &Path) -> Result<RoleRequest> {
         let Some(map) = entry.as_map() else {
             let Some(name) = entry.as_str() else {
@@ -189,7 +189,7 @@ impl Loader {
         Ok(RoleRequest { keywords, params: Arc::new(params), ..RoleRequest::named(&text, &name.span, playbook_dir) })
     }
 
-    /// Reads a role with all it depends on.
+    /// Reads a role and its dependencies.
     pub fn role(&self, request: &RoleRequest, from: &TaskFile<'_>) -> Result<LoadedRole> {
         self.role_within(request, from, &mut Vec::new())
     }
@@ -243,7 +243,7 @@ impl Loader {
         self.tell_reserved(&entry_vars);
         let tags = self.tags_under(&request.keywords, from.frame, &entry_vars)?;
 
-        // Dependencies inherit the entry's keywords and come first.
+        // Dependencies inherit the entry's keywords and run first.
         let outer = Arc::new(Frame {
             parent: Some(Arc::clone(from.frame)),
             keywords: request.keywords.clone(),
@@ -309,7 +309,7 @@ impl Loader {
         Ok(LoadedRole { role, tasks: Item::Block(Arc::new(block)), handlers })
     }
 
-    /// A dependency is also searched beside the role that needs it.
+    /// Reads a dependency, which is also searched beside the role that needs it.
     fn dependency(
         &self,
         needed: &RoleRequest,
@@ -329,7 +329,7 @@ impl Loader {
     }
 }
 
-/// The name of a role: as it was asked for, and with the collection it is in.
+/// Name of a role as requested, qualified by its collection.
 fn full_name(asked: &str, path: &Path) -> String {
     match super::model::collection_of(path) {
         Some(collection) => format!("{collection}.{}", asked.rsplit('.').next().unwrap_or(asked)),

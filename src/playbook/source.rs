@@ -1,4 +1,4 @@
-//! Reading the project's files, decrypted where needed, and the variables that are known before any host is.
+//! Reads and decrypts the project's files, and variables that are known before any host.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,25 @@ use windlass_yaml::{DuplicateKeys, Mapping, Node, Options, Source, Span};
 
 use crate::error::{Error, Result};
 
-/// Largest file of the project that may be encrypted, in bytes. Copied files that are not are never read whole.
+/// Maximum size of an encrypted file in bytes. Unencrypted files to copy are never read whole.
 const LARGEST_CONTENT: u64 = 1 << 30;
 
-/// The project's files: each is read and parsed once in a run.
+/// Files of the project. Each one is read and parsed once per run.
 #[derive(Debug)]
 pub struct Files {
     secrets: Secrets,
     duplicate_keys: DuplicateKeys,
     parsed: Mutex<HashMap<PathBuf, Node>>,
     warnings: Mutex<Vec<String>>,
-    /// Files that were read, for the journal.
+    /// Files read so far, for the journal.
     read: Mutex<FilesRead>,
 }
 
-/// Files that were read, each with the SHA-256 of its bytes.
+/// Files read so far, each with the SHA-256 of its bytes.
 #[derive(Debug, Default)]
 struct FilesRead {
     all: HashMap<PathBuf, String>,
-    /// Those that are new, or had other bytes than before.
+    /// Files that are new or have changed since the last report.
     new: Vec<(PathBuf, String)>,
 }
 
@@ -43,17 +43,17 @@ impl FilesRead {
 }
 
 impl Files {
-    /// Reads with these vault secrets.
+    /// Reader with these vault secrets.
     pub fn new(secrets: Secrets, duplicate_keys: DuplicateKeys) -> Files {
         Files { secrets, duplicate_keys, parsed: Mutex::default(), warnings: Mutex::default(), read: Mutex::default() }
     }
 
-    /// The vault secrets.
+    /// Vault secrets.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// A file as YAML; an empty one is `null`.
+    /// Parses a file as YAML; an empty file is `null`.
     pub fn yaml(&self, path: &Path) -> Result<Node> {
         if let Some(node) = self.parsed.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
             return Ok(node.clone());
@@ -82,9 +82,9 @@ impl Files {
         Ok(loaded.into_one(&source)?)
     }
 
-    /// A file's bytes, decrypted if it is a vault, and whether it was one.
+    /// Bytes of a file, decrypted if it is a vault, and whether it was one.
     pub fn bytes(&self, path: &Path) -> Result<(Vec<u8>, bool)> {
-        // An encrypted file may be large; what is no regular file may have no end.
+        // Encrypted files may be large; a device or pipe may never end.
         let limit = if path.is_file() { LARGEST_CONTENT } else { windlass_bounds::LARGEST_FILE };
         let bytes = windlass_bounds::read_up_to(path, limit)
             .map_err(|error| Error::new(format!("{} cannot be read: {error}", path.display())).as_parse())?;
@@ -103,17 +103,17 @@ impl Files {
         Ok((clear, true))
     }
 
-    /// A file that must hold a mapping of variables, or nothing.
+    /// Variables in a file, which must contain a mapping or nothing.
     pub fn variables(&self, path: &Path) -> Result<Arc<Mapping>> {
         variables_in(path, &self.yaml(path)?)
     }
 
-    /// The same of a file that may be written anew before it is used, so what is read now is not kept.
+    /// Variables in a file that may change before it is used, so the result is not cached.
     pub fn variables_now(&self, path: &Path) -> Result<Arc<Mapping>> {
         variables_in(path, &self.parse(path)?)
     }
 
-    /// Notes something to be told the user; the same is told once.
+    /// Records a warning for the user, unless it is already recorded.
     pub fn warn(&self, sentence: String) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         if !warnings.contains(&sentence) {
@@ -121,12 +121,12 @@ impl Files {
         }
     }
 
-    /// Files read for the first time since this was last called, or with other bytes; each with their SHA-256.
+    /// Files that are new or have changed since the last call, with their SHA-256.
     pub fn take_read(&self) -> Vec<(PathBuf, String)> {
         std::mem::take(&mut self.read.lock().unwrap_or_else(PoisonError::into_inner).new)
     }
 
-    /// What is to be told the user about files that were read; each is told once.
+    /// Takes the recorded warnings.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -142,10 +142,10 @@ fn variables_in(path: &Path, node: &Node) -> Result<Arc<Mapping>> {
     })
 }
 
-/// Plain layers of variables, with nothing that a run would add.
+/// Layers of variables without anything that a run adds.
 #[derive(Debug, Clone, Default)]
 pub struct StaticScope {
-    /// From the lowest rank to the highest.
+    /// Layers from the lowest precedence to the highest.
     pub layers: Vec<Arc<Mapping>>,
 }
 
@@ -159,18 +159,18 @@ impl Scope for StaticScope {
     }
 }
 
-/// What an entry of `vars_files` leads to.
+/// Result of resolving an entry of `vars_files`.
 pub enum VarsFile {
-    /// A file.
+    /// An existing file.
     Found(PathBuf),
-    /// Its name is not known yet: it may depend on facts.
+    /// The name cannot be rendered yet; it may depend on facts.
     NotKnown,
-    /// None of these files is there.
+    /// None of these files exists.
     Missing(Vec<String>),
 }
 
 impl VarsFile {
-    /// An entry is a file, or a list of which the first that exists is taken.
+    /// Resolves an entry: a file, or a list of which the first existing file counts.
     pub fn find(entry: &Node, dir: &Path, context: &Context) -> Result<VarsFile> {
         let candidates = entry.as_list().map_or_else(|| vec![entry.clone()], <[Node]>::to_vec);
         let mut tried = Vec::new();
@@ -190,7 +190,7 @@ impl VarsFile {
     }
 }
 
-/// The folder a value was written in, or the current one.
+/// Directory of the file that contains a value, or the current one.
 pub(super) fn folder_of(span: &Span) -> PathBuf {
     Path::new(&span.source.name).parent().map(Path::to_path_buf).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Tags, written or as templates, with those of everything around.
+//! Collects tags, rendered and with those of enclosing objects.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::model::Frame;
 use crate::error::Result;
 
 impl Loader {
-    /// The tags of something inside a frame.
+    /// Tags of an object inside a frame.
     pub(super) fn tags_under(
         &self,
         keywords: &Keywords,
@@ -30,7 +30,7 @@ impl Loader {
     }
 }
 
-/// The tags of a play and of what imports it.
+/// Tags of a play and of the imports that lead to it.
 pub(super) fn tags_of_play(keywords: &Keywords, inherited: &Keywords, context: &Context) -> Vec<String> {
     let mut tags = Vec::new();
     for own in inherited.get("tags").into_iter().chain(keywords.get("tags")) {
@@ -47,7 +47,7 @@ pub(super) fn tags_of_play(keywords: &Keywords, inherited: &Keywords, context: &
     tags
 }
 
-/// A template may come to a list of tags. What it comes to is not taken apart.
+/// Adds a rendered tag, or a list of them. Rendered text is not split at commas.
 fn add_tags_of(value: &windlass_template::Value, tags: &mut Vec<String>) {
     match value.kind() {
         minijinja::value::ValueKind::Seq => {
@@ -57,7 +57,7 @@ fn add_tags_of(value: &windlass_template::Value, tags: &mut Vec<String>) {
     }
 }
 
-/// Commas part tags in a text that is the whole keyword; in a list each item is a tag.
+/// Splits a text at commas if it is the keyword's whole value; each item of a list is one tag.
 fn add_written(keyword: &Node, text: &str, tags: &mut Vec<String>) {
     match keyword.as_list() {
         Some(_) => add_tag(text, tags),

@@ -1,4 +1,4 @@
-//! From YAML to a task: its keywords, its action and arguments.
+//! Builds a task from YAML: its keywords, action and arguments.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Loader {
             }
             Ok(())
         })?;
-        // What `loop` holds behind a `with_...` is what its lookup gets.
+        // With both `with_...` and `loop`, the lookup gets the value of `loop`.
         if let (Some((_, terms)), Some(node)) = (&mut with_lookup, keywords.get("loop").filter(|node| !node.is_null()))
         {
             *terms = node.clone();
@@ -79,7 +79,7 @@ impl Loader {
             ));
         }
         let vars = keywords.vars()?;
-        // Ansible leaves these two out of a task's variables.
+        // Ansible does not count these two as variables of a task.
         self.tell_reserved_names(vars.keys().filter(|key| !matches!(key.as_str(), Some("tags" | "when"))));
         let tags = self.tags_under(&keywords, from.frame, &vars)?;
         let when: Vec<Node> = from.when.iter().cloned().chain(keywords.list("when")).collect();
@@ -125,7 +125,7 @@ impl Loader {
         }
     }
 
-    /// Whether there is the lookup of a `with_...`. Those of collections are looked for when they are used.
+    /// Fails if the lookup of `with_...` is unknown. Lookups of collections are searched when they are used.
     fn check_lookup(&self, lookup: &str, on: On, node: &Node) -> Result<()> {
         let short = super::model::short_name(lookup);
         let names = || windlass_template::lookups::LOOKUPS.iter().flat_map(|lookup| lookup.names()).copied();
@@ -143,7 +143,7 @@ impl Loader {
         Err(Error::parse(message, &node.span).maybe_hint(hint))
     }
 
-    /// The one key of a task that is no keyword.
+    /// The only key of a task that is not a keyword.
     fn the_action(
         &self,
         mut actions: Vec<(String, Node)>,
@@ -186,7 +186,7 @@ impl Loader {
     }
 }
 
-/// The collections in which short names are searched: those of `collections`, after the one that the role is in.
+/// Collections in which short names are searched: the role's own, then `collections`.
 pub(super) fn collections_of(keywords: &Keywords, frame: &Arc<Frame>) -> Vec<String> {
     let own = frame.role().and_then(|role| role.collection());
     let named = keywords.get("collections").or_else(|| frame.keyword("collections"));
@@ -195,7 +195,7 @@ pub(super) fn collections_of(keywords: &Keywords, frame: &Arc<Frame>) -> Vec<Str
     own.into_iter().chain(named.iter().filter_map(Node::scalar_text)).collect()
 }
 
-/// `action: module arguments` or `action: {module: ..., ...}`.
+/// Splits `action: module arguments` or `action: {module: ..., ...}`.
 fn split_action(node: &Node) -> Result<(String, Node)> {
     match &node.value {
         Value::String(_) | Value::Literal(_) => {
@@ -218,17 +218,17 @@ fn split_action(node: &Node) -> Result<(String, Node)> {
     }
 }
 
-/// The name at the start of an action, which may be a template, and what follows it.
+/// Splits an action into its name, which may be a template, and the rest.
 fn split_name(text: &str) -> (&str, &str) {
     let template = if text.starts_with("{{") { text.find("}}").map_or(0, |end| end + 2) } else { 0 };
     let end = text.get(template..).and_then(|rest| rest.find(char::is_whitespace)).map(|end| template + end);
     text.split_at_checked(end.unwrap_or(text.len())).unwrap_or((text, ""))
 }
 
-/// Words that no variable can have as its name: in an expression they are always something else.
+/// Words that cannot name a variable, because expressions give them another meaning.
 const RESERVED: &[&str] = &["False", "None", "True", "false", "none", "not", "true"];
 
-/// Whether a variable can have this name.
+/// Whether a text is a valid name of a variable.
 pub(super) fn is_variable_name(text: &str) -> bool {
     let mut characters = text.chars();
     characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
@@ -236,7 +236,7 @@ pub(super) fn is_variable_name(text: &str) -> bool {
         && !RESERVED.contains(&text)
 }
 
-/// Checks a name given to a variable.
+/// Checks the name of a variable.
 pub(super) fn variable_name(node: &Node) -> Result<Arc<str>> {
     let text = node.scalar_text().unwrap_or_default();
     if is_variable_name(&text) {

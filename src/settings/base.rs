@@ -1,4 +1,5 @@
-//! All base settings of ansible-core: names, types, defaults, and what sets them. What of it has an effect here is in `places`.
+//! All base settings of ansible-core: names, types, defaults and sources. `places` lists the ones with an effect in
+//! Windlass.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -16,20 +17,21 @@ pub struct Setting {
     pub name: &'static str,
     /// Its type: `boolean`, `integer`, `float`, `string`, `list`, `path`, `pathspec`, `pathlist` and others.
     pub kind: &'static str,
-    /// What it may be, if not anything.
+    /// Permitted values; empty if any is.
     pub choices: Vec<&'static str>,
     default: Value,
-    /// The environment variables that set it.
+    /// Environment variables that set it.
     pub env: Vec<&'static str>,
-    /// Section and key of ansible.cfg.
+    /// Sections and keys of ansible.cfg that set it.
     pub ini: Vec<(&'static str, &'static str)>,
-    /// The variables of plays that set it.
+    /// Variables of plays that set it.
     pub vars: Vec<&'static str>,
-    /// What it does.
+    /// Description.
     pub doc: &'static str,
 }
 
-/// A line a setting: name, type with choices, default as JSON, environment variables, keys of ansible.cfg, variables, and what it does.
+/// One setting per line: name, type with choices, default as JSON, environment variables, keys of ansible.cfg,
+/// variables, description.
 const TABLE: &str = include_str!("base.tsv");
 
 /// All base settings, sorted.
@@ -56,7 +58,7 @@ pub(super) fn read(line: &'static str) -> Option<Setting> {
 }
 
 impl Setting {
-    /// What it is if nobody sets it.
+    /// Default value with its type.
     pub fn default(&self) -> Value {
         match &self.default {
             Value::String(text) if matches!(self.kind, "path" | "pathspec" | "tmppath") => {
@@ -70,7 +72,7 @@ impl Setting {
         }
     }
 
-    /// The default as it is written in the table, with the home folder not resolved.
+    /// Default as written in the table, with `~/.ansible` for the home directory.
     pub fn written_default(&self) -> Value {
         match &self.default {
             Value::String(text) => Value::from(text.replace("{HOME}", "~/.ansible")),
@@ -78,31 +80,31 @@ impl Setting {
         }
     }
 
-    /// Whether it is of ansible-core's own inside.
+    /// Whether the setting is internal to ansible-core.
     pub fn is_internal(&self) -> bool {
         self.name.starts_with('_') || self.doc.starts_with("Internal")
     }
 }
 
-/// What the base setting of this name is now.
+/// Current value of the base setting with this name.
 pub fn base_value(name: &str, config: &Config) -> Result<Value> {
     let setting = base().iter().find(|setting| setting.name == name);
     setting.map_or(Ok(Value::Null), |setting| value_of(setting, config).map(|(value, _)| value))
 }
 
-/// What a setting is now, and what made it so.
+/// Current value of a setting, with its origin. Fails if the value has the wrong type.
 pub fn value_of(setting: &Setting, config: &Config) -> Result<(Value, Origin)> {
     Ok(set_value(setting, config)?.unwrap_or_else(|| (setting.default(), Origin::Default)))
 }
 
-/// The same for what is set; `None` for what has its default.
+/// Like [`value_of`], but `None` if the default applies.
 pub(super) fn set_value(setting: &Setting, config: &Config) -> Result<Option<(Value, Origin)>> {
     let Some((text, origin)) = config.lookup_with_origin(&setting.env, &setting.ini) else { return Ok(None) };
     let folder = match &origin {
         Origin::File(file) => file.parent(),
         Origin::Default | Origin::Environment(_) => None,
     };
-    // A number's variable that is empty sets nothing.
+    // An empty environment variable does not set a number.
     if text.is_empty()
         && matches!(origin, Origin::Environment(_))
         && matches!(setting.kind, "integer" | "int" | "float")
@@ -130,12 +132,12 @@ pub(super) fn set_value(setting: &Setting, config: &Config) -> Result<Option<(Va
     Ok(Some((value, origin)))
 }
 
-/// What a variable makes of a setting.
+/// Value of a setting given by a variable of a play.
 pub(super) fn of_variable(setting: &Setting, text: &str) -> Option<Value> {
     typed(setting.kind, text, None)
 }
 
-/// The text of a setting as its type; paths are relative to the folder.
+/// Converts the text of a setting to its type; relative paths are based on `folder`.
 pub(super) fn typed(kind: &str, text: &str, folder: Option<&Path>) -> Option<Value> {
     let path = |text: &str| {
         let current = std::env::current_dir().unwrap_or_default();

@@ -8,18 +8,19 @@ use super::places::{WITHOUT_MEANING, has_effect, places};
 use super::{expand_home, is_true};
 use crate::error::{Error, Result};
 
-/// The settings of the environment and of one ansible.cfg, before the command line.
+/// Settings from the environment and one ansible.cfg, without the command line.
 #[derive(Debug, Default)]
 pub struct Config {
-    /// The file, if one was found.
+    /// Path of the file, if one was found.
     pub file: Option<PathBuf>,
     values: HashMap<(String, String), String>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 impl Config {
-    /// Finds and reads ansible.cfg: `ANSIBLE_CONFIG`, the current folder, the home folder, `/etc/ansible`; the first that exists.
+    /// Finds and reads ansible.cfg: the first of `ANSIBLE_CONFIG`, the current directory, the home directory and
+    /// `/etc/ansible`.
     pub fn find() -> Result<Config> {
         let mut warnings = Vec::new();
         let mut candidates = Vec::new();
@@ -57,12 +58,12 @@ impl Config {
         Ok(Config { file: Some(file), values, warnings: Vec::new() })
     }
 
-    /// Whether all base settings that are set can have their values, also those without an effect here.
+    /// Checks the values of all base settings that are set, even those without an effect in Windlass.
     pub fn check(&self) -> Result<()> {
         base().iter().try_for_each(|setting| set_value(setting, self).map(|_| ()))
     }
 
-    /// A setting's text: the environment's, or else the file's.
+    /// Text of a setting. The environment outranks the file.
     pub fn get(&self, name: &str) -> Option<String> {
         let found = places(name);
         debug_assert!(found.is_some(), "nothing sets {name}: it is in no list of places");
@@ -70,16 +71,16 @@ impl Config {
         self.lookup(env, ini)
     }
 
-    /// A setting's boolean.
+    /// Value of a boolean setting.
     pub fn bool(&self, name: &str) -> Option<bool> {
         self.get(name).map(|text| is_true(&text))
     }
 
-    /// A setting's number.
+    /// Value of a numeric setting. Fails if it is not a number.
     pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
         match self.get(name) {
             None => Ok(None),
-            // A variable of the environment that is empty sets nothing.
+            // An empty environment variable sets nothing.
             Some(text) if text.is_empty() && self.is_from_environment(name) => Ok(None),
             Some(text) => match text.trim().parse() {
                 Ok(number) => Ok(Some(number)),
@@ -88,14 +89,16 @@ impl Config {
         }
     }
 
-    /// A list of paths separated by colons, relative to ansible.cfg, or to the current folder if the environment gives them.
+    /// A list of paths separated by colons. In ansible.cfg they are relative to that file, in the environment to the
+    /// current directory.
     pub fn paths(&self, name: &str) -> Option<Vec<PathBuf>> {
         let from_environment = self.is_from_environment(name);
         let path = |part: &str| if from_environment { expand_home(part.trim()) } else { self.path(part) };
         self.get(name).map(|text| text.split(':').filter(|part| !part.is_empty()).map(path).collect())
     }
 
-    /// A setting's path: one of the environment is relative to the current folder, one of ansible.cfg to that.
+    /// Value of a path setting. In ansible.cfg it is relative to that file, in the environment to the current
+    /// directory.
     pub fn path_of(&self, name: &str) -> Option<PathBuf> {
         let text = self.get(name).filter(|text| !text.trim().is_empty())?;
         Some(if self.is_from_environment(name) { expand_home(text.trim()) } else { self.path(&text) })
@@ -105,7 +108,7 @@ impl Config {
         places(name).is_some_and(|(env, _)| env.iter().any(|variable| std::env::var_os(variable).is_some()))
     }
 
-    /// A path relative to ansible.cfg.
+    /// Resolves a path relative to ansible.cfg.
     pub fn path(&self, text: &str) -> PathBuf {
         let text = text.trim();
         let current = std::env::current_dir().unwrap_or_default();
@@ -117,12 +120,12 @@ impl Config {
         }
     }
 
-    /// What one of these variables, or else one of these keys of ansible.cfg, says; of several the last.
+    /// Text of the last environment variable that is set, or else of the last key in ansible.cfg.
     pub fn lookup(&self, env: &[&str], ini: &[(&str, &str)]) -> Option<String> {
         self.lookup_with_origin(env, ini).map(|(text, _)| text)
     }
 
-    /// The same, with where it was found.
+    /// Like [`Config::lookup`], with the origin of the text.
     pub fn lookup_with_origin(&self, env: &[&str], ini: &[(&str, &str)]) -> Option<(String, Origin)> {
         let environment = env.iter().rev().find_map(|name| {
             let text = std::env::var(name).ok()?;
@@ -144,7 +147,7 @@ impl Config {
         keys
     }
 
-    /// What is set, differs from the default, has no effect here and would have a meaning.
+    /// Settings that differ from their defaults and have no effect in Windlass, although they should.
     pub fn unsupported(&self) -> Vec<String> {
         let is_supported = |section: &str, key: &str| {
             let options = crate::output::CALLBACKS.iter().flat_map(|callback| callback.all_options());
@@ -184,21 +187,21 @@ impl Config {
     }
 }
 
-/// Variables of settings without a key in ansible.cfg, or with one in a section of its own, that mean nothing here.
+/// Whether an environment variable sets something that does not exist in Windlass.
 fn is_elsewhere(variable: &str) -> bool {
     ["ANSIBLE_PERSISTENT_", "ANSIBLE_PARAMIKO_", "ANSIBLE_COLOR_", "ANSIBLE_GALAXY_", "ANSIBLE_WORKER_"]
         .iter()
         .any(|prefix| variable.starts_with(prefix))
 }
 
-/// Where a setting was found.
+/// Origin of a setting's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nowhere: it is the default.
+    /// The default.
     Default,
-    /// In this variable.
+    /// This environment variable.
     Environment(String),
-    /// In this file.
+    /// This file.
     File(PathBuf),
 }
 
@@ -219,7 +222,8 @@ fn is_world_writable(folder: &Path) -> bool {
 
 type IniValues = HashMap<(String, String), String>;
 
-/// Python's configparser as Ansible uses it: `;` starts a comment anywhere, `#` only at the start of a line; indented lines go on.
+/// Parses ini files like Ansible's use of configparser: `;` starts a comment anywhere, `#` only at the start of a line.
+/// Indented lines continue the previous one.
 fn parse_ini(text: &str) -> Result<IniValues, (usize, String)> {
     let mut values = IniValues::new();
     let mut section = String::new();

@@ -1,4 +1,4 @@
-//! The base settings, for the lookup `config`.
+//! Base settings for the lookup `config`.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use super::plugins::of_plugins;
 use super::{Config, base, value_of};
 use crate::output::{Event, Events};
 
-/// The base settings, read when they are first asked for.
+/// Base settings, read on first use.
 #[derive(Debug)]
 pub(crate) struct BaseSettings {
     config: OnceLock<Result<Config, String>>,
@@ -46,7 +46,7 @@ impl windlass_template::Settings for BaseSettings {
         let short = plugin.strip_prefix("ansible.builtin.").unwrap_or(plugin);
         let mut settings = of_plugins().iter().filter(|entry| (entry.kind, entry.plugin) == (kind, short));
         let setting = settings.find(|entry| entry.setting.name == name).map(|entry| &entry.setting)?;
-        // Of several variables the last counts.
+        // Of several variables the last one counts.
         let set = setting.vars.iter().rev().find_map(|name| Some((*name, variable(name)?)));
         Some(match set {
             Some((variable, value)) => {

@@ -1,4 +1,4 @@
-//! Which settings have an effect here, and what sets them.
+//! Settings with an effect in Windlass, and their sources.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use super::base::{Setting, base};
 use super::plugins::of_plugins;
 
-/// The environment variables that set something, and sections and keys of ansible.cfg; of several that are set the last counts.
+/// Environment variables, and sections and keys of ansible.cfg. Of several that are set the last one counts.
 type Places = (&'static [&'static str], &'static [(&'static str, &'static str)]);
 
-/// Base settings that have an effect, by their key in ansible.cfg, with the section where the key alone says too little.
+/// Base settings with an effect, by their key in ansible.cfg. The section is added where the key is ambiguous.
 const EFFECTIVE: &[&str] = &[
     "allow_broken_conditionals",
     "ansible_core",
@@ -95,13 +95,13 @@ const EFFECTIVE: &[&str] = &[
     "verbosity",
 ];
 
-/// Settings of plugins that have an effect: of the plugin `ssh` for connections, and of the shell.
+/// Plugin settings with an effect: for connections those of `ssh`, and those of the shell.
 const OF_PLUGINS: &[(&str, &[&str])] = &[
     ("ssh", &["host_key_checking", "reconnection_retries", "ssh_args", "ssh_common_args", "ssh_extra_args", "timeout"]),
     ("sh", &["async_dir", "remote_tmp"]),
 ];
 
-/// Settings of our own, and those of ansible-core that are set here in more ways than there.
+/// Settings of Windlass itself, and those of ansible-core that have additional sources here.
 const OTHERS: &[(&str, Places)] = &[
     ("accept_new_host_keys", (&["WINDLASS_ACCEPT_NEW_HOST_KEYS"], &[("windlass", "accept_new_host_keys")])),
     ("ansible_managed", (&["ANSIBLE_MANAGED"], &[("defaults", "ansible_managed")])),
@@ -136,7 +136,8 @@ const OTHERS: &[(&str, Places)] = &[
     ),
 ];
 
-/// Settings of ansible.cfg that need nothing here: they concern Python, temporary files and processes that do not exist.
+/// Settings of ansible.cfg that are safe to ignore: they concern Python, temporary files and processes that do not
+/// exist here.
 pub(super) const WITHOUT_MEANING: &[&str] = &[
     "pipelining",
     "local_tmp",
@@ -180,7 +181,7 @@ pub(super) const WITHOUT_MEANING: &[&str] = &[
     "allow_embedded_templates",
 ];
 
-/// What sets the setting of that name.
+/// Sources of the setting with this name.
 pub(super) fn places(name: &str) -> Option<Places> {
     index().get(name).copied()
 }
@@ -190,7 +191,7 @@ pub(super) fn has_effect(section: &str, key: &str) -> bool {
     index().values().any(|(_, ini)| ini.contains(&(section, key)))
 }
 
-/// All settings with an effect by their names. Every command asks for most of them.
+/// All settings with an effect by name. Cached, because every command reads most of them.
 fn index() -> &'static HashMap<&'static str, Places> {
     static INDEX: LazyLock<HashMap<&str, Places>> = LazyLock::new(|| {
         let mut by_key = HashMap::new();

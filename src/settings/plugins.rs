@@ -1,19 +1,19 @@
-//! The settings of ansible-core's own plugins but callbacks: what sets them. What of it has an effect here is said elsewhere; that they
-//! exist is what `config validate` and the lookup `config` need to know.
+//! Settings of ansible-core's own plugins except callbacks. `config validate` and the lookup `config` need to know
+//! them; effects are implemented elsewhere.
 
 use std::sync::OnceLock;
 
 use super::base::{Setting, read};
 
-/// A line a setting: its plugin as `KIND.NAME`, and then as in `base.tsv` but for what it does.
+/// One setting per line: its plugin as `KIND.NAME`, then the columns of `base.tsv` without the description.
 const TABLE: &str = include_str!("plugins.tsv");
 
 /// A setting of a plugin.
 #[derive(Debug)]
 pub struct PluginSetting {
-    /// `become`, `connection` and others.
+    /// Kind of the plugin: `become`, `connection` and others.
     pub kind: &'static str,
-    /// The plugin.
+    /// Name of the plugin.
     pub plugin: &'static str,
     /// The setting.
     pub setting: Setting,

@@ -1,4 +1,4 @@
-//! `plugin_filters_cfg`: modules that may not be used on this machine.
+//! `plugin_filters_cfg`: modules that must not be used on this machine.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use windlass_yaml::{Node, Source};
 use super::Config;
 use crate::error::{Error, Result};
 
-/// Modules that may not be used, and which file says so.
+/// Rejected modules, and the file that lists them.
 #[derive(Debug, Clone, Default)]
 pub struct Rejected {
     /// The file.
@@ -17,8 +17,8 @@ pub struct Rejected {
 }
 
 impl Rejected {
-    /// Reads the file that is set, or else `/etc/ansible/plugin_filters.yml`. What is wrong with it is added to the warnings:
-    /// Ansible goes on without it.
+    /// Reads the configured file, or else `/etc/ansible/plugin_filters.yml`. Errors in it become warnings, as in
+    /// Ansible.
     pub(super) fn read(config: &Config, warnings: &mut Vec<String>) -> Result<Rejected> {
         let set = config.path_of("plugin_filters_cfg");
         let file = set.clone().unwrap_or_else(|| PathBuf::from("/etc/ansible/plugin_filters.yml"));
@@ -46,7 +46,7 @@ impl Rejected {
     }
 }
 
-/// The names in the file. The error goes on behind the name of the file.
+/// Names of modules in the file. The error is the rest of a sentence whose subject is the file.
 fn modules(file: &std::path::Path) -> std::result::Result<Vec<String>, String> {
     let text = windlass_bounds::read_text(file).map_err(|error| format!("was not readable: {error}."))?;
     let source = Source::new(file.display().to_string(), text);

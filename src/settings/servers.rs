@@ -1,4 +1,4 @@
-//! The Galaxy servers that `server_list` names: each has a section and variables of its own.
+//! Galaxy servers named by `server_list`. Each has its own section and environment variables.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::base::{base_value, typed};
 use super::config::{Config, Origin};
 use crate::error::{Error, Result};
 
-/// The options of a server with their types.
+/// Options of a server with their types.
 const OPTIONS: &[(&str, &str)] = &[
     ("url", "str"),
     ("username", "str"),
@@ -25,7 +25,7 @@ const OPTIONS: &[(&str, &str)] = &[
 pub struct GalaxyServer {
     /// Its name in the list.
     pub name: String,
-    /// What may be said of it.
+    /// Its options.
     pub options: Vec<ServerOption>,
 }
 
@@ -36,13 +36,13 @@ pub struct ServerOption {
     pub name: &'static str,
     /// Its type.
     pub kind: &'static str,
-    /// The section of ansible.cfg.
+    /// Section of ansible.cfg.
     pub section: String,
-    /// The variable of the environment.
+    /// Environment variable.
     pub env: String,
 }
 
-/// The servers in the order of the list.
+/// Servers in the order of the list.
 pub fn galaxy_servers(config: &Config) -> Result<Vec<GalaxyServer>> {
     let names = base_value("GALAXY_SERVER_LIST", config)?;
     let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -60,7 +60,7 @@ impl GalaxyServer {
         GalaxyServer { name: server.to_owned(), options: OPTIONS.iter().map(option).collect() }
     }
 
-    /// The value of an option; null if nobody sets it.
+    /// Value of an option; null if it is not set.
     pub fn value(&self, name: &str, config: &Config) -> Result<Value> {
         let option = self.options.iter().find(|option| option.name == name);
         option.map_or(Ok(Value::Null), |option| option.value(config).map(|(value, _)| value))
@@ -68,12 +68,12 @@ impl GalaxyServer {
 }
 
 impl ServerOption {
-    /// Whether a server must have it.
+    /// Whether every server needs the option.
     pub fn is_required(&self) -> bool {
         self.name == "url"
     }
 
-    /// What it is now, and what made it so.
+    /// Current value and its origin.
     pub fn value(&self, config: &Config) -> Result<(Value, Origin)> {
         match config.lookup_with_origin(&[&self.env], &[(&self.section, self.name)]) {
             None if self.name == "timeout" => Ok((base_value("GALAXY_SERVER_TIMEOUT", config)?, Origin::Default)),

@@ -1,7 +1,8 @@
-//! Sending ahead: a request leaves before the answers to earlier ones are there, so that a long way to the host is waited for once.
+//! Sending ahead: a request leaves before earlier ones are answered, so a distant host costs fewer round trips.
 //!
-//! What may go ahead is decided by what it reads: a template that asks for a variable which something under way will set is given up and
-//! evaluated again when its turn has come. On the host, requests with a turn run one after the other, in the order they were sent.
+//! A request may leave early only if it reads nothing that is still pending. A template that asks for a pending
+//! variable is abandoned and evaluated again in its turn. The host runs requests with a turn one by one, in the order
+//! sent.
 
 use std::path::PathBuf;
 use std::pin::pin;
@@ -16,19 +17,20 @@ use crate::action::ActionContext;
 use crate::connection::{Kind, Target};
 use crate::executor::{Departure, Extent};
 
-/// The way of one host's requests that are sent ahead. All of them go to the same executor, or they would overtake each other.
+/// Ordered stream of requests sent ahead to one host. All go to the same executor; otherwise they could overtake each
+/// other.
 pub(super) struct Lane {
     sequence: u64,
     route: Mutex<Option<Route>>,
 }
 
-/// Where everything on a lane goes.
+/// Destination of every request on a lane.
 struct Route {
     target: Arc<Target>,
     user: Option<Become>,
-    /// The host is this machine itself.
+    /// The host is this machine.
     is_here: bool,
-    /// What is under way may change files of the project.
+    /// A request under way may change files of the project.
     changes_project: bool,
 }
 
@@ -38,18 +40,20 @@ impl Lane {
         Arc::new(Lane { sequence: SEQUENCES.fetch_add(1, Ordering::Relaxed), route: Mutex::default() })
     }
 
-    /// Room for a request that must not read `pending` and is not to be run when one of an earlier step has failed.
+    /// Reserves a place for a request of task `step`. It must not read `pending`, and the host skips it if an earlier
+    /// step has failed.
     pub(super) fn ahead(self: &Arc<Lane>, pending: Dependencies, step: u32) -> Arc<Ahead> {
         let departure = watch::Sender::new(Departure::Undecided);
         Arc::new(Ahead { lane: Arc::clone(self), step, pending, departure })
     }
 }
 
-/// The boot of this machine, by which a host that is the same machine is known.
+/// Boot id of this machine. A host that reports the same one is this machine.
 static BOOT_ID: LazyLock<String> =
     LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned());
 
-/// Whether a module may change something below one of these folders. Some change only what they name.
+/// Whether a module may change files below one of these folders. The modules in `plain` change only the paths they
+/// name.
 fn may_change(module: &str, args: &Value, folders: &[PathBuf]) -> bool {
     let plain = ["blockinfile", "copy", "file", "lineinfile", "ping", "replace", "stat"];
     let is_relative = |key: &&str| {
@@ -62,17 +66,18 @@ fn may_change(module: &str, args: &Value, folders: &[PathBuf]) -> bool {
         || folders.iter().any(|folder| named.contains(&*folder.to_string_lossy()))
 }
 
-/// One task or item that is sent ahead.
+/// A task or item that is sent ahead.
 pub struct Ahead {
     lane: Arc<Lane>,
     step: u32,
-    /// What must not be read: variables that what is still under way will set.
+    /// Variables that requests still under way will set; reading one abandons this request.
     pending: Dependencies,
     departure: watch::Sender<Departure>,
 }
 
 impl Ahead {
-    /// The turn of a request that is about to leave, and whether others left before it; `None` if it has to wait for what is under way.
+    /// Returns the turn of a request that is about to leave, and whether others left before it. Returns `None` if the
+    /// request has to wait for the ones under way.
     pub(crate) fn admit(&self, action: &ActionContext, module: &str, args: &Value) -> Option<(Turn, bool)> {
         let follows = self.joins(action, module, args);
         if follows.is_none() {
@@ -84,7 +89,7 @@ impl Ahead {
     fn joins(&self, action: &ActionContext, module: &str, args: &Value) -> Option<bool> {
         let target = &action.connection.target;
         let user = &action.connection.become_user;
-        // What a local task did can be seen by lookups of the next one.
+        // Lookups of the next task can see the effects of a local task, so local tasks are never sent ahead.
         if target.kind != Kind::Ssh || !self.is_undecided() || has_read(|name| self.pending.contains(name)) {
             return None;
         }
@@ -97,7 +102,7 @@ impl Ahead {
             *place = Some(Route { target, user: user.clone(), is_here, changes_project: false });
         }
         let route = place.as_mut().filter(|route| *route.target == *target && route.user == *user)?;
-        // Another executor would have to be started for it, which knows nothing of the turns.
+        // The module would need another executor, which does not know the turns of this one.
         if follows && Extent::of(module) == Extent::All {
             action.pool.ready(&route.target, module, user.as_ref())?;
         }
@@ -108,30 +113,30 @@ impl Ahead {
         Some(follows)
     }
 
-    /// Whether nothing of it has left yet.
+    /// Whether the decision to send or to wait is still open.
     pub(crate) fn is_undecided(&self) -> bool {
         *self.departure.borrow() == Departure::Undecided
     }
 
-    /// Where it is noted that the request is on its way.
+    /// Channel on which the sender records that the request has left.
     pub(crate) fn departure(&self) -> watch::Sender<Departure> {
         self.departure.clone()
     }
 
-    /// Waits until it is on its way, or is not going to be; whether it is.
+    /// Waits for the decision; returns true if the request has left.
     pub(super) async fn has_left(&self) -> bool {
         let mut departure = self.departure.subscribe();
-        // Fails only when the sender is gone, and it is here.
+        // `wait_for` fails only when the sender is dropped, and `self` holds it.
         let end = departure.wait_for(|departure| *departure != Departure::Undecided).await;
         end.is_ok_and(|end| *end == Departure::Left)
     }
 
-    /// It has to be done again in its turn.
+    /// Marks the request as refused: it is repeated in its turn.
     pub(crate) fn refuse(&self) {
         self.departure.send_replace(Departure::Refused);
     }
 
-    /// Its departure is settled, unless it has been before.
+    /// Records the decision unless one was made before.
     pub(super) fn settle(&self, as_: Departure) {
         self.departure.send_if_modified(|departure| {
             let open = *departure == Departure::Undecided;
@@ -142,25 +147,25 @@ impl Ahead {
         });
     }
 
-    /// Does the work of a task or item; `None` if it has to be done again when its turn has come.
+    /// Runs a task or item. Returns `None` if it has to be repeated in its turn.
     pub(super) async fn watch<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         let outcome = std::future::poll_fn(|context| {
             let (poll, read) = windlass_template::reading(|| work.as_mut().poll(context));
-            // Once the request has left, its own results may be read.
+            // Once the request has left, its results may be read.
             if !read.is_disjoint(&self.pending) {
                 self.settle(Departure::Refused);
             }
             poll
         })
         .await;
-        // It may have ended here, without a request.
+        // The work may have ended without sending a request.
         self.settle(Departure::Left);
         (*self.departure.borrow() == Departure::Left).then_some(outcome)
     }
 }
 
-/// Waits until what is being prepared is on its way, or is not going to be; whether it is.
+/// Waits until `ahead` is decided; returns true if it has left or if nothing is being prepared.
 pub(super) async fn departed(ahead: Option<&Ahead>) -> bool {
     match ahead {
         None => true,

@@ -1,4 +1,4 @@
-//! What an action is given: its arguments with the defaults of its module, and the environment.
+//! Input of an action: its arguments with the module defaults, and the environment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::action::{Arguments, Failure, module_defaults};
 use crate::vars::{given, unless_omitted};
 
 impl TaskOnHost {
-    /// The arguments, rendered; what is `omit` is left out.
+    /// Renders the arguments; those that evaluate to `omit` are left out.
     pub(super) fn arguments(&self, context: &Context) -> Result<Arguments, Failure> {
         let task = &self.task;
         let action = task.short_action();
@@ -30,7 +30,7 @@ impl TaskOnHost {
         for (key, node) in task.args.iter() {
             let name: Arc<str> = context.render_to_string(&key.as_node())?.into();
             let value = if is_expression(action, &name) && name.as_ref() != "argument_spec" {
-                // It is evaluated by the action itself; here it only counts that it is there.
+                // The action evaluates this expression itself; here only its presence counts.
                 Value::from(true)
             } else {
                 match unless_omitted(context, node)? {
@@ -41,7 +41,7 @@ impl TaskOnHost {
                     }
                 }
             };
-            // `copy: "{{ a mapping }}"`: free text that is a mapping gives the arguments themselves.
+            // `copy: "{{ mapping }}"`: a mapping given as free text supplies the arguments.
             if &*name == "_raw_params" && action != "set_fact" && value.kind() == minijinja::value::ValueKind::Map {
                 for key in value.try_iter().into_iter().flatten() {
                     if let (Some(name), Ok(item)) = (key.as_str(), value.get_item(&key)) {
@@ -55,7 +55,7 @@ impl TaskOnHost {
         Ok(args)
     }
 
-    /// The environment of the task's processes: that of the play and the blocks around, then the task's own.
+    /// Environment of the task's processes: the play's, then that of enclosing blocks, then the task's own.
     pub(super) fn environment(&self, context: &Context) -> Result<BTreeMap<String, String>, Failure> {
         let own = self.task.keywords.get("environment").into_iter();
         let around = self.task.frame.chain().filter_map(|frame| frame.keywords.get("environment"));
@@ -80,7 +80,7 @@ impl TaskOnHost {
         Ok(environment)
     }
 
-    /// While facts are gathered, an environment is not yet made of them: what needs them is left out.
+    /// Removes environment variables that depend on facts which are being gathered.
     fn without_unknown_facts(&self, context: &Context, node: &Node) -> Option<Node> {
         let map = node.as_map().filter(|_| matches!(self.task.short_action(), "gather_facts" | "setup"))?;
         let is_known = |node: &Node| !given(context, node).is_err_and(|error| error.is_undefined());
@@ -92,7 +92,7 @@ impl TaskOnHost {
     }
 }
 
-/// Arguments that are expressions and not rendered before the action looks at them.
+/// Whether the action evaluates this argument itself, so it must not be rendered before.
 fn is_expression(action: &str, argument: &str) -> bool {
     matches!((action, argument), ("debug", "var") | ("assert", "that") | ("validate_argument_spec", "argument_spec"))
 }

@@ -1,4 +1,4 @@
-//! Questions to the user while a run is under way.
+//! Prompts to the user during a run.
 
 use std::io::BufRead as _;
 
@@ -8,15 +8,15 @@ use super::execute::Shared;
 use crate::error::{Error, Result};
 use crate::output::Event;
 
-/// Shows a text behind everything that was told before, and comes back when it is there.
+/// Prints a text after all pending output and returns once it is visible.
 pub(crate) async fn tell(text: &str, shared: &Shared) {
     let (sender, mut shown) = mpsc::unbounded_channel();
     let _ = shared.events.send(Event::Prompt { text: text.to_owned(), shown: sender });
-    // Without anybody who prints there is nothing to wait for.
+    // Without a printer there is nothing to wait for.
     let _ = shown.recv().await;
 }
 
-/// Shows a prompt behind everything that was told before, and reads a line. Nothing if the input has ended.
+/// Prints a prompt after all pending output and reads a line. Returns `None` at the end of input.
 pub(crate) async fn ask(prompt: &str, private: bool, shared: &Shared) -> Result<Option<String>> {
     tell(prompt, shared).await;
     let read = tokio::task::spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! The action of a task, as often as it takes, and what its answer means for the task.
+//! Runs the action of a task with its retries, and derives the task's status from the result.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ impl TaskOnHost {
         let mut running = std::pin::pin!(child::Until::new(end, action::run(action)));
         let result = match action.timeout {
             0 => running.as_mut().await?,
-            // The executor keeps the time of what it runs; what waits on this side is given up a little later.
+            // The executor enforces the timeout of its modules; the controller gives up a little later.
             seconds => {
                 let margin = if action::is_here(&action.action) { 0 } else { 5 };
                 match tokio::time::timeout(Duration::from_secs(seconds + margin), running.as_mut()).await {
@@ -39,7 +39,7 @@ impl TaskOnHost {
         Box::pin(self.wait_for(action, &result, poll)).await
     }
 
-    /// Runs the action, again while `until` is not met.
+    /// Runs the action, and repeats it until `until` holds.
     pub(super) async fn attempts(
         &self,
         action: &ActionContext,
@@ -85,7 +85,7 @@ impl TaskOnHost {
             }
             if attempt > retries {
                 result.set("attempts", retries);
-                // Tasks see a failure; whether the host has failed is for `failed_when` to say.
+                // Tasks see a failure, but only `failed_when` decides if the host fails.
                 result.set("failed", true);
                 return Ok(result);
             }
@@ -100,7 +100,7 @@ impl TaskOnHost {
         }
     }
 
-    /// What the answer of an action means for the task.
+    /// Derives the task's status from the action's result.
     pub(super) fn weigh(&self, context: &Context, check: bool, attempt: Option<u64>, result: &mut TaskResult) {
         if result.exits_badly() {
             result.set("failed", true);
@@ -114,7 +114,7 @@ impl TaskOnHost {
         if let Some(attempt) = attempt {
             result.set("attempts", attempt);
         }
-        // The conditions of the task may ask for it.
+        // The task's conditions may read it.
         if !result.is_skipped() && result.get("failed").is_none() {
             result.set("failed", false);
         }
@@ -123,7 +123,7 @@ impl TaskOnHost {
         }
     }
 
-    /// Whether the task says itself what its result means.
+    /// Whether the task overrides its status with `changed_when` or `failed_when`.
     pub(super) fn has_verdict(&self) -> bool {
         ["changed_when", "failed_when"].iter().any(|name| self.task.keywords.get(name).is_some())
     }
@@ -142,7 +142,7 @@ impl TaskOnHost {
             }
             Ok(Some(true))
         };
-        // What the action did stays known when the condition over it cannot be evaluated.
+        // If the condition cannot be evaluated, the action's own `changed` remains.
         match decide("changed_when") {
             Ok(None) => {}
             Ok(Some(changed)) => result.set("changed", changed),
@@ -166,14 +166,14 @@ impl TaskOnHost {
     }
 }
 
-/// The result of an action that took longer than it may.
+/// Result of an action that exceeded its timeout.
 fn timed_out(action: &str, seconds: u64) -> TaskResult {
     let message =
         format!("The {action} action failed to execute in the expected time frame ({seconds}) and was terminated");
     TaskResult::failure(message).with("timedout", Value::from_pairs([("period", seconds)]))
 }
 
-/// The task has failed because `changed_when` or `failed_when` cannot be evaluated.
+/// Fails a task whose `changed_when` or `failed_when` cannot be evaluated.
 fn unjudged(result: &mut TaskResult, key: &str, error: &windlass_template::Error) {
     result.set(key, error.to_string());
     result.set("failed", true);

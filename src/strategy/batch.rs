@@ -1,4 +1,4 @@
-//! `serial`: which hosts run together.
+//! `serial`: splits the hosts of a play into batches.
 
 use std::sync::Arc;
 

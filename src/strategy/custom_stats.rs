@@ -1,4 +1,4 @@
-//! What `set_stats` collects over a run.
+//! Statistics that `set_stats` collects over a run.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use crate::outcome::StatsUpdate;
 /// Statistics of the whole run and of single hosts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CustomStats {
-    /// Of the run.
+    /// Statistics of the run.
     pub run: Map<String, Value>,
-    /// Of hosts, in the order of their names.
+    /// Statistics per host, sorted by host name.
     pub hosts: BTreeMap<String, Map<String, Value>>,
 }
 
 impl CustomStats {
-    /// Takes in what a task on a host has set.
+    /// Adds statistics that a task on a host has set.
     pub fn add(&mut self, host: &str, update: &StatsUpdate) {
         let all = if update.per_host { self.hosts.entry(host.to_owned()).or_default() } else { &mut self.run };
         for (name, value) in &update.data {
@@ -27,13 +27,14 @@ impl CustomStats {
         }
     }
 
-    /// Nothing was set.
+    /// Whether no statistics were set.
     pub fn is_empty(&self) -> bool {
         self.run.is_empty() && self.hosts.is_empty()
     }
 }
 
-/// Numbers are added up, texts and lists joined, mappings merged; values of different types stay as they are.
+/// Adds numbers, concatenates texts and lists, and merges mappings; a value of another type leaves the known one
+/// unchanged.
 fn aggregate(known: &mut Value, value: &Value) {
     match (known, value) {
         (Value::Object(known), Value::Object(value)) => known.extend(value.clone()),

@@ -1,4 +1,4 @@
-//! One task on one host: its loop, and the results of all items together.
+//! Runs one task on one host: its loop, and the aggregate result of all items.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -21,9 +21,9 @@ use crate::output::{Event, Events, ResultEvent, Secrets, Status};
 use crate::playbook::{Files, Loader, Task};
 use crate::vars::{Run, TaskScope, World, float, given, truth};
 
-/// What all tasks of a run share.
+/// State that all tasks of a run share.
 pub struct Shared {
-    /// What does not change.
+    /// Immutable parts of the run.
     pub run: Arc<Run>,
     /// Loads task files and roles.
     pub loader: Arc<Loader>,
@@ -31,88 +31,88 @@ pub struct Shared {
     pub files: Arc<Files>,
     /// Connections and executors.
     pub pool: Arc<Pool<Value>>,
-    /// Where events go.
+    /// Sender of events to the output.
     pub events: Events,
-    /// What must never be shown.
+    /// Values to mask in the output.
     pub secrets: Secrets,
-    /// How many hosts work at the same time.
+    /// Limits how many hosts work in parallel.
     pub forks: Arc<Semaphore>,
     /// Reads the inventory again.
     pub reload: Reload,
-    /// The task before which none is done (`--start-at-task`), until it is reached.
+    /// Name given by `--start-at-task`, until the run reaches that task; tasks before it are skipped.
     pub start_at: Mutex<Option<String>>,
-    /// Memory of registered results.
+    /// Accounts for the memory of registered results.
     pub kept: Kept,
-    /// The journal, once the run has one.
+    /// The journal, set once the run has one.
     pub(crate) journal: OnceLock<Recorder>,
 }
 
-/// What an item of a secret task is called.
+/// Label of an item when the task hides its output.
 pub(super) const CENSORED: &str = "(censored due to no_log)";
 
 /// Reads the inventory again (`meta: refresh_inventory`).
 pub type Reload = Box<dyn Fn() -> Result<Inventory> + Send + Sync>;
 
-/// What a task came to on a host.
+/// Result of a task on one host.
 #[derive(Debug)]
 pub struct HostOutcome {
     /// The host.
     pub host: Arc<str>,
     /// The result, uncensored.
     pub result: TaskResult,
-    /// `ignore_errors` or `ignore_unreachable` held.
+    /// `ignore_errors` or `ignore_unreachable` applied to the failure.
     pub ignored: bool,
-    /// Results of items (or of the task itself) with the host they were done on.
+    /// Results of the items (or of the task itself), each with the host it was delegated to.
     pub parts: Vec<(TaskResult, Option<String>)>,
-    /// The handlers to notify.
+    /// Names of handlers to notify.
     pub notify: Vec<String>,
-    /// Facts belong to the host the task was delegated to.
+    /// Facts belong to the host the task was delegated to (`delegate_facts`).
     pub delegate_facts: bool,
-    /// The action's short name, which may come from a template.
+    /// Short name of the action, rendered if it was a template.
     pub action: String,
-    /// What was sent ahead behind it was not run.
+    /// The executor skipped the tasks that were sent ahead behind this one.
     pub stopped: bool,
 }
 
-/// A task on its way on one host.
+/// A task being run on one host.
 pub(super) struct TaskOnHost {
     pub(super) shared: Arc<Shared>,
     pub(super) world: Arc<World>,
     pub(super) task: Arc<Task>,
     pub(super) host: Arc<str>,
-    /// Where its results go.
+    /// Sender of its events.
     pub(super) events: Events,
-    /// What the debugger has changed.
+    /// Variables edited in the debugger.
     pub(super) vars: IndexMap<Arc<str>, Variable>,
     /// Its place in the journal.
     pub(super) place: Option<Arc<Place>>,
 }
 
-/// What a task came to with all its items.
+/// Aggregate result of a task and all its items.
 pub(super) struct Whole {
     pub(super) result: TaskResult,
     pub(super) delegate: Option<String>,
     pub(super) looped: bool,
     pub(super) parts: Vec<(TaskResult, Option<String>)>,
     pub(super) notify: Vec<String>,
-    /// Whether the failures of its items are ignored, which each of them decides for itself.
+    /// Whether the failures of all failed items are ignored; `None` if no item decided it.
     pub(super) forgiven: Option<bool>,
 }
 
 impl Whole {
-    /// A task without a loop.
+    /// Wraps the result of a task without a loop.
     fn of(result: TaskResult) -> Whole {
         Whole { result, delegate: None, looped: false, parts: Vec::new(), notify: Vec::new(), forgiven: None }
     }
 }
 
-/// A loop, opened.
+/// A loop with its items and `loop_control` evaluated.
 pub(super) struct Loop {
     pub(super) items: Vec<Value>,
     pub(super) loop_var: Arc<str>,
     pub(super) index_var: Option<Arc<str>>,
     pub(super) extended: bool,
-    /// Whether `ansible_loop` has all items.
+    /// Whether `ansible_loop` contains all items.
     all_items: bool,
     pub(super) pause: f64,
     pub(super) break_when: Vec<Node>,
@@ -132,7 +132,8 @@ impl TaskOnHost {
         on_host.with_action_rendered()
     }
 
-    /// Renders `action: "{{ name }}"`, which may differ between hosts. Text that yields no name stays, and is not found.
+    /// Renders `action: "{{ name }}"`, which may differ between hosts. Text that does not render to a name stays and
+    /// fails as an unknown action.
     fn with_action_rendered(mut self) -> TaskOnHost {
         if self.task.action.contains("{{") {
             #[expect(clippy::disallowed_methods, reason = "only names are put into `action`, which hold no template")]
@@ -145,7 +146,7 @@ impl TaskOnHost {
         self
     }
 
-    /// The variables of the task on this host.
+    /// Variables of the task on this host.
     pub(super) fn scope(&self) -> Context {
         let context = self.shared.run.engine.scope(Arc::new(TaskScope::of_task(&self.world, &self.host, &self.task)));
         if self.vars.is_empty() { context } else { context.with(self.vars.clone()) }
@@ -156,7 +157,7 @@ impl TaskOnHost {
         let context = self.scope();
         match self.open_loop(&context) {
             Err(failure) => match self.condition(&context) {
-                // A loop over something undefined is no error when the task is not to be run anyway.
+                // An undefined loop is no error if the condition skips the task anyway.
                 Ok(Some(skipped)) => self.finished(&context, Whole::of(skipped)),
                 _ => self.finished(&context, Whole::of(self.without_loop(failure))),
             },
@@ -166,14 +167,15 @@ impl TaskOnHost {
             }
             Ok(Some(opened)) => {
                 let mut items = Items::new(&self, &context, &opened);
-                // Boxed, as all that is rare: otherwise the future of every task would have room for it.
+                // Boxed because loops are rare: otherwise every task's future would reserve space for one.
                 let result = Box::pin(items.run()).await;
                 self.finished(&context, items.whole(result))
             }
         }
     }
 
-    /// The result of a task whose loop cannot be made. It says nothing about change, and before 2.19 neither did what is undefined.
+    /// Result of a task whose loop cannot be evaluated. It has no `changed`; before 2.19, neither has an undefined
+    /// variable.
     pub(super) fn without_loop(&self, failure: Failure) -> TaskResult {
         let is_undefined = matches!(&failure, Failure::Evaluation(error) if error.is_undefined());
         let mut result = failure.into_result(self.shared.run.settings.compat);
@@ -183,7 +185,7 @@ impl TaskOnHost {
         result
     }
 
-    /// What a task without a loop came to.
+    /// Outcome of a task without a loop.
     pub(super) fn alone(&self, context: &Context, outcome: ItemOutcome) -> HostOutcome {
         let ItemOutcome { result, delegate, context: own, .. } = outcome;
         let mut notify = Vec::new();
@@ -194,7 +196,7 @@ impl TaskOnHost {
         self.finished(context, Whole { delegate, parts, notify, ..Whole::of(result) })
     }
 
-    /// Shows what the task came to.
+    /// Reports the task's result and builds its outcome.
     fn finished(&self, context: &Context, whole: Whole) -> HostOutcome {
         let Whole { mut result, delegate, looped, mut parts, mut notify, forgiven } = whole;
         if let Some(Err(refusal)) = self.task.register.as_ref().map(|_| self.weighed(&result, 0)) {
@@ -203,7 +205,7 @@ impl TaskOnHost {
         }
         let ignored = forgiven.unwrap_or_else(|| self.forgives(context, &result));
         let no_log = self.no_log(context).unwrap_or(true);
-        // What failed notifies nobody, also if that is ignored.
+        // A failed task notifies no handlers, even if the failure is ignored.
         if !result.changed() || result.failed() {
             notify.clear();
         }
@@ -224,14 +226,15 @@ impl TaskOnHost {
         outcome
     }
 
-    /// The memory of a result; an error if there is no room for it beside those that the host has registered, and `more` bytes.
+    /// Memory of a result in bytes. Fails if the result plus `more` bytes exceeds the host's share for registered
+    /// results.
     pub(super) fn weighed(&self, result: &TaskResult, more: usize) -> Result<usize, String> {
         let weight = kept::weight_of_result(result);
         let kept = self.world.host(&self.host).kept.saturating_add(more);
         self.shared.kept.refusal(&self.host, kept, weight).map_or(Ok(weight), Err)
     }
 
-    /// Whether `break_when` of the loop holds now.
+    /// Whether `break_when` ends the loop after this result.
     pub(super) fn breaks_off(&self, opened: &Loop, context: &Context, result: &TaskResult) -> bool {
         if opened.break_when.is_empty() {
             return false;
@@ -246,7 +249,7 @@ impl TaskOnHost {
         })
     }
 
-    /// The items of the task's loop, if it has one.
+    /// Evaluates the task's loop, if it has one.
     pub(super) fn open_loop(&self, context: &Context) -> Result<Option<Loop>, Failure> {
         let task = &self.task;
         let items = match (&task.with_lookup, task.keywords.get("loop")) {
@@ -293,7 +296,7 @@ impl TaskOnHost {
         let short = crate::playbook::short_name(lookup);
         let is_classic = self.shared.run.settings.compat == windlass_template::Compat::V2_18;
         let rendered = match short {
-            // Names that cannot be made yet are passed over, as files that are not there are.
+            // `first_found` skips terms that are undefined, just as it skips files that do not exist.
             "first_found" => context.render_defined(terms)?,
             _ => crate::vars::render(context, terms)?,
         };
@@ -303,19 +306,19 @@ impl TaskOnHost {
         }
         let terms: Vec<Value> = match rendered.kind() {
             minijinja::value::ValueKind::Seq => rendered.try_iter().into_iter().flatten().collect(),
-            // 2.18 goes over the terms whatever they are, and of a dictionary that gives the keys.
+            // 2.18 iterates over any value; for a mapping that yields its keys.
             minijinja::value::ValueKind::Map if is_classic && short == "items" => {
                 rendered.try_iter().into_iter().flatten().collect()
             }
             _ => vec![rendered],
         };
         let items = context.lookup(lookup, &terms, &windlass_template::LookupOptions::new())?;
-        // An item that is a tuple is a list for the task.
+        // Tasks receive a tuple as a list.
         let list = |item: Value| if item.is_tuple() { item.try_iter().into_iter().flatten().collect() } else { item };
         Ok(items.into_iter().map(list).collect())
     }
 
-    /// What an item is called in the output; or why its label cannot be made.
+    /// Label of an item in the output. Fails if `loop_control.label` cannot be rendered.
     pub(super) fn item_label(&self, context: &Context, item: &Value, no_log: bool) -> Result<String, Failure> {
         if no_log {
             let is_classic = self.shared.run.settings.compat == Compat::V2_18;
@@ -329,16 +332,16 @@ impl TaskOnHost {
         }
     }
 
-    /// What `notify` names.
+    /// The names in `notify`, as written.
     pub(super) fn names_to_notify(&self) -> Vec<Node> {
         let around = self.task.frame.chain().map(|frame| &frame.keywords);
-        // The nearest counts: the task's own, or that of a block around it.
+        // The nearest `notify` counts: the task's own, or that of the closest enclosing block.
         let nearest =
             std::iter::once(&self.task.keywords).chain(around).find(|keywords| keywords.get("notify").is_some());
         nearest.map(|keywords| keywords.list("notify")).unwrap_or_default()
     }
 
-    /// Whether all that `notify` names is defined: a task is not begun if its handlers could not be told.
+    /// Fails if a name in `notify` is undefined, so that the task does not start and then cannot notify.
     pub(super) fn check_notify(&self, context: &Context) -> Result<(), Failure> {
         for node in self.names_to_notify() {
             if let Some(error) = given(context, &node).err().filter(windlass_template::Error::is_undefined) {
@@ -348,7 +351,7 @@ impl TaskOnHost {
         Ok(())
     }
 
-    /// Adds the names in `notify`.
+    /// Renders the names in `notify` and adds them to `names`.
     pub(super) fn notified(&self, context: &Context, names: &mut Vec<String>) {
         for node in self.names_to_notify() {
             match given(context, &node) {
@@ -369,7 +372,7 @@ impl TaskOnHost {
         self.ignores(&self.scope())
     }
 
-    /// What is no boolean holds: Ansible looks at it as it is written then.
+    /// A value that is not a boolean counts as true: Ansible tests it as written.
     fn ignores(&self, context: &Context) -> bool {
         let Some(node) = self.task.keyword("ignore_errors") else { return false };
         match given(context, node) {
@@ -379,7 +382,7 @@ impl TaskOnHost {
         }
     }
 
-    /// Whether a failure, or an unreachable host, is ignored.
+    /// Whether the task ignores this failure or unreachable host.
     pub(super) fn forgives(&self, context: &Context, result: &TaskResult) -> bool {
         (result.failed() && self.ignores(context))
             || (result.is_unreachable() && self.holds(context, "ignore_unreachable"))
@@ -389,13 +392,13 @@ impl TaskOnHost {
         self.task.keyword(keyword).and_then(|node| given(context, node).ok()?).is_some_and(|value| truth(&value))
     }
 
-    /// Shows an item of an include that was skipped or failed.
+    /// Reports an item of an include that was skipped or failed.
     pub(super) fn show_item(&self, result: &TaskResult, label: String) {
         let no_log = self.no_log(&self.scope()).unwrap_or(true);
         self.send_result(result, None, Some(label), false, false, no_log);
     }
 
-    /// Shows a result of an include that was skipped or failed.
+    /// Reports a result of an include that was skipped or failed.
     pub(super) fn show(&self, result: &TaskResult, looped: bool, ignored: bool) {
         let no_log = self.no_log(&self.scope()).unwrap_or(true);
         self.send_result(result, None, None, looped, ignored, no_log);
@@ -417,7 +420,7 @@ impl TaskOnHost {
             _ => Status::Ok,
         };
         let is_item = item.is_some();
-        // Items that fail are told as such; that they are ignored is told once, for the whole task.
+        // Ansible prints `...ignoring` once for the whole task, not for each item.
         let status = match status {
             Status::Failed { .. } if is_item => Status::Failed { ignored: false },
             other => other,
@@ -444,7 +447,7 @@ impl TaskOnHost {
             None => settings.diff,
             Some(node) => node.as_bool().unwrap_or(settings.diff),
         };
-        // A task that was not run was not run elsewhere either.
+        // A skipped task was not delegated either.
         let delegate = delegate.filter(|_| status != Status::Skipped);
         let address = delegate.and_then(|name| {
             let theirs = self.world.host_context(&Arc::from(name)).variable("ansible_host").ok().flatten()?;
@@ -464,10 +467,10 @@ impl TaskOnHost {
         })
     }
 
-    /// What went wrong and where: the place of the mistake in a template, or else the place of the task.
+    /// Error message with its location: the position in the template if known, else the task.
     fn report(&self, result: &TaskResult, status: Status, looped: bool, no_log: bool) -> Option<String> {
-        // Ansible shows these since 2.19; what was written before reads the output without them. But where the message is no
-        // more than Ansible's own sentence, the place must be told somewhere.
+        // Ansible prints this since 2.19, and older parsers of the output do not expect it. With `compat` 2.18 it
+        // appears only when Ansible's own message is not enough to find the mistake.
         if self.shared.run.settings.compat == Compat::V2_18 && !result.is_bare() {
             return None;
         }
@@ -494,7 +497,7 @@ impl TaskOnHost {
 }
 
 impl Loop {
-    /// The variables of one item.
+    /// Loop variables of one item.
     pub(super) fn variables(&self, index: usize) -> IndexMap<Arc<str>, Variable> {
         let at = |index: usize| self.items.get(index).cloned();
         let mut vars = IndexMap::new();

@@ -1,4 +1,4 @@
-//! `ansible_failed_task`: what `rescue` can learn of the task that failed.
+//! `ansible_failed_task`: description of the failed task for `rescue`.
 
 use windlass_template::{Context, Value, from_json};
 use windlass_yaml::Node;
@@ -8,7 +8,7 @@ use crate::playbook::Task;
 use crate::settings::Settings;
 use crate::vars::given;
 
-/// Keywords that have one value, in the order of their names.
+/// Keywords with a single value, sorted by name.
 const SINGLE: &[&str] = &[
     "any_errors_fatal",
     "async",
@@ -42,8 +42,8 @@ const SINGLE: &[&str] = &[
     "timeout",
 ];
 
-/// The task as it was done: with the values of its templates, where there is one value. A loop has others for each item, and is described
-/// as it is written.
+/// Describes a task with its templates evaluated. A looped task is described as written because each item has its own
+/// values.
 pub(super) fn described(task: &Task, context: &Context, settings: &Settings, args: Option<&Arguments>) -> Value {
     let is_loop = task.with_lookup.is_some() || task.keywords.get("loop").is_some();
     let written = |node: &Node| from_json(&node.to_json());
@@ -82,7 +82,7 @@ pub(super) fn described(task: &Task, context: &Context, settings: &Settings, arg
     Value::from_pairs(described)
 }
 
-/// The value of a keyword that nobody has given.
+/// Default of a keyword that is not set.
 fn default(name: &str, settings: &Settings) -> Value {
     match name {
         "any_errors_fatal" => Value::from(settings.any_errors_fatal),

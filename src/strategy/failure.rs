@@ -1,4 +1,4 @@
-//! What failures mean: for the host, and for all others of the batch.
+//! Consequences of a failure for the host and for the rest of the batch.
 
 use std::sync::Arc;
 
@@ -25,8 +25,10 @@ impl Batch {
         }
     }
 
-    /// What one host did for all has failed for all. Ansible marks the others twice, which leads them past the nearest rescue, or past what
-    /// always runs if there is none; once, if `ignore_errors` is said but does not hold.
+    /// Fails all other hosts when a task run once for all of them fails.
+    ///
+    /// Ansible marks the others twice, which takes them past the nearest `rescue`, or past `always` if there is none.
+    /// It marks them once if `ignore_errors` is set but does not hold.
     pub(super) fn fail_all_but(&mut self, task: &Task, host: &Arc<str>) {
         let marks = if task.keyword("ignore_errors").is_some_and(is_said) { 1 } else { 2 };
         for _ in 0..marks {
@@ -36,7 +38,7 @@ impl Batch {
         }
     }
 
-    /// What a failure means for the host.
+    /// Applies a failure to its host, unless it is ignored.
     pub(super) fn follow(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
         if outcome.ignored {
             return;
@@ -56,7 +58,7 @@ impl Batch {
         }
     }
 
-    /// `ansible_failed_task` and `ansible_failed_result` for rescue.
+    /// Sets `ansible_failed_task` and `ansible_failed_result` for `rescue`.
     fn remember_failure(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
         let context = TaskOnHost::new(&self.shared, &self.world, task, &outcome.host).scope();
         let described = failed_task::described(task, &context, &self.shared.run.settings, outcome.result.args());
@@ -67,7 +69,7 @@ impl Batch {
         self.world = Arc::new(world);
     }
 
-    /// The host goes to its rescue, or out; what must always run is run before.
+    /// Sends the host to its `rescue`, or removes it from the run; `always` sections run first.
     pub(super) fn fail_host(&mut self, host: &Arc<str>) {
         let Some(run) = self.hosts.get_mut(host) else { return };
         run.pending = None;
@@ -79,14 +81,14 @@ impl Batch {
         run.out = run.cursor.failed();
     }
 
-    /// `any_errors_fatal` and `max_fail_percentage`.
+    /// Applies `any_errors_fatal` and `max_fail_percentage`.
     pub(super) fn check_failures(&mut self, task: &Arc<Task>) {
         if !self.step_failed {
             return;
         }
         let context = self.play_context();
         let keyword = |node: Option<&Node>| node.and_then(|node| given(&context, node).ok()?);
-        // Ansible looks at these as they are written: a template holds, whatever it would give.
+        // Ansible tests these keywords as written, so any template counts as true.
         let fatal = task.keyword("any_errors_fatal").map_or(self.shared.run.settings.any_errors_fatal, is_said)
             && !task.keyword("ignore_errors").is_some_and(is_said);
         let limit = keyword(self.play.frame.keywords.get("max_fail_percentage")).and_then(|value| float(&value));
@@ -102,7 +104,7 @@ impl Batch {
     }
 }
 
-/// Whether a keyword says something else than no.
+/// Whether a keyword has a value other than false or empty text.
 fn is_said(node: &Node) -> bool {
     node.as_bool().unwrap_or_else(|| node.as_str().is_some_and(|text| !text.is_empty()))
 }

@@ -1,4 +1,4 @@
-//! Every host goes on as soon as it can: the strategies `free` and `host_pinned`.
+//! The strategies `free` and `host_pinned`: every host proceeds without waiting for the others.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use crate::error::Result;
 use crate::output::Event;
 use crate::playbook::Task;
 
-/// What is under way.
+/// Progress of the batch's hosts.
 #[derive(Default)]
 struct UnderWay {
     running: JoinSet<HostOutcome>,
     tasks: HashMap<Arc<str>, (Arc<Task>, Started)>,
-    /// The places in the list of hosts of those that have not begun.
+    /// Indexes of hosts that have not started.
     waiting: BTreeSet<usize>,
-    /// The same of those that have, and may have something to do next.
+    /// Indexes of started hosts that may have a next task.
     ready: BTreeSet<usize>,
-    /// The hosts that have begun and not ended, which `host_pinned` counts.
+    /// Hosts that have started and not finished; `host_pinned` limits their number.
     begun: HashSet<Arc<str>>,
-    /// The place in the list of hosts after the one that was served last, so that all get their turn.
+    /// Index after the host served last, so that hosts take turns.
     turn: usize,
 }
 
 impl UnderWay {
-    /// The place of the host whose turn it is, if one has something to do.
+    /// Index of the next host with something to do.
     fn next(&self, may_begin: bool) -> Option<usize> {
         let first = |places: &BTreeSet<usize>| {
             places.range(self.turn..).next().or_else(|| places.range(..self.turn).next()).copied()
@@ -39,7 +39,7 @@ impl UnderWay {
 }
 
 impl Batch {
-    /// Runs the batch to its end, each host by itself.
+    /// Runs the batch to its end, each host at its own pace.
     pub(super) async fn free(&mut self) -> Result<()> {
         if let Some(node) = self.play.frame.keywords.get("max_fail_percentage") {
             self.shared
@@ -62,7 +62,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Gives every host that waits its next task, in turn, as long as there are forks.
+    /// Starts the next task of waiting hosts in turn, while forks are free.
     async fn serve(&mut self, under_way: &mut UnderWay) -> Result<()> {
         let forks = self.shared.run.settings.forks;
         let mut throttled = BTreeSet::new();
@@ -100,10 +100,10 @@ impl Batch {
                     continue;
                 }
             }
-            // The host is ready again at once.
+            // The host can continue at once.
             under_way.ready.insert(place);
             if self.removed.len() < removed {
-                // Failures were forgiven: others may go on, too.
+                // `meta: clear_host_errors` brought hosts back, so they may continue too.
                 let ended = |(_, host): &(usize, &Arc<str>)| {
                     !under_way.begun.contains(*host) && !under_way.tasks.contains_key(*host)
                 };
@@ -117,7 +117,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether as many hosts are at the task as may be.
+    /// Whether the task already runs on as many hosts as `throttle` allows.
     fn is_throttled(&self, task: &Arc<Task>, host: &Arc<str>, under_way: &UnderWay) -> Result<bool> {
         if task.keyword("throttle").is_none() {
             return Ok(false);

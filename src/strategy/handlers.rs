@@ -1,4 +1,4 @@
-//! Handlers of a play: finding them by name or topic.
+//! Handlers of a play, looked up by name or topic.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use windlass_template::Context;
 
 use crate::playbook::{Block, Frame, Item, Role, Task};
 
-/// The handlers of a play, in the order they run.
+/// Handlers of a play in the order they run.
 pub(super) struct Handlers {
     frame: Arc<Frame>,
     items: Vec<Item>,
@@ -18,12 +18,12 @@ struct Named {
     task: Arc<Task>,
     list: usize,
     name: Option<String>,
-    /// Why it cannot be notified, if there is no way.
+    /// Reason why nothing can notify this handler.
     problem: Option<String>,
 }
 
 impl Handlers {
-    /// Handlers of a play; `context` renders their names.
+    /// Collects the handlers of a play; `context` renders their names.
     pub(super) fn new(items: &[Item], frame: &Arc<Frame>, context: &Context) -> Handlers {
         let mut handlers = Handlers {
             frame: Arc::clone(frame),
@@ -35,7 +35,7 @@ impl Handlers {
         handlers
     }
 
-    /// Adds the handlers of a role that was included while running.
+    /// Adds the handlers of a role that was included at run time.
     pub(super) fn add(&mut self, items: &[Item], context: &Context) {
         self.items.extend_from_slice(items);
         self.block = Arc::new(Block::plain(&self.frame, self.items.clone()));
@@ -44,7 +44,7 @@ impl Handlers {
         self.name(items, &mut list, &mut role, context);
     }
 
-    /// Handlers of one role are one list, those of the play another.
+    /// Registers names. Handlers of one role form one list, handlers of the play another.
     fn name(&mut self, items: &[Item], list: &mut usize, role: &mut Option<Arc<Role>>, context: &Context) {
         for item in items {
             match item {
@@ -54,7 +54,7 @@ impl Handlers {
                     }
                 }
                 Item::Task(task) => {
-                    // A name that cannot be rendered with the play's variables cannot be notified.
+                    // A name that play variables cannot render can never be notified.
                     let rendered = task.name.as_ref().map(|node| context.render_to_string(node));
                     let (name, problem) = match rendered.transpose() {
                         Ok(name) => (name, None),
@@ -71,16 +71,16 @@ impl Handlers {
         }
     }
 
-    /// The block that runs the notified ones.
+    /// Block that runs the notified handlers.
     pub(super) fn block(&self) -> &Arc<Block> {
         &self.block
     }
 
-    /// The handlers that a notification means: the one of that name, and all that listen to it.
+    /// Handlers that a notification selects: the one with that name, and all that listen to it.
     pub(super) fn find(&self, notification: &str) -> Vec<&Arc<Task>> {
         let is_named =
             |named: &&Named| named.name.as_deref().is_some_and(|name| means(&named.task, name, notification));
-        // Within one list the first of a name counts, over several lists the last list.
+        // Within one list the first handler of a name counts; across lists, the last list.
         let last_list = self.names.iter().filter(is_named).map(|named| named.list).max();
         let by_name = last_list.and_then(|list| self.names.iter().filter(is_named).find(|named| named.list == list));
         let mut found: Vec<&Named> = by_name.into_iter().collect();
@@ -89,7 +89,7 @@ impl Handlers {
             .iter()
             .filter(|named| named.task.listen.iter().any(|topic| means(&named.task, topic, notification)))
             .collect();
-        // A role that was used several times brings its handlers as often: the last one runs.
+        // A role used several times brings its handlers each time; only the last copy runs.
         listening.sort_by_key(|named| std::cmp::Reverse(named.list));
         for named in listening {
             let same =
@@ -101,7 +101,7 @@ impl Handlers {
         found.into_iter().map(|named| &named.task).collect()
     }
 
-    /// What is to be told about handlers that nothing can notify.
+    /// Warnings for handlers that nothing can notify.
     pub(super) fn unusable(&self) -> impl Iterator<Item = String> {
         self.names.iter().filter_map(|named| {
             let written = named.task.name.as_ref()?.scalar_text()?;
@@ -113,7 +113,7 @@ impl Handlers {
         })
     }
 
-    /// All names that can be notified, for suggestions.
+    /// All names and topics that can be notified, for suggestions.
     pub(super) fn known(&self) -> impl Iterator<Item = &str> {
         self.names
             .iter()
@@ -121,7 +121,7 @@ impl Handlers {
     }
 }
 
-/// Whether a notification means a handler's name or topic: alone, or behind the name of its role with or without the collection.
+/// Whether a notification matches a handler's name or topic, optionally prefixed by its role's full or short name.
 fn means(task: &Arc<Task>, word: &str, notification: &str) -> bool {
     let behind = |role: &str| notification.strip_prefix(role).and_then(|rest| rest.strip_prefix(" : ")) == Some(word);
     word == notification || task.frame.role().is_some_and(|role| behind(&role.name) || behind(role.short_name()))

@@ -1,4 +1,4 @@
-//! `include_tasks` and `include_role`: what hosts ask for, loaded once and shared.
+//! `include_tasks` and `include_role`: loads what hosts request, once for all hosts that request the same.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use crate::output::Event;
 use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Role, RoleRequest, Task, TaskFile};
 use crate::vars::unless_omitted;
 
-/// How deep frames may be nested; every include adds one or two.
+/// Maximum nesting of frames; every include adds one or two.
 const DEPTH_LIMIT: usize = 500;
 
-/// What one host asks for with one item.
+/// One include request of a host: the arguments of one item.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
     pub(super) args: Vec<(String, Node)>,
@@ -29,14 +29,14 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// The file or role as it was asked for.
+    /// File or role as requested.
     pub(super) fn target(&self) -> String {
         let names = ["_raw_params", "file", "name", "role"];
         let found = self.args.iter().find(|(name, _)| names.contains(&name.as_str()));
         found.and_then(|(_, node)| node.scalar_text()).unwrap_or_default()
     }
 
-    /// What `register` keeps of it.
+    /// Result that `register` stores for one include.
     fn result(&self, is_role: bool) -> TaskResult {
         let args = self.args.iter().filter(|(name, _)| name != "_raw_params");
         let args = args.map(|(name, node)| (Value::from(name.as_str()), windlass_template::from_json(&node.to_json())));
@@ -44,7 +44,7 @@ impl Wanted {
         if is_role { result } else { result.with("include", self.target()) }
     }
 
-    /// Two hosts that ask for the same get the same tasks.
+    /// Key that is equal for requests of the same tasks, so hosts can share them.
     fn key(&self) -> String {
         let args: Vec<_> = self.args.iter().map(|(name, node)| (name, node.to_json())).collect();
         let vars: Vec<_> = self.vars.iter().map(|(name, value)| (name, windlass_template::to_json(value))).collect();
@@ -52,31 +52,31 @@ impl Wanted {
     }
 }
 
-/// What an include was loaded to.
+/// A loaded include.
 #[derive(Clone)]
 pub(super) struct Included {
     pub(super) block: Arc<Block>,
     pub(super) handlers: Vec<Item>,
-    /// The role, and those that are imported in what was included.
+    /// The included role, and roles imported by the included tasks.
     pub(super) roles: Vec<Arc<Role>>,
-    /// The file or role, as it is shown.
+    /// File or role as displayed.
     pub(super) what: String,
 }
 
-/// Includes that were loaded for the hosts of one step.
+/// Includes loaded for the hosts of one step.
 #[derive(Default)]
 pub(super) struct Loaded(HashMap<String, Included>);
 
-/// What a task that includes came to on a host.
+/// Include requests of one host, with the task's result.
 pub(super) struct Asked {
     pub(super) wanted: Vec<Wanted>,
-    /// What `register` keeps.
+    /// Result that `register` stores.
     pub(super) result: TaskResult,
     pub(super) looped: bool,
 }
 
 impl TaskOnHost {
-    /// What this host wants to include.
+    /// Evaluates the task's loop and conditions into include requests.
     pub(super) fn wanted(&self) -> Asked {
         let context = self.scope();
         let nothing = |result| Asked { wanted: Vec::new(), result, looped: false };
@@ -117,7 +117,7 @@ impl TaskOnHost {
                     None
                 }
                 Ok(Err(skipped)) => Some(skipped),
-                // 2.18 gives the whole loop up.
+                // 2.18 abandons the whole loop.
                 Err(failure) if compat == Compat::V2_18 => {
                     return Asked { wanted: Vec::new(), result: self.not_asked(failure), looped: false };
                 }
@@ -141,7 +141,7 @@ impl TaskOnHost {
         Asked { wanted, result: items::summary(&parts, results), looped: true }
     }
 
-    /// The result where it cannot be told what is to be included.
+    /// Result when the include's arguments cannot be evaluated.
     fn not_asked(&self, failure: Failure) -> TaskResult {
         let compat = self.shared.run.settings.compat;
         let mut result = failure.into_result(compat);
@@ -151,7 +151,7 @@ impl TaskOnHost {
         result
     }
 
-    /// What `register` keeps of what is included.
+    /// Result that `register` stores for one item's include.
     fn included_result(&self, wanted: &Wanted) -> TaskResult {
         wanted.result(self.task.short_action() == "include_role")
     }
@@ -181,7 +181,7 @@ impl TaskOnHost {
     }
 }
 
-/// Those variables that are data.
+/// Loop variables that are data, not templates.
 fn data(vars: &IndexMap<Arc<str>, Variable>) -> impl Iterator<Item = (Arc<str>, Value)> {
     vars.iter().filter_map(|(name, variable)| match variable {
         Variable::Data(value) => Some((Arc::clone(name), value.clone())),
@@ -190,7 +190,7 @@ fn data(vars: &IndexMap<Arc<str>, Variable>) -> impl Iterator<Item = (Arc<str>, 
 }
 
 impl Loaded {
-    /// The tasks for what a host wants, and whether they were loaded just now.
+    /// Returns the tasks of a request, and whether they were loaded by this call.
     pub(super) fn get(
         &mut self,
         wanted: &Wanted,
@@ -264,7 +264,7 @@ fn load(wanted: &Wanted, task: &Arc<Task>, shared: &Shared, playbook_dir: &std::
     })
 }
 
-/// The frame of an include: its variables and those of the loop are parameters. `apply` is a block inside of it.
+/// Frame of an include. Its variables and the loop's become parameters; `apply` adds a block inside it.
 fn frame_of(wanted: &Wanted, task: &Arc<Task>) -> Result<Arc<Frame>> {
     let mut vars = (*task.vars).clone();
     for (name, value) in &wanted.vars {
@@ -306,7 +306,7 @@ fn frame_of(wanted: &Wanted, task: &Arc<Task>) -> Result<Arc<Frame>> {
     }))
 }
 
-/// Tells which hosts included what.
+/// Reports which hosts included a file or role.
 pub(super) fn announce(
     shared: &Shared,
     task: &Arc<Task>,

@@ -1,4 +1,4 @@
-//! `include_tasks` and `include_role` on the hosts of a step: who includes what, and where they go on.
+//! Applies `include_tasks` and `include_role` to the hosts of a step, and sets where each host continues.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ struct Entry {
 }
 
 impl Batch {
-    /// Includes what the hosts ask for.
+    /// Includes the files or roles that the hosts request.
     pub(super) fn include(&mut self, task: &Arc<Task>, hosts: &[Arc<str>]) -> Result<()> {
         let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
         let once = self.runs_once(task, context.as_ref())?;
@@ -30,14 +30,14 @@ impl Batch {
         let name = super::label::of_task(task, context.as_ref());
         self.announce(task, name.clone());
         let mut loaded = Loaded::default();
-        // Hosts that include the same share the tasks and stay together in them.
+        // Hosts that include the same file share its tasks and stay together.
         let mut entries: Vec<Entry> = Vec::new();
         let mut failed: IndexSet<Arc<str>> = IndexSet::new();
         for host in hosts {
             let on_host = TaskOnHost::new(&self.shared, &self.world, task, host);
             let _ = self.shared.events.send(super::task::host_start(task, host, name.clone()));
             let Asked { wanted, result, looped } = on_host.wanted();
-            // If items of a loop fail the others are included all the same.
+            // When items of a loop fail, the others are still included.
             if wanted.is_empty() || result.failed() {
                 self.without_include(&on_host, result, looped);
             } else {
@@ -65,7 +65,8 @@ impl Batch {
                             }),
                         }
                     }
-                    // What is there and cannot be read is a mistake in the project, and none that a host can be rescued from.
+                    // A file that exists but cannot be parsed is a mistake in the project, which `rescue` must not
+                    // hide.
                     Err(error) if error.is_parse() => return Err(error),
                     Err(error) => {
                         self.not_loaded(&on_host, one, &error, !failed.contains(host));
@@ -80,7 +81,7 @@ impl Batch {
         let includes =
             |host: &&Arc<str>| !failed.contains(&**host) && entries.iter().any(|entry| entry.hosts.contains(&***host));
         for host in hosts.iter().filter(includes) {
-            // What the host does not include is empty for it, so that every include has the same place on all hosts.
+            // Hosts that skip an include get an empty block, so positions match on all hosts.
             let empty = Arc::new(Block::plain(&task.frame, Vec::new()));
             let own =
                 |entry: &Entry| if entry.hosts.contains(host) { Arc::clone(&entry.block) } else { Arc::clone(&empty) };
@@ -99,7 +100,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Counts what a host includes.
+    /// Counts an include as an ok result.
     fn included(&mut self, host: &Arc<str>) {
         self.stats.entry(Arc::clone(host)).or_default().ok += 1;
         if let Some(run) = self.hosts.get_mut(host) {
@@ -125,7 +126,8 @@ impl Batch {
         Ok(included)
     }
 
-    /// A file or role that is not there fails the host, whatever `ignore_errors` says; how often is counted.
+    /// Fails a host whose file or role is missing, regardless of `ignore_errors`. Every such failure counts in the
+    /// recap, but only the host's first one is registered and followed.
     fn not_loaded(&mut self, on_host: &TaskOnHost, wanted: &Wanted, error: &Error, is_first: bool) {
         let mut result = TaskResult::ok(false).with("failed", true);
         if on_host.task.short_action() != "include_role" {
@@ -141,7 +143,7 @@ impl Batch {
         }
     }
 
-    /// A host that does not include: its condition is false, or it failed.
+    /// Handles a host that includes nothing: its condition is false, or it failed.
     fn without_include(&mut self, on_host: &TaskOnHost, result: TaskResult, looped: bool) {
         on_host.show(&result, looped, result.failed() && on_host.ignores_errors());
         self.register(on_host, &result);
@@ -156,7 +158,7 @@ impl Batch {
         self.world = Arc::new(world);
     }
 
-    /// Counts and follows a result that no action gave.
+    /// Counts and applies a result that no action produced.
     pub(super) fn without(&mut self, on_host: &TaskOnHost, result: TaskResult) {
         let ignored = result.failed() && on_host.ignores_errors();
         let outcome = outcome(on_host, result, ignored);

@@ -1,4 +1,4 @@
-//! One task, one host, one item: conditions, arguments, the action itself, and what its result means.
+//! One item of a task on one host: conditions, arguments, the action, and the evaluation of its result.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,16 +15,16 @@ use crate::outcome::TaskResult;
 use crate::output::{Event, Spending};
 use crate::vars::{given, number, truth};
 
-/// Ansible's reason for a task that was not run.
+/// Ansible's reason for a skipped task.
 pub const CONDITION_FALSE: &str = "Conditional result was False";
 
-/// A task or item that is ready to be done, or not to be done at all.
+/// A task or item ready to run, or skipped.
 enum Prepared {
     Skipped(TaskResult),
     Ready { action: Box<ActionContext>, retries: Option<u64>, poll: u64 },
 }
 
-/// What the action of a task came to that was done ahead.
+/// Result of an action that was sent ahead, before `changed_when` and `failed_when`.
 pub(super) enum Acted {
     Skipped(TaskResult),
     Failed(Failure, Option<Arguments>),
@@ -32,7 +32,7 @@ pub(super) enum Acted {
 }
 
 impl Acted {
-    /// Whether the executor does nothing that was sent behind it.
+    /// Whether the executor skips everything sent behind it.
     pub(super) fn is_failure(&self) -> bool {
         match self {
             Acted::Skipped(_) => false,
@@ -42,25 +42,25 @@ impl Acted {
     }
 }
 
-/// A result with the host the task was delegated to.
+/// Result of one item, with the host it was delegated to.
 pub(super) struct ItemOutcome {
     pub(super) result: TaskResult,
     pub(super) delegate: Option<String>,
-    /// What the action is done on is not the host itself: facts belong there.
+    /// Variables of the item.
     pub(super) context: Context,
-    /// What it needs could not be evaluated, with which 2.18 gives the whole loop up.
+    /// An expression failed to evaluate; 2.18 then abandons the whole loop.
     pub(super) ends_loop: bool,
 }
 
 impl TaskOnHost {
-    /// Runs one item (or the whole task, if it does not loop).
+    /// Runs one item, or the whole task if it has no loop.
     pub(super) async fn item(&self, context: &Context, ahead: Option<&Arc<Ahead>>) -> ItemOutcome {
         let mut delegate = None;
         let (outcome, args) = self.prepare_and_run(context, &mut delegate, ahead).await;
         self.outcome(context, delegate, outcome, args)
     }
 
-    /// What an item came to, with what every result has.
+    /// Builds an item's result and adds the fields that every result has.
     fn outcome(
         &self,
         context: &Context,
@@ -68,7 +68,7 @@ impl TaskOnHost {
         outcome: Result<TaskResult, Failure>,
         args: Option<Arguments>,
     ) -> ItemOutcome {
-        // A division by zero is no error of a template for 2.18: the item fails like any other.
+        // For 2.18 a division by zero is not a template error: the item fails like any other.
         let ends_loop = self.shared.run.settings.compat == Compat::V2_18
             && args.is_none()
             && matches!(&outcome, Err(Failure::Evaluation(error)) if *error.kind() != ErrorKind::Division);
@@ -82,7 +82,8 @@ impl TaskOnHost {
                     _ => None,
                 };
                 let mut result = failure.into_result(compat);
-                // Before 2.19 what is undefined said nothing about change, but in the file of a template.
+                // Before 2.19 a result with an undefined variable had no `changed`, except for errors inside a template
+                // file.
                 let is_in_file = args.is_some() && self.task.short_action() == "template";
                 if is_undefined && !is_in_file && compat == Compat::V2_18 {
                     result.remove("changed");
@@ -93,7 +94,7 @@ impl TaskOnHost {
                 result
             }
         };
-        // What the controller's half of these skips says no more than that.
+        // Ansible's action plugins skip these without adding `failed`.
         let is_left_out = result.is_skipped() && matches!(self.task.short_action(), "script" | "unarchive");
         let is_judged = result.get("skip_reason").is_none() && !result.is_given_up() && !is_left_out;
         if is_judged && !result.is_unreachable() && result.get("failed").is_none() {
@@ -105,7 +106,7 @@ impl TaskOnHost {
         ItemOutcome { result, delegate, context: context.clone(), ends_loop }
     }
 
-    /// Whether all conditions hold; if not, the skipped result.
+    /// Evaluates the conditions. Returns the skipped result if one is false.
     pub(super) fn condition(&self, context: &Context) -> Result<Option<TaskResult>, Failure> {
         for condition in self.task.when.iter() {
             match context.condition(condition) {
@@ -123,7 +124,7 @@ impl TaskOnHost {
         Ok(None)
     }
 
-    /// In check mode something that depends on a task that was not run cannot be told; that is no failure.
+    /// In check mode, skips a task that depends on an unknown result instead of failing it.
     fn unknown_or(&self, error: windlass_template::Error, what: &str) -> Result<TaskResult, Failure> {
         match error.kind() {
             ErrorKind::Unknown { reason } => {
@@ -153,7 +154,7 @@ impl TaskOnHost {
         }
     }
 
-    /// The first half of a task that goes ahead: what its action came to, not yet judged.
+    /// First half of a task sent ahead: runs the action without evaluating `changed_when` or `failed_when`.
     pub(super) async fn act(&self, ahead: &Arc<Ahead>) -> Acted {
         let mut nobody = None;
         let context = self.scope();
@@ -172,7 +173,7 @@ impl TaskOnHost {
         }
     }
 
-    /// The second half, with the variables that are known when its turn has come.
+    /// Second half, with the variables known when the task's turn has come.
     pub(super) fn judged(&self, context: &Context, acted: Acted) -> ItemOutcome {
         let (outcome, args) = match acted {
             Acted::Failed(failure, args) => (Err(failure), args),
@@ -191,7 +192,7 @@ impl TaskOnHost {
     fn end(&self, context: &Context) -> Option<Instant> {
         let seconds = match self.task.keyword("timeout") {
             None => self.shared.run.settings.task_timeout,
-            // An invalid value is reported when the task is prepared.
+            // `prepare` reports an invalid value.
             Some(node) => given(context, node).ok().flatten().as_ref().and_then(number).unwrap_or_default(),
         };
         (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds))
@@ -256,7 +257,7 @@ impl TaskOnHost {
                 _ => Ok(Some(truth(&value))),
             }
         };
-        // Whether the task may fail has to be known before it begins.
+        // `ignore_errors` must be known before the task starts.
         flag("ignore_errors")?;
         let whole = |name: &str, node: Option<&Node>| -> Result<Option<u64>, Failure> {
             let Some(node) = node else { return Ok(None) };
@@ -315,27 +316,27 @@ impl TaskOnHost {
     }
 }
 
-/// Whether a text says true or false, in any of the words for it.
+/// Whether a text is one of YAML's or Ansible's words for true or false.
 pub(super) fn is_boolean(text: &str) -> bool {
     let words = ["true", "yes", "on", "1", "y", "t", "false", "no", "off", "0", "n", "f", ""];
     words.contains(&text.trim().to_lowercase().as_str())
 }
 
-/// What is shown of a hidden result.
+/// Visible part of a hidden result.
 pub(super) fn censored(result: &TaskResult) -> TaskResult {
     let reason = "the output has been hidden due to the fact that 'no_log: true' was specified for this result";
     result.only(&["changed", "attempts", "retries", "unreachable"]).with("censored", reason)
 }
 
 impl TaskOnHost {
-    /// Tells the user something, in its turn.
+    /// Sends a warning, in the order of the task's other events.
     pub(super) fn warn(&self, sentence: impl Into<String>) {
         let _ = self.events.send(Event::Warning(sentence.into()));
     }
 }
 
 impl Shared {
-    /// Tells the user something.
+    /// Sends a warning.
     pub fn warn(&self, sentence: impl Into<String>) {
         let _ = self.events.send(Event::Warning(sentence.into()));
     }

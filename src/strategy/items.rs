@@ -1,4 +1,4 @@
-//! The items of a loop: one after the other, or sent ahead where they do not depend on one another.
+//! Items of a loop, run one after the other or sent ahead where they are independent.
 
 use std::sync::Arc;
 
@@ -12,26 +12,27 @@ use super::execute::{Loop, TaskOnHost, Whole};
 use super::item::ItemOutcome;
 use crate::outcome::{Effect, InventoryChange, NewHost, TaskResult};
 
-/// How many items may be under way at once.
+/// Maximum number of items under way at once.
 const WINDOW: usize = 32;
 
-/// A loop while it runs.
+/// A running loop.
 pub(super) struct Items<'a> {
     task: &'a TaskOnHost,
     context: &'a Context,
     opened: &'a Loop,
-    /// What earlier items set is seen by later ones.
+    /// Variables set by earlier items, visible to later ones.
     seen: IndexMap<Arc<str>, Variable>,
     results: Vec<Value>,
-    /// Estimated bytes of memory of `results`.
+    /// Estimated memory of `results` in bytes.
     weight: usize,
     parts: Vec<(TaskResult, Option<String>)>,
     notify: Vec<String>,
-    /// Items of `add_host` and `group_by` that went well, which are told when all have: nothing is added otherwise.
+    /// Successful items of `add_host` and `group_by`. They are reported when all have succeeded, because a failure adds
+    /// none of them.
     untold: Vec<(TaskResult, Option<String>, String, bool)>,
     /// Whether all failures so far are ignored.
     forgiven: Option<bool>,
-    /// What ended the loop before its end, instead of what its items came to.
+    /// Failure that ended the loop early and replaces the aggregate of its items.
     ended: Option<TaskResult>,
 }
 
@@ -52,13 +53,13 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// All that the loop came to.
+    /// Combines the items into the outcome of the task.
     pub(super) fn whole(self, result: TaskResult) -> Whole {
         let delegate = self.parts.first().and_then(|(_, delegate)| delegate.clone());
         Whole { result, delegate, looped: true, parts: self.parts, notify: self.notify, forgiven: self.forgiven }
     }
 
-    /// Runs all items; the result of the whole loop.
+    /// Runs all items and returns the result of the loop.
     pub(super) async fn run(&mut self) -> TaskResult {
         let opened = self.opened;
         if opened.items.is_empty() {
@@ -76,7 +77,7 @@ impl<'a> Items<'a> {
             let context = self.context_of(index);
             let item = opened.items.get(index).cloned().unwrap_or_default();
             if let Some(outcome) = self.task.restored_item(index, &opened.loop_var, &item, &context) {
-                // Items after the failed one may have been done.
+                // Later items may already have run, so none is sent ahead again.
                 go_ahead = false;
                 if !self.finish(index, outcome, false) {
                     break;
@@ -84,7 +85,7 @@ impl<'a> Items<'a> {
                 index += 1;
                 continue;
             }
-            // The first item makes the connection.
+            // The first item opens the connection.
             if go_ahead && index > 0 {
                 let before = index;
                 let goes_on;
@@ -92,7 +93,7 @@ impl<'a> Items<'a> {
                 if !goes_on {
                     break;
                 }
-                // Items that wait for each other are not prepared twice.
+                // If an item had to wait, the next is not prepared twice.
                 go_ahead = index > before + 1;
                 continue;
             }
@@ -121,7 +122,7 @@ impl<'a> Items<'a> {
         summary
     }
 
-    /// Whether nothing but what they read keeps items from being sent before earlier ones have answered.
+    /// Whether items may be sent ahead as far as the task's keywords and action are concerned.
     fn may_go_ahead(&self) -> bool {
         let task = &self.task.task;
         let settings = &self.task.shared.run.settings;
@@ -134,7 +135,7 @@ impl<'a> Items<'a> {
             && !waits.iter().any(|name| task.keyword(name).is_some())
     }
 
-    /// Sends items as long as they need not wait; the item that comes next, and whether the loop goes on.
+    /// Sends items while they need not wait. Returns the index of the next item, and whether the loop continues.
     async fn send_ahead(&mut self, from: usize) -> (usize, bool) {
         let lane = Lane::new();
         let task = self.task;
@@ -179,7 +180,7 @@ impl<'a> Items<'a> {
         self.context.with(vars)
     }
 
-    /// Keeps the result of an item; shows and records it if it `is_new`. Returns whether the loop goes on.
+    /// Stores the result of an item, and reports and records it if it `is_new`. Returns whether the loop continues.
     fn finish(&mut self, index: usize, outcome: ItemOutcome, is_new: bool) -> bool {
         let (task, opened) = (self.task, self.opened);
         let ItemOutcome { mut result, delegate, context, ends_loop } = outcome;
@@ -223,7 +224,7 @@ impl<'a> Items<'a> {
         if let Some(name) = &task.task.register {
             self.seen.insert(Arc::clone(name), Variable::Data(result.to_value()));
         }
-        // An item that did not change notifies too, if another one has changed.
+        // If any item changes, unchanged items notify too, but not skipped ones.
         if !result.is_skipped() {
             task.notified(&context, &mut self.notify);
         }
@@ -232,7 +233,7 @@ impl<'a> Items<'a> {
             self.forgiven = Some(ignored && self.forgiven.unwrap_or(true));
         }
         if !is_new {
-            // It was shown by the run that is resumed.
+            // The resumed run has already reported this item.
         } else if matches!(task.task.short_action(), "add_host" | "group_by")
             && !result.failed()
             && !result.is_skipped()
@@ -250,7 +251,7 @@ impl<'a> Items<'a> {
         !lost
     }
 
-    /// Whether `add_host` of an earlier item says the same of the same host.
+    /// Whether an earlier item's `add_host` added the same host with the same values.
     fn is_added_again(&self, result: &TaskResult) -> bool {
         let Some(host) = added_host(result) else { return false };
         let mut earlier = self.parts.iter().rev().filter_map(|(part, _)| added_host(part));
@@ -258,7 +259,7 @@ impl<'a> Items<'a> {
     }
 }
 
-/// The host that a result of `add_host` adds.
+/// Host added by a result of `add_host`.
 fn added_host(result: &TaskResult) -> Option<&NewHost> {
     result.effects().iter().find_map(|effect| match effect {
         Effect::Inventory(InventoryChange::Host(host)) => Some(host),
@@ -266,7 +267,7 @@ fn added_host(result: &TaskResult) -> Option<&NewHost> {
     })
 }
 
-/// The result of a loop without items.
+/// Result of a loop without items.
 pub(super) fn none() -> TaskResult {
     TaskResult::ok(false)
         .with("skipped", true)
@@ -274,7 +275,7 @@ pub(super) fn none() -> TaskResult {
         .with("results", Value::from(Vec::<Value>::new()))
 }
 
-/// The result of a whole loop.
+/// Result of a whole loop.
 pub(super) fn summary(parts: &[(TaskResult, Option<String>)], results: Vec<Value>) -> TaskResult {
     let any = |test: fn(&TaskResult) -> bool| parts.iter().any(|(result, _)| test(result));
     let changed = any(TaskResult::changed);

@@ -1,4 +1,4 @@
-//! Waiting for what runs by itself on a host: `async` with `poll`.
+//! Waits for background jobs on a host: `async` with `poll`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::outcome::TaskResult;
 use crate::output::{Event, JobState};
 
 impl TaskOnHost {
-    /// Looks at the job every `poll` seconds until it has ended or its time is over.
+    /// Polls the job every `poll` seconds until it ends or its time limit passes.
     pub(super) async fn wait_for(
         &self,
         action: &ActionContext,
@@ -33,7 +33,7 @@ impl TaskOnHost {
             left = left.saturating_sub(poll);
             match action.job(job, "status").await {
                 Ok(answer) if answer.is("finished") || answer.failed() => {
-                    // What the job came to is known now; a file that stays behind is no reason to fail.
+                    // The job's result is known; failing to delete its status file is no reason to fail.
                     let _ = action.job(job, "cleanup").await;
                     return Ok(answer);
                 }
@@ -43,7 +43,7 @@ impl TaskOnHost {
                     self.tell(job, state);
                     last = answer;
                 }
-                // The job does not need the connection; as long as there is time, it is asked for over a new one.
+                // The job does not depend on the connection: until the time limit, each poll may open a new one.
                 Err(failure) if left == 0 => return Err(failure),
                 Err(_) => {}
             }

@@ -1,4 +1,4 @@
-//! Bounds what registered results take of the controller's memory: a host chooses how large its answers are.
+//! Limits the controller's memory for registered results, because hosts choose the size of their answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,19 +7,20 @@ use windlass_template::Value;
 
 use crate::outcome::TaskResult;
 
-/// Most that the registered results of one host may take, in bytes.
+/// Limit for the registered results of one host, in bytes.
 const HOST: usize = 512 << 20;
-/// The same for all hosts of a run.
+/// Limit for all hosts of a run, in bytes.
 const RUN: usize = 4 << 30;
-/// Bytes of a value besides its text, with its place in a list or mapping.
+/// Estimated overhead of one value and its place in a list or mapping, in bytes.
 const VALUE: usize = 64;
 
-/// Memory of the results that a run has registered.
+/// Memory of all registered results of a run, in bytes.
 #[derive(Debug, Default)]
 pub struct Kept(AtomicUsize);
 
 impl Kept {
-    /// Why a result of this weight does not fit beside those that its host and the run have `kept`.
+    /// Explains why a result of `weight` bytes exceeds the share of its host or of the run. `kept` is the host's
+    /// present total.
     pub(super) fn refusal(&self, host: &str, kept: usize, weight: usize) -> Option<String> {
         let (of_host, of_run) = (kept.saturating_add(weight), self.0.load(Ordering::Relaxed).saturating_add(weight));
         let (whose, needed, limit) = match (of_host > HOST, of_run > RUN) {
@@ -35,21 +36,21 @@ impl Kept {
         ))
     }
 
-    /// Counts a registered result in, and the one it replaces out.
+    /// Replaces the counted size of a registered result.
     pub(super) fn replace(&self, old: usize, new: usize) {
-        // `set_fact` may have put something else in its place, which was never counted.
+        // `set_fact` may have overwritten it with a value that was never counted.
         let counted = |kept: usize| Some(kept.saturating_add(new).saturating_sub(old));
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted);
     }
 }
 
-/// Estimated bytes of memory of a registered result.
+/// Estimated memory of a registered result, in bytes.
 pub(super) fn weight_of_result(result: &TaskResult) -> usize {
     let entries = result.registered().map(|(key, value)| VALUE.saturating_add(key.len()).saturating_add(weight(value)));
     entries.fold(VALUE, usize::saturating_add)
 }
 
-/// Estimated bytes of memory of a value. Text that two values share counts twice.
+/// Estimated memory of a value in bytes. Text shared by two values counts twice.
 pub(super) fn weight(value: &Value) -> usize {
     let mut weight = own_weight(value);
     let mut rest: Vec<Value> = members(value).collect();
@@ -64,11 +65,11 @@ fn own_weight(value: &Value) -> usize {
     VALUE.saturating_add(value.as_bytes().map_or(0, <[u8]>::len))
 }
 
-/// The members of a list, the keys and values of a mapping; a scalar has none.
+/// Members of a list, or keys and values of a mapping; a scalar has none.
 fn members(value: &Value) -> impl Iterator<Item = Value> {
     let is_map = value.kind() == ValueKind::Map;
     let pairs = value.as_object().and_then(|object| object.try_iter_pairs()).into_iter().flatten();
-    // The keys of a list are its indexes.
+    // The keys of a list are its indexes, not values.
     pairs.flat_map(move |(key, value)| is_map.then_some(key).into_iter().chain([value]))
 }
 

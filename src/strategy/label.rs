@@ -1,4 +1,4 @@
-//! How tasks are called in output.
+//! Names of tasks and hosts in the output.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use windlass_template::Context;
 
 use crate::playbook::Task;
 
-/// `role : name`; a task without a name is called by its action.
+/// `role : name`. A task without a name is labelled by its action.
 pub(super) fn of_task(task: &Arc<Task>, context: Option<&Context>) -> String {
     let name = match (&task.name, context) {
         (Some(node), Some(context)) => context.render_tolerant(node),
@@ -18,13 +18,13 @@ pub(super) fn of_task(task: &Arc<Task>, context: Option<&Context>) -> String {
         (None, _) => task.action.clone(),
     };
     match task.frame.role() {
-        // The names of included roles stand alone, as ansible-core shows them.
+        // ansible-core prints the names of included roles without a prefix.
         Some(role) if task.short_action() != "include_role" => format!("{} : {name}", role.name),
         _ => name,
     }
 }
 
-/// `host`, or `host -> other` when the task is delegated, with the other's address if it has one of another name.
+/// `host`, or `host -> other` for a delegated task, with the other's address if it differs from its name.
 pub(super) fn of_host(host: &str, delegate: Option<&str>, address: Option<&str>) -> String {
     match (delegate, address) {
         (Some(other), Some(address)) if other != host && address != other => format!("{host} -> {other}({address})"),

@@ -1,4 +1,4 @@
-//! All hosts do a task before any does the next: the strategies `linear` and `debug`.
+//! The strategies `linear` and `debug`: all hosts finish a task before any starts the next.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The task that is furthest behind, and the hosts that are there.
+    /// The earliest pending step, and the hosts that are at it.
     fn next_step(&mut self) -> Option<(Step, Vec<Arc<str>>)> {
         let filter = self.filter.clone();
         let steps = self.hosts.values_mut().filter_map(|run| run.peek(&filter).cloned());

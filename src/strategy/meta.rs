@@ -1,4 +1,4 @@
-//! `meta`: what a task tells the engine itself.
+//! `meta`: tasks that control the engine itself.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::outcome::{InventoryChange, TaskResult};
 use crate::output::Event;
 use crate::playbook::Task;
 
-/// What a `meta` task can ask for.
+/// Actions of `meta`.
 pub(crate) const ACTIONS: &[&str] = &[
     "clear_facts",
     "clear_host_errors",
@@ -24,11 +24,11 @@ pub(crate) const ACTIONS: &[&str] = &[
     "reset_connection",
 ];
 
-/// Those that are done for each host by itself; the others are done once for all, when the first host gets there.
+/// Actions done separately for each host. The others are done once for all, when the first host reaches them.
 const PER_HOST: &[&str] = &["end_host", "end_role", "flush_handlers", "noop", "reset_connection"];
 
 impl Batch {
-    /// Does what the task says on the hosts that are at it.
+    /// Carries out the action on the hosts that are at the task.
     pub(super) async fn meta(&mut self, task: &Arc<Task>, hosts: &[Arc<str>]) -> Result<()> {
         let Some(action) = task.args.get("_raw_params").and_then(|node| node.scalar_text()) else {
             return Err(Error::parse("meta needs the name of an action", &task.span));
@@ -40,7 +40,7 @@ impl Batch {
                 .generic());
         }
         let hosts = if PER_HOST.contains(&action) { hosts } else { hosts.get(..1).unwrap_or_default() };
-        // What the engine adds itself is not shown.
+        // Tasks that the engine adds itself are not displayed.
         let is_shown = task.span.is_located();
         if is_shown {
             let context = hosts.first().map(|host| TaskOnHost::new(&self.shared, &self.world, task, host).scope());
@@ -90,7 +90,7 @@ impl Batch {
                     for name in std::mem::take(&mut run.notifications) {
                         let handlers = self.handlers.find(&name);
                         if handlers.is_empty() {
-                            // A role that is included later may bring it.
+                            // A role included later may define the handler.
                             run.notifications.insert(name);
                             continue;
                         }
@@ -105,7 +105,7 @@ impl Batch {
                 }
             }
             "end_host" => on.iter().for_each(|host| self.end(host)),
-            // One host that is there decides for all.
+            // The first host that reaches it decides for all.
             "end_play" | "end_batch" if !on.is_empty() => {
                 let all: Vec<Arc<str>> = self.hosts.keys().cloned().collect();
                 all.iter().for_each(|host| self.end(host));
@@ -129,7 +129,7 @@ impl Batch {
                 let hosts = self.world.play.as_ref().map(|play| play.hosts_all.clone());
                 for (name, run) in &mut self.hosts {
                     run.cursor.clear_errors();
-                    // A host that could not be reached goes on after the task that did not reach it.
+                    // An unreachable host continues after the task that failed to reach it.
                     if self.removed.get(name) == Some(&Gone::Unreachable) {
                         run.out = false;
                     }
@@ -143,7 +143,7 @@ impl Batch {
                     inventory.set_playbook_dir(Some(&self.play.dir));
                 }
                 *world.inventory_mut() = inventory;
-                // Hosts come back before what group_by made of them.
+                // Hosts are restored before the groups that `group_by` made of them.
                 let (groups, hosts): (Vec<_>, Vec<_>) =
                     self.world.dynamic.iter().partition(|(_, change)| matches!(change, InventoryChange::Group(_)));
                 for (host, change) in hosts.into_iter().chain(groups) {
@@ -168,7 +168,7 @@ impl Batch {
         let _ = self.shared.events.send(Event::Verbose { level: 2, text: format!("META: {what}") });
     }
 
-    /// What is said of an action whose condition is false: its message and the reason.
+    /// Message and reason for an action whose condition is false.
     fn not_done(action: &str, task: &Task, host: &str) -> (String, String) {
         let role = task.frame.role().map(|role| role.name.clone()).unwrap_or_default();
         let rest = match action {
@@ -197,13 +197,13 @@ impl Batch {
     }
 }
 
-/// Tells that a handler will run on a host.
+/// Reports at `-vv` that a handler will run on a host.
 pub(super) fn notified(shared: &Shared, handler: &Arc<Task>, host: &str) {
     let text = format!("NOTIFIED HANDLER {} for {host}", label::of_task(handler, None));
     let _ = shared.events.send(Event::Verbose { level: 2, text });
 }
 
-/// What is said of an action that was done.
+/// Message for an action that was carried out.
 fn done(action: &str, task: &Task, host: &str) -> String {
     match action {
         "flush_handlers" => format!("triggered running handlers for {host}"),

@@ -1,4 +1,4 @@
-//! Carrying a play out: which hosts do which task next, and what follows from the results.
+//! Runs plays: which hosts run which task next, and the consequences of results.
 
 mod ahead;
 mod arguments;
@@ -42,7 +42,7 @@ pub use kept::Kept;
 pub(crate) use meta::ACTIONS as META_ACTIONS;
 pub use run::{PlaybookRun, Summary};
 
-/// How a task is called, without any host's variables.
+/// Label of a task, without any host's variables.
 pub(crate) fn task_label(task: &std::sync::Arc<crate::playbook::Task>) -> String {
     label::of_task(task, None)
 }

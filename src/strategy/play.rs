@@ -1,4 +1,4 @@
-//! One batch of hosts through one play.
+//! Runs one batch of hosts through one play.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use crate::plan::{Cursor, Position, Selection, Step, TagFilter};
 use crate::playbook::{Play, Task};
 use crate::vars::{PlayState, TaskScope, World};
 
-/// A host on its way through a batch.
+/// A host's progress through a batch.
 pub(super) struct HostRun {
     pub(super) cursor: Cursor,
-    /// What was notified and will be looked up when handlers are flushed.
+    /// Notifications to look up when handlers are flushed.
     pub(super) notifications: IndexSet<String>,
-    /// Notifications of earlier runs, which are taken up at the end of the play.
+    /// Notifications from earlier runs, delivered at the end of the play.
     pub(super) carried: Vec<String>,
-    /// The handlers that will run.
+    /// Ids of the handlers that will run.
     pub(super) notified: HashSet<u64>,
-    /// Notifications whose handlers are being run, with the handlers that have not run.
+    /// Notifications being flushed, with the ids of their handlers that have not run.
     pub(super) flushing: IndexMap<String, HashSet<u64>>,
-    /// The step the host waits at.
+    /// Step that the host waits at.
     pub(super) pending: Option<Step>,
     /// Last position that the host has passed.
     pub(super) at: Option<Position>,
-    /// It failed for good, or could not be reached.
+    /// The host failed for good or is unreachable.
     pub(super) out: bool,
-    /// The play has ended for it, without a failure.
+    /// The play ended for the host without a failure.
     pub(super) ended: bool,
 }
 
@@ -53,7 +53,7 @@ impl HostRun {
         }
     }
 
-    /// What the host does next; it stays there until [`HostRun::advance`].
+    /// Next step of the host. It stays the same until [`HostRun::advance`].
     pub(super) fn peek(&mut self, filter: &TagFilter) -> Option<&Step> {
         if self.pending.is_none() && !self.out {
             let HostRun { cursor, notified, .. } = self;
@@ -64,37 +64,37 @@ impl HostRun {
         self.pending.as_ref()
     }
 
-    /// Goes past the step the host waited at.
+    /// Moves past the step the host waited at.
     pub(super) fn advance(&mut self) {
         self.at = self.pending.take().map(|step| step.position);
         self.cursor.advance();
     }
 }
 
-/// Why a host takes no further part in a run.
+/// Reason why a host was removed from the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gone {
     /// A task failed.
     Failed,
-    /// It could not be reached.
+    /// The host was unreachable.
     Unreachable,
 }
 
-/// Which host does its next task when. Everything else is the same for all strategies.
+/// Order in which hosts run their tasks. Everything else is common to all strategies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strategy {
-    /// All hosts do a task before any does the next.
+    /// All hosts finish a task before any starts the next.
     Linear,
-    /// As `Linear`, and the debugger is called for failures.
+    /// Like `Linear`, and starts the debugger on failures.
     Debug,
-    /// Every host goes on as soon as it can.
+    /// Every host proceeds without waiting for the others.
     Free,
-    /// As `Free`, and no host begins before there is a fork for it until its end.
+    /// Like `Free`, but a host starts only when a fork is free and keeps it to the end of the play.
     HostPinned,
 }
 
 impl Strategy {
-    /// By the name in a play or a setting.
+    /// Looks a strategy up by its name in a play or setting.
     pub(super) fn named(name: &str, node: Option<&Node>) -> Result<Strategy> {
         const NAMES: &[(&str, Strategy)] = &[
             ("linear", Strategy::Linear),
@@ -125,28 +125,28 @@ pub(super) struct Batch {
     pub(super) shared: Arc<Shared>,
     pub(super) world: Arc<World>,
     pub(super) play: Arc<Play>,
-    /// The numbers of the play in the run and of the batch in the play.
+    /// Number of the play in the run and of the batch in the play.
     pub(super) number: (u32, u32),
     pub(super) strategy: Strategy,
     pub(super) hosts: IndexMap<Arc<str>, HostRun>,
     pub(super) handlers: Handlers,
     pub(super) stats: Tally,
     pub(super) filter: TagFilter,
-    /// `meta: end_play` was reached.
+    /// A host reached `meta: end_play`.
     pub(super) end_play: bool,
-    /// More hosts than may fail have failed: nothing further is run.
+    /// Too many hosts have failed, so the run ends.
     pub(super) end_run: bool,
-    /// Hosts that take no part any more, in this and all later plays.
+    /// Hosts excluded from the rest of this play and all later ones.
     pub(super) removed: HashMap<Arc<str>, Gone>,
-    /// A host has been removed or has ended since the world was told.
+    /// A host has been removed or has ended since `world` was updated.
     pub(super) play_hosts_stale: bool,
-    /// The user is asked before every task.
+    /// Asks the user before every task (`--step`).
     pub(super) step: bool,
-    /// Something failed in the step that runs, and it was not ignored.
+    /// The current step has a failure that is not ignored.
     pub(super) step_failed: bool,
-    /// What was sent ahead to each host.
+    /// Tasks sent ahead to each host.
     pub(super) windows: HashMap<Arc<str>, Window>,
-    /// Id of the task that runs handlers at the end of the play.
+    /// Id of the task that flushes handlers at the end of the play.
     pub(super) last_flush: u64,
 }
 
@@ -160,7 +160,7 @@ impl Batch {
         ended
     }
 
-    /// Finds the `vars_files` of these hosts, if their names are templates: facts may have made them known.
+    /// Finds the `vars_files` of these hosts if their names are templates: new facts may have made the names known.
     pub(super) fn find_vars_files(&mut self, wanted: impl Fn(&Arc<str>) -> bool) -> Result<()> {
         let Some(play) = self.world.play.clone().filter(|_| self.play.has_templated_files()) else { return Ok(()) };
         let mut files = play.host_files.clone();
@@ -174,7 +174,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The world with the hosts that are still there.
+    /// Updates `ansible_play_hosts` after hosts were removed or ended.
     pub(super) fn update_play_hosts(&mut self) {
         if !std::mem::take(&mut self.play_hosts_stale) {
             return;
@@ -193,7 +193,7 @@ impl Batch {
         self.world = Arc::new(world);
     }
 
-    /// Evaluates keywords of the play itself.
+    /// Variables for keywords of the play itself.
     pub(super) fn play_context(&self) -> windlass_template::Context {
         let host = self.hosts.keys().next().cloned().unwrap_or_else(|| Arc::from("localhost"));
         self.shared.run.engine.scope(Arc::new(TaskScope::of_play(&self.world, &host)))

@@ -1,4 +1,4 @@
-//! `vars_prompt`: variables the user is asked for before a play.
+//! `vars_prompt`: asks the user for variables before a play.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::output::Event;
 use crate::playbook::Play;
 use crate::vars::truth;
 
-/// Asks for what the play wants to know and the command line does not say. Without a terminal the defaults are taken.
+/// Asks for the play's prompted variables that the command line does not set. Without a terminal, defaults apply.
 pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> Result<Arc<Mapping>> {
     let mut answers = Mapping::new();
     for entry in play.frame.keywords.list("vars_prompt") {
@@ -23,9 +23,9 @@ pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> 
         }
         let (answer, is_written) = question.answer(shared).await?;
         let answer = question.encrypted(answer, context)?;
-        // The answer stands in no file.
+        // The answer has no position in a file.
         let span = Span::synthetic("vars_prompt");
-        // Typed text may be a template, as it may in a file of variables; a default that a template made is data.
+        // Typed text may be a template, as in a file of variables. A default computed by a template is data.
         #[expect(clippy::disallowed_methods, reason = "the user typed it, or the project has it as the default")]
         let value = match question.is_unsafe || !is_written {
             true => Node::literal(answer, span),
@@ -75,11 +75,11 @@ impl<'a> Question<'a> {
         })
     }
 
-    /// The answer, and whether the user or the project wrote it.
+    /// Returns the answer, and whether the user or the project wrote it.
     async fn answer(&self, shared: &Shared) -> Result<(String, bool)> {
         if !std::io::stdin().is_terminal() {
             shared.warn("Not prompting as we are not in interactive mode");
-            // What Python makes a text of nothing.
+            // Python's text for `None`.
             return Ok((self.default.clone().unwrap_or_else(|| "None".to_owned()), self.is_default_written()));
         }
         let shown = match (&self.default, self.prompt.is_empty()) {
@@ -109,12 +109,12 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Whether the default stands in the project as it is, and no template has made it.
+    /// Whether the default is written literally in the project rather than computed by a template.
     fn is_default_written(&self) -> bool {
         self.entry.get("default").and_then(Node::as_str).is_none_or(|text| !text.contains('{'))
     }
 
-    /// The answer as `encrypt` wants it kept.
+    /// Encrypts the answer if `encrypt` is set.
     fn encrypted(&self, answer: String, context: &Context) -> Result<String> {
         let Some(method) = &self.encrypt else { return Ok(answer) };
         let data = |value: &str| Variable::Data(Value::from(value));

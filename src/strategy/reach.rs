@@ -1,4 +1,4 @@
-//! Where a task is done, how and as whom.
+//! Host, connection and user of a task.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,7 +10,7 @@ use super::execute::TaskOnHost;
 use crate::action::Failure;
 use crate::vars::{connection_variables, given, unless_omitted};
 
-/// The variables of the connection, each with its two names: what one is set to, the other is, too.
+/// Connection variables with both their names; setting one sets the other too.
 static NAMES: LazyLock<[[Arc<str>; 2]; 8]> = LazyLock::new(|| {
     [
         ["ansible_ssh_host", "ansible_host"],
@@ -26,7 +26,7 @@ static NAMES: LazyLock<[[Arc<str>; 2]; 8]> = LazyLock::new(|| {
 });
 
 impl TaskOnHost {
-    /// The variables of a task with those of the connection that nobody has set: where the task is done, how and as whom.
+    /// Variables of a task, with defaults for connection variables that nobody has set.
     pub(super) fn with_connection(&self, context: &Context, host: &str) -> Context {
         let settings = &self.shared.run.settings;
         let keyword = |name: &str| self.keyword(context, name).and_then(|node| given(context, node).ok()?);
@@ -61,7 +61,7 @@ impl TaskOnHost {
         if missing.is_empty() { context.clone() } else { context.with(missing) }
     }
 
-    /// The host the task is done on, if it is another.
+    /// Host that the task is delegated to, if any.
     pub(super) fn delegate(&self, context: &Context) -> Result<Option<String>, Failure> {
         let Some(node) = self.task.keyword("delegate_to") else { return Ok(None) };
         let Some(value) = unless_omitted(context, node)? else { return Ok(None) };
@@ -75,12 +75,12 @@ impl TaskOnHost {
         Ok(Some(name))
     }
 
-    /// The nearest value of a keyword that is not left out with `omit`.
+    /// Nearest value of a keyword that is not `omit`.
     pub(super) fn keyword(&self, context: &Context, name: &str) -> Option<&Node> {
         self.task.keyword_values(name).find(|node| !matches!(unless_omitted(context, node), Ok(None)))
     }
 
-    /// How the host, or the one the task is delegated to, is reached.
+    /// Connection variables of the host, or of the host the task is delegated to.
     pub(super) fn connection(
         &self,
         context: &Context,
@@ -97,7 +97,7 @@ impl TaskOnHost {
             Some(other) => {
                 let name: Arc<str> = Arc::from(other);
                 let theirs = self.world.host_context(&name);
-                // Keywords are the task's own and see its variables; the variables of the connection are the other host's.
+                // Keywords belong to the task and see its variables; connection variables belong to the other host.
                 let rendered = |name: &str| {
                     let node = keyword(name)?;
                     let value = given(context, &node).ok()??;
@@ -110,7 +110,7 @@ impl TaskOnHost {
         }
     }
 
-    /// The implicit localhost is this machine.
+    /// Uses a local connection for the implicit localhost.
     fn local_by_name(&self, connection: &mut crate::vars::ConnectionVariables, context: &Context) {
         let name = &connection.target.name;
         let implicit = self.world.inventory.host(name).is_some_and(windlass_inventory::Host::is_implicit);

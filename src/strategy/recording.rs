@@ -1,4 +1,4 @@
-//! The strategy's half of the journal: places of tasks, outcomes taken from an earlier run, and handlers that have run.
+//! The strategy's side of the journal: places of tasks, outcomes restored from an earlier run, and completed handlers.
 
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ use crate::plan::Position;
 use crate::playbook::Task;
 use crate::vars::{FactNames, given};
 
-/// A task on a host as the journal sees it.
+/// A task on a host as the journal identifies it.
 #[derive(Default)]
 pub(super) struct Recorded {
-    /// Its place, if a journal is kept.
+    /// Its place, if the run keeps a journal.
     pub(super) place: Option<Arc<Place>>,
-    /// Its outcome in the run that is resumed.
+    /// Its outcome in the resumed run.
     pub(super) outcome: Option<HostOutcome>,
 }
 
 impl Shared {
-    /// The journal of the run, if one is kept.
+    /// The run's journal, if it keeps one.
     pub(super) fn recorder(&self) -> Option<&Recorder> {
         self.journal.get()
     }
 }
 
 impl Batch {
-    /// The place of a task that a host is at.
+    /// Place of the task that a host is at.
     pub(super) fn place_at(
         &self,
         task: &Arc<Task>,
@@ -57,11 +57,11 @@ impl Batch {
         Arc::new(Place::new(at, &self.play.name, once, task.handler, rescuable))
     }
 
-    /// A task on hosts as the journal sees it.
+    /// Places of a task on these hosts, and the outcomes the resumed run recorded there.
     pub(super) fn recorded(&self, task: &Arc<Task>, hosts: &[Arc<str>], once: bool) -> Vec<Recorded> {
         let Some(recorder) = self.shared.recorder() else { return hosts.iter().map(|_| Recorded::default()).collect() };
         recorder.files(&self.shared.files);
-        // Hosts in lockstep are at the same position.
+        // Hosts in lockstep share a position.
         let mut last: Option<(&Position, At)> = None;
         let recorded = |host: &Arc<str>| {
             let Some(position) = self.hosts.get(host).and_then(|run| run.at.as_ref()) else {
@@ -84,7 +84,7 @@ impl Batch {
         hosts.iter().map(recorded).collect()
     }
 
-    /// Reports how many tasks were taken from the run that is resumed, before the next one is done.
+    /// Reports how many tasks were restored from the resumed run, before the next task runs.
     pub(super) fn report_resumed(&self) {
         let count = self.shared.recorder().map_or(0, Recorder::take_count);
         if count > 0 {
@@ -93,13 +93,13 @@ impl Batch {
         }
     }
 
-    /// Whether tasks of a host may still be taken from the run that is resumed.
+    /// Whether more tasks of a host may be restored from the resumed run.
     pub(super) fn is_replaying(&self, host: &str) -> bool {
         self.shared.recorder().is_some_and(|recorder| recorder.is_replaying(host))
     }
 
-    /// Keeps handlers that earlier runs have left for the end of the play: what they act on may have to be mended by its tasks first, or
-    /// made, if the task that would have notified them was interrupted.
+    /// Holds handlers left by earlier runs until the end of the play. Its tasks may first have to repair or create the
+    /// objects the handlers act on, if the run stopped before.
     pub(super) fn take_carried(&mut self) {
         let Some(recorder) = self.shared.recorder() else { return };
         for (host, run) in &mut self.hosts {
@@ -123,7 +123,7 @@ impl Batch {
         });
     }
 
-    /// Settles the handlers, also those that are includes, of hosts that passed them without a failure.
+    /// Settles handlers, including those that are includes, for hosts that finished them without a failure.
     pub(super) fn settle_handlers(&mut self) {
         let Some(recorder) = self.shared.recorder() else { return };
         for (host, run) in &mut self.hosts {
@@ -136,7 +136,7 @@ impl Batch {
 }
 
 impl Batch {
-    /// Reports handlers of earlier runs that the play does not have any more.
+    /// Reports handlers of earlier runs that the play no longer has.
     pub(super) fn report_unknown_handlers(&self) {
         if self.shared.recorder().is_none() {
             return;
@@ -153,7 +153,7 @@ impl Batch {
 }
 
 impl TaskOnHost {
-    /// Records that the task is about to be sent, with the handlers that a change will notify.
+    /// Records that the task is about to be sent, with the handlers a change will notify.
     pub(super) fn record_sent(&self, context: &Context) -> Option<u64> {
         let (Some(recorder), Some(place)) = (self.shared.recorder(), &self.place) else { return None };
         // An immediate action is never in flight, so it is not announced.
@@ -167,14 +167,15 @@ impl TaskOnHost {
                     names.extend(value.try_iter().into_iter().flatten().map(|name| windlass_template::text(&name)));
                 }
                 Ok(Some(value)) => names.push(windlass_template::text(&value)),
-                // The error is reported where the value is needed.
+                // The code that needs the value reports the error.
                 Ok(None) | Err(_) => {}
             }
         }
         recorder.sent(place, &self.host, names)
     }
 
-    /// Waits until what [`TaskOnHost::record_sent`] wrote is on the disk, unless the task changed nothing: then no handler can be lost.
+    /// Waits until the line written by [`TaskOnHost::record_sent`] is on disk. An unchanged task need not wait, because
+    /// no handler can be lost.
     ///
     /// The fsync runs while the host works.
     pub(super) async fn await_record(&self, line: Option<u64>, outcome: &Result<TaskResult, Failure>) {
@@ -202,7 +203,7 @@ impl TaskOnHost {
         }
     }
 
-    /// The outcome of an item in the run that is resumed, if the loop has the same item there.
+    /// Outcome of an item in the resumed run, if its loop had the same item at this index.
     pub(super) fn restored_item(
         &self,
         index: usize,
@@ -226,7 +227,7 @@ impl TaskOnHost {
     }
 }
 
-/// A task with its place, the same in every run over the same files.
+/// Identifies a task by label and position, which are equal in every run over the same files.
 fn named(task: &Arc<Task>) -> String {
     let label = label::of_task(task, None);
     if !task.span.is_located() {
@@ -236,7 +237,7 @@ fn named(task: &Arc<Task>) -> String {
     format!("'{label}' ({}:{})", file.display(), task.span.line)
 }
 
-/// Restores an outcome; `None` if the journal has that of another action.
+/// Restores an outcome. Returns `None` if the journal holds one of another action.
 fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> Option<HostOutcome> {
     if !task.action.contains("{{") && task.short_action() != done.action {
         return None;
@@ -262,10 +263,10 @@ fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<ItemDone>) -> O
     })
 }
 
-/// Restores a result, or only its flags where the rest was withheld and nothing reads it.
+/// Restores a result, or only its flags if the rest was withheld and nothing reads it.
 ///
-/// Values of a journal are data and pass the border that answers of hosts pass. Only `set_fact` has an effect besides, on the variables
-/// that the task itself names.
+/// Journal values are data and pass the same checks as answers of hosts. Only `set_fact` has an effect as well, limited
+/// to the variables the task names.
 fn result_of(task: &Task, fields: Map<String, Json>, status: Status) -> Option<TaskResult> {
     if fields.is_empty() {
         let flags = [("failed", status.failed), ("skipped", status.skipped), ("unreachable", status.unreachable)];

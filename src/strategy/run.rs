@@ -1,4 +1,4 @@
-//! A whole run: plays one after the other, batches of hosts in each.
+//! A whole run: plays in order, each in batches of hosts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -20,12 +20,12 @@ use crate::plan::{Cursor, TagFilter, UNSELECTED};
 use crate::playbook::{Block, Item, Play, Role, Task, VarsFile};
 use crate::vars::{FactCache, PlayState, TaskScope, World, given, truth, unless_omitted};
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// Per host, and what `set_stats` kept.
+    /// Counts per host, and statistics from `set_stats`.
     pub recap: Recap,
-    /// Ansible's exit code: 4 if a host could not be reached, 2 if one failed.
+    /// Ansible's exit code: 4 if a host was unreachable, 2 if one failed.
     pub exit_code: u8,
 }
 
@@ -34,13 +34,13 @@ pub struct PlaybookRun {
     shared: Arc<Shared>,
     world: Arc<World>,
     stats: IndexMap<Arc<str>, Stats>,
-    /// Counts of a batch that a signal has dropped.
+    /// Counts of a batch that a signal interrupted.
     left: LeftBehind,
     removed: HashMap<Arc<str>, Gone>,
 }
 
 impl PlaybookRun {
-    /// A run that has not started.
+    /// Prepares a run and loads cached facts.
     pub fn new(shared: Arc<Shared>, world: Arc<World>) -> PlaybookRun {
         let mut run =
             PlaybookRun { shared, world, stats: IndexMap::new(), left: LeftBehind::default(), removed: HashMap::new() };
@@ -48,7 +48,7 @@ impl PlaybookRun {
         run
     }
 
-    /// Takes the facts that earlier runs have kept.
+    /// Loads facts that earlier runs have cached.
     fn load_facts(&mut self) {
         let shared = Arc::clone(&self.shared);
         let Some(cache) = FactCache::of(&shared.run.settings) else { return };
@@ -70,7 +70,7 @@ impl PlaybookRun {
         self.world = Arc::new(world);
     }
 
-    /// Keeps the facts that are other than they were.
+    /// Caches facts that have changed.
     fn keep_facts(&self, before: &World) {
         for problem in
             FactCache::of(&self.shared.run.settings).iter().flat_map(|cache| cache.update(before, &self.world))
@@ -79,7 +79,7 @@ impl PlaybookRun {
         }
     }
 
-    /// Runs plays until one ends the run; true if the next playbook may go on.
+    /// Runs plays until one ends the run.
     pub async fn run(&mut self, plays: Vec<Play>) -> Result<()> {
         let settings = &self.shared.run.settings;
         let filter = TagFilter::new(&settings.tags, &settings.skip_tags);
@@ -100,19 +100,19 @@ impl PlaybookRun {
         Ok(())
     }
 
-    /// Takes hosts again that have failed.
+    /// Brings failed and unreachable hosts back.
     pub fn forgive(&mut self) {
         self.removed.clear();
     }
 
-    /// The hosts that have failed or could not be reached, in the order of their names.
+    /// Hosts that failed or were unreachable, sorted by name.
     pub fn failed_hosts(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.removed.keys().map(|name| &**name).collect();
         names.sort_unstable();
         names
     }
 
-    /// What the run came to so far. Hosts whose errors were forgiven do not count.
+    /// Result of the run so far. Hosts brought back by `clear_host_errors` do not count as failed.
     pub fn summary(&self) -> Summary {
         let any = |gone: Gone| self.removed.values().any(|why| *why == gone);
         let exit_code = match (any(Gone::Unreachable), any(Gone::Failed)) {
@@ -126,17 +126,17 @@ impl PlaybookRun {
         Summary { recap, exit_code }
     }
 
-    /// The patterns of a play's `hosts`.
+    /// Patterns of a play's `hosts`.
     pub fn patterns_of(&self, play: &Play) -> Result<Vec<String>> {
         self.patterns_with(play, &Arc::default())
     }
 
-    /// The name of a play as far as it can be told before its hosts are known.
+    /// Name of a play, rendered without the variables of hosts.
     pub fn name_of(&self, play: &Play) -> String {
         play_name(play, &self.before_hosts(play, &Arc::default()))
     }
 
-    /// What is known before the hosts of a play are, with the answers to its prompts.
+    /// Variables visible while resolving a play's `hosts`, with the answers to its prompts.
     fn before_hosts(&self, play: &Play, answers: &Arc<Mapping>) -> Context {
         let mut roles = Vec::new();
         play.roles.iter().rev().filter(|role| role.public).for_each(|role| with_dependencies(role, &mut roles));
@@ -150,7 +150,7 @@ impl PlaybookRun {
 
     fn patterns_with(&self, play: &Play, answers: &Arc<Mapping>) -> Result<Vec<String>> {
         let context = self.before_hosts(play, answers);
-        // A play whose hosts are omitted has none.
+        // A play whose `hosts` is omitted has none.
         let rendered =
             unless_omitted(&context, &play.hosts).map_err(|error| Error::parse(error.report(), &play.hosts.span))?;
         let Some(value) = rendered else { return Ok(Vec::new()) };
@@ -169,12 +169,12 @@ impl PlaybookRun {
         Ok(patterns)
     }
 
-    /// The hosts of a play by its pattern and the limit.
+    /// Hosts of a play by its pattern and the limit.
     pub fn hosts_of(&self, play: &Play) -> Result<Vec<Arc<str>>> {
         self.matching(play, &self.patterns_of(play)?)
     }
 
-    /// The hosts of a play whose patterns are known.
+    /// Hosts of a play whose patterns are known.
     pub fn matching(&self, play: &Play, patterns: &[String]) -> Result<Vec<Arc<str>>> {
         if patterns.is_empty() {
             return Ok(Vec::new());
@@ -194,7 +194,8 @@ impl PlaybookRun {
         Ok(matches.hosts)
     }
 
-    /// The `group_vars` and `host_vars` that count are those beside the file the play is written in, also of one that was imported.
+    /// Switches to the `group_vars` and `host_vars` beside the file that contains the play, even if that file was
+    /// imported.
     fn stand_beside(&mut self, play: &Play) {
         if play.dir.as_os_str().is_empty() || self.world.inventory.is_playbook_dir(&play.dir) {
             return;
@@ -204,7 +205,7 @@ impl PlaybookRun {
         self.world = Arc::new(world);
     }
 
-    /// Runs one play; false ends the run.
+    /// Runs one play. Returns false if the run ends with it.
     async fn play(&mut self, play: Arc<Play>) -> Result<bool> {
         self.stand_beside(&play);
         let answers = super::prompt::answers(&play, &self.context(&[]), &self.shared).await?;
@@ -247,7 +248,7 @@ impl PlaybookRun {
         let files = self.static_vars_files(&play)?;
         self.change_play(|state| state.files.extend(files));
         let context = self.context(&hosts);
-        // Batches are made of all hosts; those that have failed before leave theirs smaller.
+        // Batches are split from all hosts; those that failed before leave theirs smaller.
         let batches = batches(play.frame.keywords.get("serial"), &ordered, &context)?;
         for (index, batch) in batches.into_iter().enumerate() {
             if index > 0 {
@@ -258,7 +259,7 @@ impl PlaybookRun {
             let number = (number, u32::try_from(index).unwrap_or(u32::MAX));
             let end = if left.is_empty() { End::Batch } else { self.batch(&play, number, left).await? };
             let after = batch.iter().filter(|host| self.removed.contains_key(*host)).count();
-            // What broke a whole batch would break the next one too.
+            // An error that failed a whole batch would fail the next one too.
             if end == End::Run || after - before.min(after) == batch.len() {
                 return Ok(false);
             }
@@ -270,7 +271,7 @@ impl PlaybookRun {
         Ok(true)
     }
 
-    /// Records that a play begins; returns its number. A resumed run restores an order of hosts that was random.
+    /// Records the start of a play and returns its number. A resumed run restores a random order of hosts.
     fn record_play(&self, play: &Play, name: &str, ordered: &mut [Arc<str>]) -> u32 {
         let Some(recorder) = self.shared.journal.get() else { return 0 };
         let order = play.frame.keywords.get("order").and_then(Node::as_str).unwrap_or_default();
@@ -283,7 +284,7 @@ impl PlaybookRun {
         recorder.play(name, order)
     }
 
-    /// Refuses hosts whose variables cannot be read: without them a task would do something else.
+    /// Fails if the variables of a host cannot be read, because tasks would then do something else.
     fn check_variables(&self, hosts: &[Arc<str>]) -> Result<()> {
         let inventory = &self.world.inventory;
         for host in hosts.iter().filter_map(|name| inventory.host(name)) {
@@ -292,7 +293,7 @@ impl PlaybookRun {
         Ok(())
     }
 
-    /// Those that have not failed.
+    /// Hosts that have not failed.
     fn left_of(&self, hosts: &[Arc<str>]) -> Vec<Arc<str>> {
         hosts.iter().filter(|host| !self.removed.contains_key(*host)).cloned().collect()
     }
@@ -310,7 +311,7 @@ impl PlaybookRun {
             Some(node) => given(&context, node).is_ok_and(|value| value.is_some_and(|value| truth(&value))),
             None => settings.force_handlers,
         };
-        // Up to 2.18 handlers run whatever tags are skipped.
+        // Up to 2.18, handlers run whatever tags are skipped.
         let flush_tag = if settings.compat == Compat::V2_18 { UNSELECTED } else { "always" };
         let (block, without_facts, last_flush) = whole_play(play, gather, force_handlers, flush_tag);
         let strategy = match play.frame.keywords.get("strategy") {
@@ -367,7 +368,7 @@ impl PlaybookRun {
         })
     }
 
-    /// The `vars_files` of a play that names none of them with a template; otherwise every host has its own.
+    /// The `vars_files` of a play if none of their names is a template; otherwise every host has its own.
     fn static_vars_files(&self, play: &Arc<Play>) -> Result<Vec<Arc<Mapping>>> {
         if play.has_templated_files() {
             return Ok(Vec::new());
@@ -397,10 +398,10 @@ impl PlaybookRun {
     }
 }
 
-/// What a batch ends.
+/// How much of the run ends with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Itself.
+    /// Only the batch.
     Batch,
     /// The play.
     Play,
@@ -408,8 +409,8 @@ enum End {
     Run,
 }
 
-/// `vars_files`: each a file, or a list of which the first that exists is taken. A file whose name is not known yet is passed over:
-/// it may depend on facts.
+/// Loads `vars_files`: each entry is a file, or a list of which the first existing file counts. A name that cannot be
+/// rendered yet is skipped, because it may depend on facts.
 pub(super) fn vars_files(play: &Play, shared: &Shared, context: &Context) -> Result<Vec<Arc<Mapping>>> {
     let mut files = Vec::new();
     for node in &play.vars_files {
@@ -423,7 +424,7 @@ pub(super) fn vars_files(play: &Play, shared: &Shared, context: &Context) -> Res
             VarsFile::Missing(tried) if tried.len() > 1 => {
                 return Err(Error::parse(format!("vars file {} was not found", tried.join(", ")), &node.span));
             }
-            // One file that is not there is passed over, as Ansible does; saying so costs nothing.
+            // Ansible silently skips a single missing file; Windlass adds a warning.
             VarsFile::Missing(tried) => {
                 shared.warn(format!("vars file {} was not found and is passed over ({})", tried.join(", "), node.span))
             }
@@ -432,7 +433,7 @@ pub(super) fn vars_files(play: &Play, shared: &Shared, context: &Context) -> Res
     Ok(files)
 }
 
-/// The hosts in the order the play wants them.
+/// Sorts the hosts by the play's `order`.
 fn in_order(play: &Play, hosts: &[Arc<str>], context: &Context) -> Result<Vec<Arc<str>>> {
     let mut hosts = hosts.to_vec();
     let Some(node) = play.frame.keywords.get("order") else { return Ok(hosts) };
@@ -467,7 +468,7 @@ fn shuffle(hosts: &mut [Arc<str>]) {
 fn play_name(play: &Play, context: &Context) -> String {
     match play.frame.keywords.get("name") {
         Some(node) => context.render_tolerant(node),
-        // Since 2.19 the names of hosts that were joined are no template.
+        // Since 2.19 a name built from a list of hosts is not a template.
         None if play.hosts.as_list().is_some() && context.engine().options().compat == Compat::V2_19 => {
             play.name.clone()
         }
@@ -478,8 +479,10 @@ fn play_name(play: &Play, context: &Context) -> String {
     }
 }
 
-/// Everything a host does in a play, as one block: facts, the sections, handlers after each. The second block is for hosts whose
-/// facts are known: the same, with nothing in the place of gathering them. The number is the id of the task that runs the last handlers.
+/// Builds the whole play as one block: gathering facts, then each section followed by its handlers.
+///
+/// Returns that block, the same block without gathering for hosts whose facts are known, and the id of the task that
+/// flushes the last handlers.
 fn whole_play(play: &Play, gather: bool, force_handlers: bool, flush_tag: &str) -> (Arc<Block>, Arc<Block>, u64) {
     let frame = &play.frame;
     let mut body = Vec::new();
@@ -502,7 +505,7 @@ fn whole_play(play: &Play, gather: bool, force_handlers: bool, flush_tag: &str) 
         last_flush = flush.id;
         let flush = Item::Task(Arc::new(flush));
         if force_handlers {
-            // Handlers run on hosts that have failed, too.
+            // Handlers run on failed hosts too.
             let mut block = Block::plain(frame, section.clone());
             block.always.push(flush);
             body.push(Item::Block(Arc::new(block)));
@@ -518,7 +521,7 @@ fn whole_play(play: &Play, gather: bool, force_handlers: bool, flush_tag: &str) 
     (Arc::new(Block::plain(frame, body)), Arc::new(Block::plain(frame, without_facts)), last_flush)
 }
 
-/// A role and those it depends on, from the highest rank of their variables to the lowest.
+/// A role and its dependencies, from the highest precedence of their variables to the lowest.
 fn with_dependencies<'a>(role: &'a Arc<Role>, all: &mut Vec<&'a Arc<Role>>) {
     all.push(role);
     role.dependencies.iter().rev().for_each(|dependency| with_dependencies(dependency, all));

@@ -1,4 +1,4 @@
-//! `--step`: the user is asked before every task. `--start-at-task`: what comes before a task is passed over.
+//! `--step` asks the user before every task; `--start-at-task` skips the tasks before the named one.
 
 use std::sync::{Arc, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::output::Event;
 use crate::playbook::{Block, Item, Task};
 
 impl Batch {
-    /// Whether the user wants a task to be done; always, if it is not asked.
+    /// Asks whether to run a task. Returns true without `--step`.
     pub(super) async fn take_step(&mut self, task: &Arc<Task>, host: Option<&str>) -> Result<bool> {
         if !self.step {
             return Ok(true);
@@ -29,7 +29,8 @@ impl Batch {
         Ok(goes_on || matches!(answer.as_str(), "y" | "yes"))
     }
 
-    /// Passes over what comes before the task that `--start-at-task` names. A host that does not come to it does nothing in this play.
+    /// Skips the tasks before the one that `--start-at-task` names. A host that never reaches it does nothing in this
+    /// play.
     pub(super) fn start_at(&mut self) -> Result<()> {
         let wanted = self.shared.start_at.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(wanted) = wanted else { return Ok(()) };
@@ -52,7 +53,7 @@ impl Batch {
                 let is_it = |name: &str| !name.is_empty() && (name == wanted || pattern.is_match(name));
                 if task.span.is_located() && (is_it(&own) || is_it(&whole)) {
                     found = true;
-                    // Facts are gathered all the same.
+                    // Facts are gathered nevertheless.
                     if let Some(task) = gathering {
                         run.pending = None;
                         let block = Block::plain(&self.play.frame, vec![Item::Task(task)]);

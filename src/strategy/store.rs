@@ -1,4 +1,4 @@
-//! What results leave: registered variables, facts, hosts and groups, and the numbers of the recap.
+//! Lasting effects of results: registered variables, facts, hosts and groups, and the counts of the recap.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Batch {
         }
     }
 
-    /// Keeps what a result says: the registered variable, facts, variables, hosts and groups.
+    /// Stores the effects of a result: the registered variable, facts, variables, hosts and groups.
     pub(super) fn store(
         &self,
         task: &Arc<Task>,
@@ -58,7 +58,7 @@ impl Batch {
         host: &Arc<str>,
         world: &mut World,
     ) -> Result<()> {
-        // Of what failed nothing is kept but what is registered, also if some of its items did not.
+        // A failed task only registers its result; facts and variables are dropped, even those of items that succeeded.
         let is_kept = !outcome.result.failed() && !outcome.result.is_unreachable();
         for (result, delegate) in outcome.parts.iter().filter(|_| is_kept) {
             let delegate = delegate.as_deref().map(Arc::<str>::from);
@@ -76,7 +76,7 @@ impl Batch {
                 Arc::make_mut(&mut state.set).insert(Arc::clone(register), value).map_or(0, |old| kept::weight(&old));
             state.kept = state.kept.saturating_sub(old).saturating_add(new);
             self.shared.kept.replace(old, new);
-            // What comes from the project itself is not from outside because it was registered.
+            // Variables from the project remain trusted when a result registers them.
             if matches!(outcome.action.as_str(), "set_fact" | "include_vars") {
                 Arc::make_mut(&mut state.origins).insert(Arc::clone(register), Origin::Written);
             } else if state.origins.contains_key(register) {
@@ -86,7 +86,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Applies the change of a task.
+    /// Applies one effect of a task.
     fn apply(&self, task: &Arc<Task>, effect: &Effect, place: &Place<'_>, world: &mut World) -> Result<()> {
         let to = place.of_facts();
         match effect {
@@ -132,7 +132,7 @@ impl Batch {
         }
     }
 
-    /// The variables of the files that `include_vars` found, as they are written.
+    /// Variables of the files that `include_vars` found, unrendered.
     fn included_vars(
         &self,
         task: &Arc<Task>,
@@ -160,7 +160,7 @@ impl Batch {
     }
 }
 
-/// What `register` keeps. Of a task that check mode did not run, everything that is not there is unknown.
+/// Value that `register` stores. For a task skipped by check mode, absent fields are unknown.
 pub(super) fn registered(task: &Arc<Task>, result: &TaskResult) -> Value {
     if !result.is_predicted() {
         return result.to_value();
@@ -177,13 +177,13 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The host that facts and variables belong to.
+    /// Host that facts and variables belong to.
     fn of_facts(&self) -> &Arc<str> {
         self.delegate.filter(|_| self.delegate_facts).unwrap_or(self.host)
     }
 }
 
-/// Adds what `add_host` or `group_by` on a host asks for.
+/// Adds the host or group that `add_host` or `group_by` requests.
 pub(super) fn extend_inventory(host: &Arc<str>, change: &InventoryChange, world: &mut World) -> Result<()> {
     let inventory = world.inventory_mut();
     match change {

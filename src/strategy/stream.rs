@@ -1,8 +1,10 @@
-//! Tasks that are sent ahead: a host gets the next ones before it has answered the first, where nothing they need depends on its answers.
+//! Tasks sent ahead: a host receives its next tasks before it has answered the first, if they do not depend on its
+//! answers.
 //!
-//! A task that goes ahead is done in two halves. Its first one, everything up to the answer of the host, is done with the variables that are
-//! known when the window opens; a task that reads what one before it will set is not sent (see [`Ahead`]). The second one, what the answer
-//! means, is done in its turn, as if it had been sent then. What may fail by the second half alone is the last of its window.
+//! Such a task runs in two halves. The first half runs up to the host's answer, with the variables known when the
+//! window opens. A task that reads a variable set by an earlier one is not sent (see [`Ahead`]). The second half
+//! evaluates the answer in the task's turn, as if it had been sent then. A task whose second half can fail by itself
+//! ends its window.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use crate::output::{EventQueue, held_events};
 use crate::plan::{Selection, Step};
 use crate::playbook::Task;
 
-/// How many tasks of a host may be under way at once.
+/// Maximum number of a host's tasks under way at once.
 const WINDOW: usize = 32;
 
 /// Keywords of tasks that wait for each answer.
@@ -44,18 +46,18 @@ const WAITS: &[&str] = &[
     "until",
 ];
 
-/// What other hosts may change at any time, and what contains all variables.
+/// Variables that other hosts may change at any time, and variables that contain all others.
 const ALWAYS_PENDING: &[&str] =
     &[windlass_template::OUTSIDE, "ansible_play_batch", "ansible_play_hosts", "hostvars", "play_hosts", "vars"];
 
-/// The tasks of a host that are under way before their turn, in order.
+/// Tasks of a host under way before their turn, in order.
 pub(super) struct Window {
     entries: VecDeque<Entry>,
     driver: AbortHandle,
 }
 
 impl Window {
-    /// The place of a task that went ahead and has its turn now.
+    /// Place of a task that was sent ahead and whose turn it is.
     pub(super) fn place_of(&self, task: u64) -> Option<Arc<Place>> {
         self.entries.front().filter(|entry| entry.task == task)?.place.clone()
     }
@@ -67,12 +69,12 @@ impl Drop for Window {
     }
 }
 
-/// A task that went ahead.
+/// A task that was sent ahead.
 pub(super) struct Entry {
     task: u64,
     ahead: Arc<Ahead>,
     outcome: oneshot::Receiver<Option<Acted>>,
-    /// What happened meanwhile, to be told in its turn.
+    /// Events of the first half, to be reported in the task's turn.
     events: EventQueue,
     place: Option<Arc<Place>>,
 }
@@ -84,7 +86,7 @@ impl Entry {
     }
 }
 
-/// The other end of an [`Entry`].
+/// The sending side of an [`Entry`].
 struct Flight {
     work: TaskOnHost,
     ahead: Arc<Ahead>,
@@ -96,20 +98,20 @@ impl Flight {
         let Flight { work, ahead, outcome } = self;
         let acted = ahead.watch(async {
             let acted = work.act(&ahead).await;
-            // What fails before it is sent fails in its turn again, and nothing goes ahead of that.
+            // A task that fails before it is sent will fail again in its turn, so nothing may be sent behind it.
             if acted.is_failure() {
                 ahead.settle(Departure::Refused);
             }
             acted
         });
         let acted = acted.await;
-        // Ends the events.
+        // Dropping `work` closes the channel of events.
         drop(work);
         let _ = outcome.send(acted);
     }
 }
 
-/// Sends tasks as long as they need not wait.
+/// Sends tasks while they need not wait.
 async fn drive(flights: Vec<Flight>) {
     let mut waiting = flights.into_iter();
     let mut under_way = FuturesUnordered::new();
@@ -135,7 +137,8 @@ async fn drive(flights: Vec<Flight>) {
 }
 
 impl Batch {
-    /// What became of a task that was sent ahead to a host; or, if others can be sent behind it, of the task sent with them now.
+    /// Returns the entry of a task that was sent ahead to a host. If none was, tries to send this task with others
+    /// behind it.
     pub(super) async fn sent_ahead(&mut self, task: &Arc<Task>, host: &Arc<str>) -> Option<Entry> {
         if let Some(window) = self.windows.get_mut(host) {
             if let Some(entry) = window.entries.pop_front().filter(|entry| entry.task == task.id)
@@ -154,7 +157,7 @@ impl Batch {
         Some(first)
     }
 
-    /// Gives up tasks that were sent behind a failed one, which the executor does not run.
+    /// Drops tasks sent behind a failed one; the executor does not run them.
     pub(super) fn abandon(&mut self, failed: &HostOutcome) {
         let window = self.windows.remove(&failed.host);
         // After a lost connection their outcome is unknown.
@@ -165,7 +168,7 @@ impl Batch {
         }
     }
 
-    /// Starts to send a task and what follows it; nothing if nothing can follow it.
+    /// Starts sending a task and its successors. Returns `None` if nothing can follow it.
     fn open(&self, task: &Arc<Task>, host: &Arc<str>) -> Option<Window> {
         let settings = &self.shared.run.settings;
         let wanted = settings.stream
@@ -182,7 +185,7 @@ impl Batch {
             return None;
         }
         let lane = Lane::new();
-        // The first one has nothing before it.
+        // Nothing precedes the first task.
         let mut pending = Dependencies::default();
         let (mut entries, mut flights) = (VecDeque::new(), Vec::new());
         for (step, Step { task, position }) in (0..).zip(&tasks) {
@@ -207,7 +210,7 @@ impl Batch {
         Some(Window { entries, driver: tokio::spawn(drive(flights)).abort_handle() })
     }
 
-    /// The task and those after it that may be sent before it has answered.
+    /// The task and the successors that may be sent before it has answered.
     fn following(&self, task: &Arc<Task>, host: &Arc<str>) -> Vec<Step> {
         let Some(run) = self.hosts.get(host).filter(|run| !run.cursor.is_in_handlers()) else { return Vec::new() };
         let Some(position) = run.at.clone() else { return Vec::new() };
@@ -228,7 +231,7 @@ impl Batch {
         tasks
     }
 
-    /// Whether no other host can see when this one does its tasks.
+    /// Whether no other host can observe when this host runs its tasks.
     fn is_by_itself(&self, host: &Arc<str>) -> bool {
         if self.strategy.is_free() {
             return self.shared.run.settings.forks >= self.hosts.len();
@@ -236,7 +239,7 @@ impl Batch {
         self.hosts.iter().all(|(name, run)| name == host || run.out || run.ended)
     }
 
-    /// Whether only what a task reads can keep it from being sent ahead.
+    /// Whether nothing but the variables a task reads can prevent sending it ahead.
     fn may_go_ahead(&self, task: &Arc<Task>) -> bool {
         let action = task.short_action();
         let is_literal = |node: &Node| node.as_str().is_none_or(|text| !text.contains("{{"));
@@ -252,7 +255,7 @@ impl Batch {
             && !WAITS.iter().any(|name| task.keyword(name).is_some())
     }
 
-    /// Whether a task can fail, or end the run, although its action went well.
+    /// Whether a task can fail or end the run although its action succeeded.
     fn ends_window(&self, task: &Arc<Task>) -> bool {
         let is_fixed = |name: &str| task.keywords.list(name).iter().all(|node| node.as_bool().is_some());
         let failed_when = task.keywords.list("failed_when");
@@ -267,7 +270,7 @@ impl Batch {
 }
 
 impl TaskOnHost {
-    /// The second half of a task that went ahead.
+    /// Second half of a task that was sent ahead.
     pub(super) async fn conclude(self, entry: Entry) -> HostOutcome {
         let Entry { outcome, mut events, .. } = entry;
         while let Some(event) = events.recv().await {
@@ -275,7 +278,7 @@ impl TaskOnHost {
             let _ = self.events.send(event);
         }
         let acted = match outcome.await {
-            // Something before it had failed, and that was ignored.
+            // An earlier task had failed, and the failure was ignored.
             Ok(None) => return HostOutcome { stopped: true, ..self.run().await },
             Ok(Some(acted)) => acted,
             Err(_) => Acted::Done {
@@ -294,7 +297,7 @@ impl TaskOnHost {
 }
 
 impl Shared {
-    /// Whether a task is one request to a module of ours, so that others may be sent behind it.
+    /// Whether a task is one request to a built-in module, so that others may be sent behind it.
     pub(super) fn is_one_request(&self, task: &Task) -> bool {
         action::is_one_request(task.short_action())
             && !action::sets_facts(task.short_action())

@@ -1,4 +1,4 @@
-//! Counts of a batch that outlive it: a signal drops the batch half-way, and the recap needs them.
+//! Counts of a batch that outlive it: a signal can drop the batch half-way, and the recap still needs them.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +10,12 @@ use crate::output::Stats;
 /// Counts per host.
 pub(super) type Counts = IndexMap<Arc<str>, Stats>;
 
-/// Receiver of the counts of a batch that was dropped half-way.
+/// Receives the counts of a batch dropped half-way.
 #[derive(Clone, Default)]
 pub(super) struct LeftBehind(Arc<Mutex<Counts>>);
 
 impl LeftBehind {
-    /// The counts that a batch left behind; empty if every batch came to its end.
+    /// Counts that a batch left behind; empty if every batch finished.
     pub(super) fn counts(&self) -> Counts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -28,12 +28,12 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Continues from these counts.
+    /// Continues from `counts`.
     pub(super) fn new(counts: Counts, left: LeftBehind) -> Tally {
         Tally { counts, left }
     }
 
-    /// The counts of a batch that came to its end.
+    /// Returns the counts of a finished batch.
     pub(super) fn finish(&mut self) -> Counts {
         std::mem::take(&mut self.counts)
     }

@@ -1,4 +1,4 @@
-//! An ordinary task on its hosts: started, run, and its results applied.
+//! Starts an ordinary task on its hosts, and applies the results.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::output::{Event, held_events};
 use crate::playbook::Task;
 use crate::vars::{given, number, truth};
 
-/// A task that was started.
+/// A started task.
 pub(super) struct Started {
     task: Arc<Task>,
-    /// One host does it for all, also for those that are elsewhere in the play.
+    /// One host runs it for all, including hosts at other places in the play.
     once: bool,
-    /// What it leaves is left for one host alone: it is the action that runs once, and not the task that says so.
+    /// The action itself runs once, without `run_once`; its effects then belong to that host alone.
     by_nature: bool,
-    /// Hosts whose outcome is that of the run that is resumed.
+    /// Hosts whose outcome comes from the resumed run.
     replayed: HashSet<Arc<str>>,
 }
 
 impl Batch {
-    /// Starts a task on hosts, as many at a time as `forks` and `throttle` allow.
+    /// Starts a task on hosts, at most `forks` and `throttle` at a time.
     pub(super) async fn start(
         &mut self,
         task: &Arc<Task>,
@@ -46,7 +46,7 @@ impl Batch {
             self.report_resumed();
             self.announce(task, name.clone());
         }
-        // Hosts that do not wait for each other are held back before they get here.
+        // Under `free`, `throttle` was applied before this point.
         let throttle = if self.strategy.is_free() { None } else { self.throttle(task, context.as_ref())? };
         let throttle = throttle.map(|count| Arc::new(Semaphore::new(count)));
         let mut ordered = Vec::new();
@@ -59,12 +59,12 @@ impl Batch {
             let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
             work.place = recorded.place;
             if action::is_immediate(task.short_action()) {
-                // Nothing is waited for, so results may as well be told in the order of the hosts.
+                // Immediate actions wait for nothing, so their results can be reported in the order of the hosts.
                 let (sender, receiver) = held_events();
                 work.events = sender;
                 ordered.push(receiver);
             }
-            // Both are only closed at the end of the program.
+            // Both semaphores stay open until the program ends.
             let throttled = match &throttle {
                 Some(semaphore) => Arc::clone(semaphore).acquire_owned().await.ok(),
                 None => None,
@@ -75,9 +75,9 @@ impl Batch {
             if let Some(entry) = &entry {
                 work.place = entry.place();
             }
-            // The future of a task is large, and the runtime moves what it is given several times.
+            // Boxed because the future of a task is large and the runtime moves it several times.
             running.spawn(Box::pin(async move {
-                // A reader of the output that pauses holds tasks up before they begin.
+                // A paused reader of the output must hold tasks up before they start.
                 work.events.room().await;
                 let _ = work.events.send(started);
                 let outcome = match entry {
@@ -110,7 +110,7 @@ impl Batch {
     pub(super) async fn finish(&mut self, started: &Started, outcomes: Vec<HostOutcome>) -> Result<()> {
         let task = &started.task;
         let mut outcomes = outcomes;
-        // Results come as hosts finish; they are applied in the order of the hosts, so that a run can be repeated.
+        // Results arrive as hosts finish; applying them in the order of the hosts makes runs repeatable.
         outcomes.sort_by_cached_key(|outcome| self.hosts.get_index_of(&outcome.host));
         let outcomes = self.debugged(task, outcomes).await?;
         let mut world = self.world.successor();
@@ -121,7 +121,7 @@ impl Batch {
             }
             let before = self.stats.get(&outcome.host).map_or(0, |stats| stats.changed);
             self.count(outcome);
-            // It was changed once, by the run that is resumed.
+            // The resumed run counted this change already.
             if let Some(stats) = self.stats.get_mut(&outcome.host).filter(|_| started.replayed.contains(&outcome.host))
             {
                 stats.changed = before;
@@ -131,7 +131,7 @@ impl Batch {
             for host in &receivers {
                 self.store(task, outcome, host, &mut world)?;
             }
-            // The facts of a host that something was delegated to may be others now.
+            // Delegated tasks may have changed facts of the other host.
             let delegates = outcome.parts.iter().filter_map(|(_, delegate)| delegate.as_deref());
             changed.extend(delegates.map(Arc::from).chain(receivers));
         }
@@ -149,13 +149,13 @@ impl Batch {
         Ok(())
     }
 
-    /// The hosts of the batch that what one of them does for all is kept for: also those that are elsewhere in the play.
+    /// Hosts of the batch that receive the effects of a task run once for all, wherever they are in the play.
     fn reachable(&self) -> Vec<Arc<str>> {
         let lost = |name: &&Arc<str>| self.removed.get(*name) == Some(&Gone::Unreachable);
         self.hosts.keys().filter(|name| !lost(name)).cloned().collect()
     }
 
-    /// How many hosts may do a task at once, if it says so.
+    /// Maximum number of hosts on the task at once; `None` without `throttle`.
     pub(super) fn throttle(&self, task: &Arc<Task>, context: Option<&Context>) -> Result<Option<usize>> {
         let (Some(node), Some(context)) = (task.keyword("throttle"), context) else { return Ok(None) };
         let value = given(context, node).map_err(|error| Error::parse(error.report(), &node.span).generic())?;
@@ -170,14 +170,14 @@ impl Batch {
         }
     }
 
-    /// `run_once`.
+    /// Evaluates `run_once`.
     fn is_told_once(&self, task: &Arc<Task>, context: Option<&Context>) -> Result<bool> {
         let (Some(node), Some(context)) = (task.keyword("run_once"), context) else { return Ok(false) };
         let value = given(context, node).map_err(|error| Error::parse(error.report(), &node.span).generic())?;
         Ok(value.is_some_and(|value| truth(&value)))
     }
 
-    /// Whether one host does the task for all.
+    /// Whether one host runs the task for all.
     pub(super) fn runs_once(&self, task: &Arc<Task>, context: Option<&Context>) -> Result<bool> {
         let by_nature = action::runs_once(task.short_action());
         let once = self.is_told_once(task, context)?;
@@ -200,7 +200,7 @@ impl Batch {
         Ok(false)
     }
 
-    /// Tells that a task starts.
+    /// Reports that a task starts.
     pub(super) fn announce(&self, task: &Arc<Task>, name: String) {
         let check = match task.keyword("check_mode") {
             None => self.shared.run.settings.check,
@@ -214,7 +214,8 @@ impl Batch {
         });
     }
 
-    /// Notes what a result notifies. Which handlers that means is decided when they are flushed: roles included until then bring more of them.
+    /// Records the handlers a result notifies. They are looked up when flushed, because roles included until then may
+    /// add more.
     fn notify(&mut self, task: &Arc<Task>, outcome: &HostOutcome) -> Result<()> {
         if !outcome.notify.is_empty() {
             self.handlers.unusable().for_each(|sentence| self.shared.warn(sentence));
@@ -249,7 +250,7 @@ impl Batch {
     }
 }
 
-/// Tells that a task starts on a host.
+/// Event that reports the start of a task on a host.
 pub(super) fn host_start(task: &Arc<Task>, host: &Arc<str>, name: String) -> Event {
     Event::HostStart { host: Arc::clone(host), name, handler: task.handler }
 }

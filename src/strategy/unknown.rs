@@ -7,14 +7,14 @@ use windlass_template::Value;
 
 use crate::outcome::TaskResult;
 
-/// A result of which only what is there is known.
+/// A result whose absent fields are unknown.
 #[derive(Debug)]
 struct Partial {
     known: TaskResult,
     reason: String,
 }
 
-/// The value that `register` keeps of it.
+/// Value that `register` stores for a partial result.
 pub(super) fn partial(result: &TaskResult, reason: &str) -> Value {
     Value::from_object(Partial { known: result.clone(), reason: reason.to_owned() })
 }
@@ -26,7 +26,7 @@ impl Object for Partial {
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         let name = key.as_str()?;
-        // Results that tests look at have their value even when they are absent.
+        // These fields are known to be absent, so tests such as `is changed` have an answer.
         let absent = matches!(name, "failed" | "unreachable" | "skipped" | "changed" | "finished" | "timedout");
         match self.known.get(name) {
             Some(value) => Some(value.clone()),

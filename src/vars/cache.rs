@@ -1,4 +1,5 @@
-//! Facts that are kept between runs, one JSON file a host, as Ansible's `jsonfile` keeps them: either can read what the other has written.
+//! Facts cached between runs in the format of Ansible's `jsonfile`: one JSON file per host, interchangeable with
+//! Ansible.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use super::{HostFacts, World};
 use crate::output::{nice_json, python_json};
 use crate::settings::Settings;
 
-/// A folder of facts.
+/// A directory of cached facts.
 #[derive(Debug)]
 pub struct FactCache<'s> {
     settings: &'s Settings,
@@ -19,23 +20,25 @@ pub struct FactCache<'s> {
 }
 
 impl FactCache<'_> {
-    /// The cache the settings name, if they name one.
+    /// The cache that the settings enable, if any.
     pub fn of(settings: &Settings) -> Option<FactCache<'_>> {
         Some(FactCache { settings, folder: settings.fact_cache.clone()? })
     }
 
     fn file(&self, host: &str) -> PathBuf {
-        // A host's name may hold a slash, and must not lead out of the folder.
+        // Slashes in a host's name must not lead out of the directory.
         let version = if self.is_wrapped() { "s1_" } else { "" };
         self.folder.join(format!("{}{version}{}", self.settings.fact_cache_prefix, host.replace('/', "_")))
     }
 
-    /// Whether what is kept is a text of JSON within the JSON, under a name with the version of its form: so it is since ansible-core 2.19.
+    /// Whether the facts are JSON text inside a JSON document and the file name has a version prefix. This is the
+    /// format since ansible-core 2.19.
     fn is_wrapped(&self) -> bool {
         self.settings.compat == Compat::V2_19
     }
 
-    /// The facts of a host that are kept and not too old. They came from the host once, so they are no more trusted than its answers.
+    /// Loads a host's facts unless they have expired. They came from the host, so they are not trusted more than its
+    /// answers.
     pub fn load(&self, host: &str) -> HostFacts {
         let file = self.file(host);
         let limit = Duration::from_secs(self.settings.fact_cache_timeout);
@@ -52,7 +55,7 @@ impl FactCache<'_> {
         HostFacts::of_cache(&windlass_template::from_json(&Json::Object(facts)))
     }
 
-    /// Keeps the facts of all hosts whose facts have changed; what cannot be written is told.
+    /// Saves the facts of all hosts whose facts have changed. Returns errors as warnings.
     pub fn update(&self, before: &World, after: &World) -> Vec<String> {
         let mut problems = Vec::new();
         for (host, state) in &after.hosts {
@@ -95,14 +98,14 @@ impl FactCache<'_> {
         std::fs::rename(&staged, file)
     }
 
-    /// Forgets a host.
+    /// Removes a host's facts.
     pub fn forget(&self, host: &str) {
-        // A file that is not there is forgotten.
+        // A missing file needs no removal.
         let _ = std::fs::remove_file(self.file(host));
     }
 }
 
-/// JSON without characters that a reader with another encoding would mistake.
+/// JSON with non-ASCII characters escaped, so that readers with any encoding agree.
 fn ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for character in json.chars() {
@@ -116,7 +119,7 @@ fn ascii(json: &str) -> String {
     text
 }
 
-/// A value without what ansible-core notes beside it: where it comes from, and what type it is. Ciphertext is left out.
+/// Removes ansible-core's annotations of origin and type from a value. Ciphertext is dropped.
 fn plain(value: Json) -> Option<Json> {
     match value {
         Json::Array(items) => Some(items.into_iter().filter_map(plain).collect()),

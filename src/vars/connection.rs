@@ -1,4 +1,4 @@
-//! How a host is reached and as whom: connection and become variables, then keywords, then settings.
+//! Resolves the connection and the become user from variables, keywords and settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::settings::Settings;
 
-/// How a task reaches its host.
+/// Connection of a task to its host.
 #[derive(Debug, Clone)]
 pub struct ConnectionVariables {
-    /// The host and the login.
+    /// Host and login.
     pub target: Target,
-    /// The user to become there.
+    /// Become user.
     pub become_user: Option<Become>,
-    /// Where the files of jobs (`async`) are.
+    /// Directory of job status files (`async`) on the host.
     pub async_dir: String,
 }
 
-/// Finds the keyword of a task or what is around it.
+/// Looks up a keyword on the task and its enclosing frames.
 pub(super) type KeywordOf<'a> = &'a dyn Fn(&str) -> Option<Node>;
 
-/// Resolves everything about the connection of one task on one host. Variables beat keywords, keywords beat the command line,
-/// the command line beats ansible.cfg.
+/// Resolves the connection of one task on one host. Variables outrank keywords, keywords the command line, and the
+/// command line ansible.cfg.
 pub fn connection_variables(
     host: &str,
     context: &Context,
@@ -93,7 +93,7 @@ pub fn connection_variables(
     target.ssh_arguments = ssh_arguments;
     let is_checking = |option: &String| option.to_lowercase().trim_start().starts_with("stricthostkeychecking");
     target.host_key_checking = match () {
-        // The option for SSH has more values, so it decides.
+        // The SSH option has more values, so it decides.
         () if settings.ssh_options.iter().any(is_checking) => None,
         () if !checking => Some(HostKeyChecking::No),
         () => settings.accept_new_host_keys.then_some(HostKeyChecking::AcceptNew),
@@ -117,7 +117,7 @@ pub fn connection_variables(
     Ok(ConnectionVariables { target, become_user, async_dir })
 }
 
-/// The words of a text as a shell takes them. Every task of every host asks for the same few.
+/// Splits a text into words like a shell. Cached, because every task of every host asks for the same few.
 fn words_of(text: &str) -> Result<Arc<[String]>, shell_words::ParseError> {
     static SPLIT: Memory<String, Arc<[String]>> = Memory::new();
     if let Some(words) = SPLIT.get(text) {
@@ -165,7 +165,7 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// The first of the variables that is set, or the keyword.
+    /// Value of the first variable that is set, or else of the keyword.
     fn value(&self, names: &[&str], keyword: Option<&str>) -> Result<Option<Value>> {
         for name in names {
             match self.context.variable(name) {
@@ -184,7 +184,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Evaluates a value; nothing if it is left out with `omit`.
+/// Evaluates a value; `None` if it is `omit`.
 pub(crate) fn unless_omitted(context: &Context, node: &Node) -> Result<Option<Value>, windlass_template::Error> {
     match context.render(node) {
         Ok(value) => Ok(Some(value)),
@@ -193,12 +193,12 @@ pub(crate) fn unless_omitted(context: &Context, node: &Node) -> Result<Option<Va
     }
 }
 
-/// Evaluates a keyword; one that is left out or null counts as not given.
+/// Evaluates a keyword; `omit` and null count as absent.
 pub(crate) fn given(context: &Context, node: &Node) -> Result<Option<Value>, windlass_template::Error> {
     Ok(unless_omitted(context, node)?.filter(|value| !value.is_none()))
 }
 
-/// A value as a keyword that is true or false takes it.
+/// Converts a value for a boolean keyword.
 pub(crate) fn truth(value: &Value) -> bool {
     match value.as_str() {
         Some(text) => matches!(text.trim().to_lowercase().as_str(), "true" | "yes" | "on" | "1" | "y" | "t"),
@@ -206,7 +206,7 @@ pub(crate) fn truth(value: &Value) -> bool {
     }
 }
 
-/// A value as a keyword that is a number takes it.
+/// Converts a value for a numeric keyword.
 pub(crate) fn float(value: &Value) -> Option<f64> {
     match value.as_str() {
         Some(text) => text.trim().parse().ok(),
@@ -214,12 +214,12 @@ pub(crate) fn float(value: &Value) -> Option<f64> {
     }
 }
 
-/// A time in seconds, however long; a negative one is none at all.
+/// Converts seconds to a duration; negative ones become zero, too large ones the maximum.
 pub(crate) fn seconds(number: f64) -> Duration {
     Duration::try_from_secs_f64(number.max(0.0)).unwrap_or(Duration::MAX)
 }
 
-/// A value as a keyword that is a whole number takes it.
+/// Converts a value for an integer keyword.
 pub(crate) fn number(value: &Value) -> Option<u64> {
     match value.as_str() {
         Some(text) => text.trim().parse().ok(),

@@ -1,4 +1,4 @@
-//! The expressions of `constructed` and `generator` inventories, evaluated by the template engine.
+//! Evaluates expressions of `constructed` and `generator` inventories.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use windlass_inventory::Expressions;
 use windlass_template::{Compat, Context, Engine, Scope, Variable, to_json};
 use windlass_yaml::{Mapping, Node, Value};
 
-/// The engine as an inventory sees it.
+/// The template engine as inventories use it.
 pub struct InventoryExpressions(pub Engine);
 
 impl fmt::Debug for InventoryExpressions {
@@ -35,8 +35,8 @@ impl InventoryExpressions {
     }
 }
 
-/// What stands for nothing but a variable, or an entry of one, stays the project's text as long as that is no template; so does one with a
-/// default it does not need.
+/// Keeps the project's text if the expression is just a variable, an entry of one, or either with an unused default.
+/// Text that is a template is not kept.
 fn passed_through(expression: &str, variables: &Mapping) -> Option<Node> {
     let (name, filter) = expression.split_once('|').unwrap_or((expression, "default"));
     if !filter.trim_start().starts_with("default") || filter.contains('|') {
@@ -51,7 +51,7 @@ fn passed_through(expression: &str, variables: &Mapping) -> Option<Node> {
     matches!(&node.value, Value::String(text) if is_plain(text)).then(|| node.clone())
 }
 
-/// What templates give is data.
+/// Results of templates are data.
 fn data(result: Result<windlass_template::Value, windlass_template::Error>, of: &Node) -> Result<Node, String> {
     result.map(|value| Node::from_json(&to_json(&value), &of.span)).map_err(|error| error.to_string())
 }
@@ -68,7 +68,7 @@ impl Expressions for InventoryExpressions {
     fn evaluate(&self, expression: &Node, variables: &Arc<Mapping>) -> Result<Node, String> {
         match expression.as_str() {
             Some(text) if let Some(node) = passed_through(text, variables) => Ok(node),
-            // Before 2.19 the value was the one of a template in braces.
+            // Before 2.19 an expression was rendered as a template in braces.
             Some(text) if self.0.options().compat == Compat::V2_18 => {
                 let template = expression.reworded(format!("{{{{{text}}}}}"));
                 data(self.over(variables).render(&template), expression)

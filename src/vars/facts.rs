@@ -1,50 +1,50 @@
-//! Facts, and what they may never set.
+//! Facts, and the names they must never set.
 
 use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
 use windlass_template::Value;
 
-/// The fact that says that facts were gathered.
+/// Fact that records that facts were gathered.
 const GATHERED: &str = "_ansible_facts_gathered";
 
-/// Facts of one host, by the names modules give them (`ansible_hostname`, `services`).
+/// Facts of one host under full names (`ansible_hostname`, `services`).
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     values: IndexMap<Arc<str>, Value>,
-    /// The Python that was found for modules of each become user; none is the login user.
+    /// Python found for modules of each become user; `None` is the login user.
     pythons: IndexMap<Option<String>, String>,
     namespaced: OnceLock<Value>,
 }
 
 impl Facts {
-    /// The fact of that full name.
+    /// Fact with this full name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(name)
     }
 
-    /// Adds facts that a host reported; later ones replace earlier ones of the same name.
+    /// Adds facts that a host reported, replacing those of the same name.
     pub fn extend(&mut self, facts: &HostFacts) {
         self.add(facts.kept.iter().cloned());
     }
 
-    /// Adds what the project itself set as facts (`set_fact` with `cacheable`), under any name.
+    /// Adds facts set by the project (`set_fact` with `cacheable`), under any name.
     pub fn set(&mut self, facts: impl IntoIterator<Item = (Arc<str>, Value)>) {
         self.add(facts);
     }
 
-    /// Notes that they were gathered, rather than set.
+    /// Records that facts were gathered, not only set.
     pub fn set_gathered(&mut self) {
         self.add([(Arc::from(GATHERED), Value::from(true))]);
     }
 
-    /// Notes the Python that was found for modules of a user.
+    /// Records the Python found for modules of a user.
     pub fn set_python(&mut self, user: Option<&str>, path: &str) {
         self.pythons.insert(user.map(str::to_owned), path.to_owned());
         self.add([(Arc::from("discovered_interpreter_python"), Value::from(path))]);
     }
 
-    /// The Python that was found for modules of a user. What one user reported is never used for another.
+    /// Python found for modules of a user. A path reported by one user is never used for another.
     pub fn python(&self, user: Option<&str>) -> Option<&str> {
         self.pythons.iter().find(|(known, _)| known.as_deref() == user).map(|(_, path)| path.as_str())
     }
@@ -54,32 +54,32 @@ impl Facts {
         self.namespaced = OnceLock::new();
     }
 
-    /// All facts by their full names.
+    /// All facts with their full names.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Value)> {
         self.values.iter()
     }
 
-    /// Whether they were gathered, rather than set.
+    /// Whether facts were gathered, not only set.
     pub fn are_gathered(&self) -> bool {
         self.get(GATHERED).is_some_and(super::truth)
     }
 
-    /// Forgets all facts.
+    /// Removes all facts.
     pub fn clear(&mut self) {
         *self = Facts::default();
     }
 
-    /// Whether nothing is known.
+    /// Whether no facts are known.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The full names.
+    /// Full names of all facts.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.values.keys()
     }
 
-    /// The value of `ansible_facts`: names without `ansible_`.
+    /// Value of `ansible_facts`, with names that lack the prefix `ansible_`.
     pub fn namespaced(&self) -> Value {
         let make = || {
             Value::from_pairs(self.values.iter().map(|(name, value)| {
@@ -96,7 +96,7 @@ impl Facts {
     }
 }
 
-/// Names a host must never be able to set: how it is reached and as whom, and what runs there.
+/// Whether a host must never set this name: it concerns the connection, the user or programs that run.
 fn is_protected(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "ansible_host",
@@ -133,7 +133,7 @@ fn is_protected(name: &str) -> bool {
         "ansible_host_key",
         "ansible_connection",
     ];
-    // Facts of these names are about the host's own keys, not about how it is reached.
+    // These facts describe the host's own keys, not the connection.
     if name.starts_with("ansible_ssh_host_key_") && !name.ends_with("checking") {
         return false;
     }
@@ -142,18 +142,18 @@ fn is_protected(name: &str) -> bool {
         || (name.starts_with("ansible_") && name.ends_with("_interpreter"))
 }
 
-/// Names of the facts that a module may report. Facts rank above the variables of an inventory, so a host that could choose their names
+/// Names of facts that a module may report. Facts outrank inventory variables, so a host with free choice of names
 /// could set any variable of a role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactNames {
-    /// Any name: modules that are not ours, as with Ansible.
+    /// Any name, as in Ansible: modules that are not built in.
     Any,
-    /// Names that begin with one of these.
+    /// Names with one of these prefixes.
     BeginningWith(&'static [&'static str]),
 }
 
 impl FactNames {
-    /// The facts of a module, by its short or fully qualified name.
+    /// Fact names of a module, given by its short or qualified name.
     pub fn of_module(name: &str) -> FactNames {
         if name == windlass_modules::foreign::NAME || windlass_modules::registry::find(name).is_none() {
             return FactNames::Any;
@@ -165,7 +165,7 @@ impl FactNames {
             "mount_facts" => &["aggregate_mounts", "mount_points"],
             "package_facts" => &["packages"],
             "service_facts" => &["services"],
-            // A job may be any of them.
+            // A job may run any of these modules.
             "async_status" => &["ansible_", "getent_", "mount_points", "packages", "services"],
             _ => &[],
         })
@@ -179,7 +179,7 @@ impl FactNames {
     }
 }
 
-/// Facts as a host or a cache reports them, without any that would change how the host is reached.
+/// Facts from a host or cache, without any that would change the connection.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HostFacts {
     kept: Vec<(Arc<str>, Value)>,
@@ -188,7 +188,7 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
-    /// Reads the `ansible_facts` of a host's answer to a module with these facts; anything but a mapping has none.
+    /// Reads `ansible_facts` of a host's answer; `names` limits the facts. Only a mapping contains any.
     pub fn of_host(facts: &Value, names: FactNames) -> HostFacts {
         let mut read = HostFacts::default();
         for key in facts.try_iter().into_iter().flatten() {
@@ -196,7 +196,7 @@ impl HostFacts {
             let Ok(value) = facts.get_item(&key) else { continue };
             if is_protected(name) {
                 read.dropped.push(name.to_owned());
-            // The action notes itself which Python was found, and for whom; whether facts are gathered is the engine's business.
+            // The action itself records which Python was found, and the engine whether facts were gathered.
             } else if !name.starts_with("discovered_interpreter_") && !name.starts_with("_ansible_") {
                 match names.allow(name) {
                     true => read.kept.push((Arc::from(name), value)),
@@ -207,7 +207,7 @@ impl HostFacts {
         read
     }
 
-    /// Reads a host's facts from a cache. They came from the host, so they are no more trusted.
+    /// Reads a host's facts from a cache. They came from the host, so they are not trusted more.
     pub fn of_cache(facts: &Value) -> HostFacts {
         let mut read = HostFacts::of_host(facts, FactNames::Any);
         if facts.get_attr(GATHERED).is_ok_and(|gathered| super::truth(&gathered)) {
@@ -216,22 +216,22 @@ impl HostFacts {
         read
     }
 
-    /// Names of facts that were dropped, because they would change how the host is reached.
+    /// Names of dropped facts that would change the connection.
     pub fn dropped(&self) -> &[String] {
         &self.dropped
     }
 
-    /// Names of facts that were dropped, because the module reports none of that name.
+    /// Names of dropped facts that the module should not report.
     pub fn unexpected(&self) -> &[String] {
         &self.unexpected
     }
 
-    /// Names of the facts that are kept.
+    /// Names of the accepted facts.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.kept.iter().map(|(name, _)| &**name)
     }
 
-    /// Whether nothing is kept.
+    /// Whether no fact was accepted.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }

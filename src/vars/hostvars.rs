@@ -1,4 +1,4 @@
-//! `hostvars`: the variables of every host, evaluated when they are asked for.
+//! `hostvars`: the variables of every host, evaluated on access.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use windlass_template::{Compat, Value};
 
 use super::world::World;
 
-/// The value of `hostvars`.
+/// Value of `hostvars`.
 #[derive(Debug)]
 pub(super) struct HostVars(pub(super) Arc<World>);
 
-/// What `hostvars` shows of one host.
+/// Value of `hostvars[name]`.
 pub(crate) fn variables_of(world: &Arc<World>, name: &Arc<str>) -> Value {
     Value::from_object(OneHost { world: Arc::clone(world), name: Arc::clone(name) })
 }
@@ -33,7 +33,7 @@ impl Object for HostVars {
     }
 }
 
-/// The value of `hostvars[name]`.
+/// Value of `hostvars[name]`.
 #[derive(Debug)]
 struct OneHost {
     world: Arc<World>,
@@ -47,7 +47,7 @@ impl Object for OneHost {
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         let name = key.as_str()?;
-        // A variable that cannot be evaluated is an invalid value: whoever uses it gets the error, whoever does not is not bothered.
+        // A variable that fails to evaluate becomes an invalid value; only its users see the error.
         let context = self.world.host_context(&self.name);
         let value = match self.world.run.settings.compat {
             Compat::V2_18 => context.variable_as_far_as_defined(name),
@@ -60,7 +60,7 @@ impl Object for OneHost {
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        // What contains all hosts again, and what has no value outside a play, is not part of a host.
+        // Omits variables that contain all hosts again, and those without a value outside a play.
         let context = self.world.host_context(&self.name);
         let listed =
             |name: &&Arc<str>| !matches!(&***name, "hostvars" | "vars") && !matches!(context.variable(name), Ok(None));

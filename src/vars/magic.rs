@@ -1,4 +1,4 @@
-//! Variables that the engine itself sets and that nothing can override.
+//! Magic variables: set by the engine, and never overridden.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use windlass_template::Value;
 use super::scope::{TaskScope, roles_around};
 use crate::playbook::Role;
 
-/// The names that [`get`] knows.
+/// Names that [`get`] supports.
 pub(super) const NAMES: &[&str] = &[
     "ansible_check_mode",
     "ansible_collection_name",
@@ -50,7 +50,7 @@ pub(super) const NAMES: &[&str] = &[
     "role_path",
 ];
 
-/// Those of them that are the same whatever the host.
+/// Names whose values do not depend on the host.
 pub(super) const OF_RUN: &[&str] = &[
     "ansible_check_mode",
     "ansible_config_file",
@@ -68,10 +68,10 @@ pub(super) const OF_RUN: &[&str] = &[
     "playbook_dir",
 ];
 
-/// The release of ansible-core whose behaviour this follows; playbooks check it.
+/// Version of ansible-core to emulate; playbooks check it.
 pub(crate) const ANSIBLE_VERSION: (u32, u32, u32) = (2, 19, 14);
 
-/// The value of a magic variable.
+/// Value of a magic variable; `None` if `name` is none.
 pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
     let world = &scope.world;
     let settings = &world.run.settings;
@@ -154,7 +154,7 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
     })
 }
 
-/// All roles that these depend on, directly or not.
+/// Direct and indirect dependencies of roles.
 fn dependencies<'a>(roles: impl Iterator<Item = &'a Arc<Role>>) -> Vec<&'a Arc<Role>> {
     roles.flat_map(dependencies_of).collect()
 }
@@ -163,13 +163,13 @@ fn dependencies_of(role: &Arc<Role>) -> Vec<&Arc<Role>> {
     role.dependencies.iter().chain(role.dependencies.iter().flat_map(dependencies_of)).collect()
 }
 
-/// The names of roles, each once.
+/// Names of roles, without duplicates.
 fn names_of<'a>(roles: impl IntoIterator<Item = &'a Arc<Role>>) -> Value {
     let names: IndexSet<&str> = roles.into_iter().map(|role| role.name.as_str()).collect();
     names.into_iter().map(Value::from).collect()
 }
 
-/// A list that is not defined rather than empty.
+/// A list, or `None` to make an empty one undefined.
 fn unless_empty(items: Vec<Value>) -> Option<Value> {
     (!items.is_empty()).then(|| Value::from(items))
 }
@@ -180,7 +180,7 @@ fn groups(inventory: &Inventory) -> Value {
     Value::from_pairs(inventory.groups().map(|group| (Value::from(&**group.name()), hosts(group.name()))))
 }
 
-/// Where a task's files are searched: its role, the folder it is written in, the playbook.
+/// Directories searched for a task's files: its role, the directory of its file, the playbook's.
 pub(super) fn search_paths(scope: &TaskScope) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     let mut add = |folder: PathBuf| {
@@ -208,8 +208,8 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// A path without its `..`, as `realpath` takes them out: also through folders that are not there. `roles: [../../..]` of a playbook
-/// in `molecule/default` means the role around it, whether there is a folder `molecule/default/roles` or not.
+/// Removes `..` from a path like `realpath`, even through missing directories. In a playbook in `molecule/default`,
+/// `roles: [../../..]` thus names the enclosing role whether or not `molecule/default/roles` exists.
 pub(crate) fn without_parents(path: &Path) -> PathBuf {
     if !path.components().any(|part| part == Component::ParentDir) {
         return path.to_owned();

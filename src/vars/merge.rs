@@ -1,10 +1,10 @@
-//! `hash_behaviour = merge`: dictionaries of the same name complete each other instead of replacing each other.
+//! `hash_behaviour = merge`: dictionaries of the same name are merged instead of replaced.
 
 use minijinja::value::ValueKind;
 use windlass_template::Variable;
 use windlass_yaml::{Node, Span};
 
-/// A variable with what the lower ranks have to say about it, highest first, as long as all are dictionaries.
+/// Merges a variable with its values of lower precedence, highest first, while all are dictionaries.
 pub(crate) fn all(highest: Variable, lower: impl Iterator<Item = Variable>) -> Variable {
     let mut lower = lower.peekable();
     if lower.peek().is_none() {
@@ -18,7 +18,7 @@ pub(crate) fn all(highest: Variable, lower: impl Iterator<Item = Variable>) -> V
     Variable::Text(merged)
 }
 
-/// A variable as a dictionary that may hold templates; data never does.
+/// A variable as a dictionary. Only project text may contain templates; data never does.
 fn dictionary(variable: &Variable) -> Option<Node> {
     match variable {
         Variable::Text(node) => node.as_map().is_some().then(|| node.clone()),

@@ -1,7 +1,8 @@
-//! Variables: who sees what, with Ansible's precedence.
+//! Variables and their precedence.
 //!
-//! Every run has one [`World`]: the inventory and what is known of each host. It is never changed in place; the strategy makes a
-//! new one with the changed hosts, so a task that runs keeps seeing what it started with and no lock is held while templates run.
+//! Every run has one [`World`]: the inventory and the state of each host. It is immutable; the strategy creates a
+//! successor with the changed hosts. So a running task keeps seeing the state it started with, and no lock is held
+//! while templates run.
 
 mod cache;
 mod connection;

@@ -1,11 +1,11 @@
-//! Names that mean something to playbooks or templates already. Ansible warns of variables that have them.
+//! Reserved names of variables, which Ansible warns about.
 
 use windlass_template::Compat;
 use windlass_yaml::{Key, Span};
 
 use crate::playbook::keyword::is_keyword_anywhere;
 
-/// The functions of templates, and what keywords are called inside Ansible, sorted.
+/// Functions of templates and internal names of keywords in Ansible, sorted.
 const OTHERS: &[&str] = &[
     "async_val",
     "cycler",
@@ -24,16 +24,16 @@ const OTHERS: &[&str] = &[
     "with_",
 ];
 
-/// Keywords that Ansible does not warn of; `vars` is also the name of a variable.
+/// Keywords without a warning; `vars` is also the name of a variable.
 const ALLOWED: &[&str] = &["gather_subset", "import_playbook", "listen", "role", "user", "vars"];
 
 fn is_reserved(name: &str) -> bool {
     OTHERS.binary_search(&name).is_ok() || (is_keyword_anywhere(name) && !ALLOWED.contains(&name))
 }
 
-/// What is told about a variable of that name, if it is such a name.
+/// Warning for a reserved variable name; `None` if the name is free.
 pub(crate) fn warning(name: &str, span: &Span, compat: Compat) -> Option<String> {
-    // `omit` was an ordinary variable once.
+    // In 2.18, `omit` was an ordinary variable.
     if !is_reserved(name) || (name == "omit" && compat == Compat::V2_18) {
         return None;
     }
@@ -44,7 +44,7 @@ pub(crate) fn warning(name: &str, span: &Span, compat: Compat) -> Option<String>
     })
 }
 
-/// What is told about some variables.
+/// Warnings for reserved names among these keys.
 pub(crate) fn warnings<'a>(names: impl Iterator<Item = &'a Key>, compat: Compat) -> impl Iterator<Item = String> {
     names.filter_map(move |key| warning(key.as_str()?, &key.span, compat))
 }

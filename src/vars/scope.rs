@@ -1,4 +1,4 @@
-//! The variables one host sees for one task, in Ansible's precedence.
+//! Variables that one host sees in one task, in Ansible's precedence.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::world::{VarMap, World};
 use super::{hostvars::HostVars, magic};
 use crate::playbook::{Frame, FrameKind, Role, Task};
 
-/// Where variables are looked up: from the highest rank to the lowest.
+/// Layers of variables from the highest precedence to the lowest.
 #[derive(Debug)]
 pub struct TaskScope {
     pub(super) world: Arc<World>,
@@ -50,7 +50,7 @@ impl Layer {
 }
 
 impl TaskScope {
-    /// What `hostvars` shows of a host: everything that does not belong to a play.
+    /// Variables of a host outside any play, for `hostvars`.
     pub fn of_host(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
         let mut layers = Layers::default();
         layers.host_variables(world, host);
@@ -59,7 +59,7 @@ impl TaskScope {
         TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.0 }
     }
 
-    /// What the keywords of a play see from which its hosts follow: no host, but what is said of the whole run.
+    /// Variables visible while resolving a play's `hosts`.
     pub fn before_hosts(world: &Arc<World>, vars: &[&Arc<Mapping>]) -> RunScope {
         let mut layers = Layers::default();
         for map in vars {
@@ -68,7 +68,7 @@ impl TaskScope {
         RunScope(TaskScope { world: Arc::clone(world), host: Arc::from(""), task: None, layers: layers.0 })
     }
 
-    /// What imports see: they are read before any host is known, in a playbook and perhaps in a role.
+    /// Variables visible to imports, which are resolved before any host is known, in a playbook or a role.
     pub fn before_import(
         world: &Arc<World>,
         vars: &[&Arc<Mapping>],
@@ -78,7 +78,7 @@ impl TaskScope {
         ImportScope { run: Self::before_hosts(world, vars), dir: dir.to_owned(), role: role.cloned() }
     }
 
-    /// What a host sees in a play, outside any task.
+    /// Variables of a host in a play, outside any task.
     pub fn of_play(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
         let mut layers = Layers::default();
         layers.host_variables(world, host);
@@ -89,7 +89,7 @@ impl TaskScope {
         TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.0 }
     }
 
-    /// What the names of `vars_files` are made of: nothing that tasks have set.
+    /// Variables for the names of `vars_files`, without those set by tasks.
     pub fn of_vars_files(world: &Arc<World>, host: &Arc<str>) -> TaskScope {
         let mut layers = Layers::default();
         layers.text(&world.run.extra_vars);
@@ -99,11 +99,11 @@ impl TaskScope {
         TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.0 }
     }
 
-    /// What a host sees in a task.
+    /// Variables of a host in a task.
     pub fn of_task(world: &Arc<World>, host: &Arc<str>, task: &Arc<Task>) -> TaskScope {
         let mut layers = Layers::default();
         layers.text(&world.run.extra_vars);
-        // Variables of includes and role parameters, the innermost first.
+        // Variables of includes and role parameters, innermost first.
         if crate::playbook::short_name(&task.action).starts_with("include_") {
             layers.text(&task.vars);
         }
@@ -129,7 +129,7 @@ impl TaskScope {
         layers.play(world, host);
         layers.facts(world, host);
         layers.inventory(world, host);
-        // The current role's defaults, those of the roles around it, then the other roles of the play.
+        // Defaults of the current role, of enclosing roles, then of the play's other roles.
         for frame in task.frame.chain() {
             match &frame.kind {
                 FrameKind::Role(role) => layers.role_defaults(role),
@@ -141,7 +141,7 @@ impl TaskScope {
         TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: Some(Arc::clone(task)), layers: layers.0 }
     }
 
-    /// The same host's `ansible_facts`.
+    /// `ansible_facts` of the host.
     pub(super) fn facts(&self) -> Value {
         self.world.host(&self.host).facts.namespaced()
     }
@@ -151,7 +151,7 @@ impl TaskScope {
     }
 }
 
-/// The roles a frame is in, the innermost first.
+/// Roles that enclose a frame, innermost first.
 pub(super) fn roles_around(frame: &Arc<Frame>) -> impl Iterator<Item = &Arc<Role>> {
     frame.chain().filter_map(|frame| match &frame.kind {
         FrameKind::Role(role) => Some(role),
@@ -181,7 +181,7 @@ impl Layers {
         }
     }
 
-    /// What has been set on the host while running, for a scope without a task.
+    /// Variables set on the host during the run, for a scope without a task.
     fn host_variables(&mut self, world: &Arc<World>, host: &Arc<str>) {
         self.text(&world.run.extra_vars);
         let state = world.host(host);
@@ -196,7 +196,7 @@ impl Layers {
                 self.0.push(Layer::Facts(Arc::clone(&state.facts)));
             }
         } else if let Some(local) = state.facts.get("ansible_local") {
-            // Facts of the host's own files are variables whatever the setting says.
+            // Facts from files on the host are variables even if facts are not injected.
             self.data(&Arc::new(IndexMap::from([(Arc::from("ansible_local"), local.clone())])));
         }
     }
@@ -218,7 +218,8 @@ impl Layers {
         }
     }
 
-    /// The role's own variables: those of its entry, `vars/`, those its dependencies export, and the roles around it.
+    /// Variables of the role: those of its entry, `vars/`, those exported by dependencies, and those of enclosing
+    /// roles.
     fn role_variables(&mut self, frame: &Arc<Frame>) {
         for frame in frame.chain() {
             match &frame.kind {
@@ -270,7 +271,7 @@ impl Layers {
 }
 
 impl TaskScope {
-    /// A variable that the engine does not set itself.
+    /// Value of a variable that is not magic.
     fn layered(&self, name: &str) -> Option<Variable> {
         let mut found = self.layers.iter().filter_map(|layer| layer.get(name));
         let highest = found.next()?;
@@ -311,7 +312,7 @@ impl Scope for TaskScope {
     }
 }
 
-/// The view of no host.
+/// Variables without a host.
 #[derive(Debug)]
 pub struct RunScope(TaskScope);
 
@@ -325,7 +326,7 @@ impl Scope for RunScope {
     }
 }
 
-/// The view of no host, from a place in a playbook or a role that is being read.
+/// Variables without a host, at a position in a playbook or role being read.
 #[derive(Debug)]
 struct ImportScope {
     run: RunScope,

@@ -1,4 +1,4 @@
-//! What is known at one moment of a run.
+//! Snapshots of a run's state.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,74 +18,74 @@ use crate::playbook::{Play, Role};
 use crate::settings::Settings;
 use crate::strategy::CustomStats;
 
-/// Variables that may be text or data.
+/// Variables that are project text or data.
 pub type VarMap = IndexMap<Arc<str>, Variable>;
 
 /// Layers of variables by host.
 type GivenVars = HashMap<Arc<str>, Arc<[Arc<Mapping>]>, RandomState>;
 
-/// What does not change during a run.
+/// Immutable parts of a run.
 #[derive(Debug)]
 pub struct Run {
-    /// The resolved settings.
+    /// Resolved settings.
     pub settings: Arc<Settings>,
     /// The template engine.
     pub engine: Engine,
-    /// `-e`.
+    /// Extra variables (`-e`).
     pub extra_vars: Arc<Mapping>,
-    /// The Python of the control machine, which is looked for when it is first asked for.
+    /// Python on the controller, searched on first use.
     pub python: LazyLock<String, FindPython>,
 }
 
-/// Finds the Python of the control machine.
+/// Finds the Python on the controller.
 pub type FindPython = Box<dyn FnOnce() -> String + Send + Sync>;
 
-/// What is known of one host.
+/// State of one host.
 #[derive(Debug, Clone, Default)]
 pub struct HostState {
-    /// Facts, of modules and of `set_fact` with `cacheable`.
+    /// Facts from modules and from `set_fact` with `cacheable`.
     pub facts: Arc<Facts>,
-    /// `set_fact`, `register` and what a failed block leaves.
+    /// Variables from `set_fact` and `register`, and those about a failed task.
     pub set: Arc<IndexMap<Arc<str>, Value>>,
-    /// Where the texts that `set_fact` has set come from.
+    /// Origins of texts set by `set_fact`.
     pub origins: Arc<IndexMap<Arc<str>, Origin>>,
-    /// `include_vars`.
+    /// Variables from `include_vars`.
     pub included: Arc<VarMap>,
-    /// Variables of a host that `add_host` made.
+    /// Variables of a host created by `add_host`.
     pub added: Arc<VarMap>,
-    /// Estimated bytes of memory of its registered results.
+    /// Estimated memory of its registered results, in bytes.
     pub kept: usize,
 }
 
-/// What is known of the running play.
+/// State of the running play.
 #[derive(Debug, Clone)]
 pub struct PlayState {
     /// The play.
     pub play: Arc<Play>,
     /// Its name, rendered.
     pub name: Arc<str>,
-    /// `vars_files`, and answers of `vars_prompt`, above the play's own variables.
+    /// Variables from `vars_files` and `vars_prompt`, which outrank the play's own.
     pub files: Vec<Arc<Mapping>>,
-    /// `vars_files` of each host, where their names depend on the host.
+    /// `vars_files` of each host, if their names depend on the host.
     pub host_files: HashTrieMapSync<Arc<str>, Vec<Arc<Mapping>>>,
     /// All hosts of the play.
     pub hosts_all: HostList,
-    /// The hosts of the play that have not failed.
+    /// Hosts of the play that have not failed.
     pub hosts: HostList,
-    /// The hosts of the running batch that have not failed.
+    /// Hosts of the running batch that have not failed.
     pub batch: HostList,
-    /// Roles that were included while running.
+    /// Roles included at run time.
     pub included_roles: Vec<Arc<Role>>,
 }
 
 impl PlayState {
-    /// All roles of the play so far, in the order in which they were read.
+    /// All roles of the play so far, in the order they were read.
     pub fn roles(&self) -> impl DoubleEndedIterator<Item = &Arc<Role>> {
         self.play.roles.iter().chain(&self.included_roles)
     }
 }
 
-/// Names of hosts, and the list that templates see of them: it is made once and not for every host that asks for it.
+/// Names of hosts, with their value for templates, which is built only once.
 #[derive(Debug, Clone)]
 pub struct HostList {
     names: Arc<[Arc<str>]>,
@@ -93,7 +93,7 @@ pub struct HostList {
 }
 
 impl HostList {
-    /// The list as templates see it.
+    /// The list as a template value.
     pub fn value(&self) -> Value {
         self.value.get_or_init(|| self.iter().map(|name| Value::from(&**name)).collect()).clone()
     }
@@ -113,30 +113,30 @@ impl FromIterator<Arc<str>> for HostList {
     }
 }
 
-/// A snapshot of everything variables are made of. A successor shares all that is the same in both.
+/// An immutable snapshot of all sources of variables. A successor shares everything unchanged.
 #[derive(Debug)]
 pub struct World {
-    /// What does not change.
+    /// Immutable parts of the run.
     pub run: Arc<Run>,
     /// Hosts and groups.
     pub inventory: Arc<Inventory>,
-    /// What `add_host` and `group_by` have added to the inventory, in order, with the host each was done for.
+    /// Changes by `add_host` and `group_by` in order, each with the host of its task.
     pub dynamic: Arc<Vec<(Arc<str>, InventoryChange)>>,
-    /// What is known of hosts; a host that is missing here has nothing yet.
+    /// State of hosts; a missing host has none yet.
     pub hosts: HashTrieMapSync<Arc<str>, Arc<HostState>>,
     /// The running play.
     pub play: Option<Arc<PlayState>>,
-    /// What `set_stats` has collected.
+    /// Statistics from `set_stats`.
     pub custom_stats: Arc<CustomStats>,
-    /// The value of `groups`, once somebody has asked for it.
+    /// Value of `groups`, built on first use.
     pub(super) groups: Arc<OnceLock<Value>>,
-    /// What the inventory gives to hosts, highest rank first, of those somebody has asked for.
+    /// Inventory variables of hosts, highest precedence first, cached on first use.
     given: Arc<Mutex<GivenVars>>,
     contexts: Mutex<HashMap<Arc<str>, Context>>,
 }
 
 impl World {
-    /// The world before anything has run.
+    /// The initial state of a run.
     pub fn new(run: Arc<Run>, inventory: Arc<Inventory>) -> World {
         World {
             run,
@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    /// The same world, to be changed before it is shared.
+    /// A copy to be changed before it is shared.
     pub fn successor(&self) -> World {
         World {
             run: Arc::clone(&self.run),
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// The variables the inventory and the files beside it give to a host, highest rank first.
+    /// Variables of a host from the inventory and the files beside it, highest precedence first.
     pub(super) fn given_to(&self, name: &Arc<str>) -> Arc<[Arc<Mapping>]> {
         let lock = || self.given.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(name) {
@@ -178,12 +178,12 @@ impl World {
         given
     }
 
-    /// What is known of a host.
+    /// State of a host.
     pub fn host(&self, name: &str) -> Arc<HostState> {
         self.hosts.get(name).cloned().unwrap_or_default()
     }
 
-    /// What is known of a host, to be changed.
+    /// State of a host, for changes.
     pub fn host_mut(&mut self, name: &Arc<str>) -> &mut HostState {
         if !self.hosts.contains_key(name) {
             self.hosts.insert_mut(Arc::clone(name), Arc::default());
@@ -191,14 +191,14 @@ impl World {
         Arc::make_mut(self.hosts.get_mut(name).expect("it has just been put there"))
     }
 
-    /// Hosts and groups, to be changed.
+    /// The inventory, for changes.
     pub fn inventory_mut(&mut self) -> &mut Inventory {
         self.groups = Arc::default();
         self.given = Arc::default();
         Arc::make_mut(&mut self.inventory)
     }
 
-    /// Evaluates a host's variables outside any play, as `hostvars` shows them.
+    /// Variables of a host outside any play, as in `hostvars`.
     pub fn host_context(self: &Arc<World>, name: &Arc<str>) -> Context {
         let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(context) = contexts.get(name) {
@@ -209,7 +209,7 @@ impl World {
         context
     }
 
-    /// The folder of the playbook that runs, or the current one.
+    /// Directory of the running playbook, or the configured one.
     pub fn playbook_dir(&self) -> PathBuf {
         match &self.play {
             Some(play) if !play.play.dir.as_os_str().is_empty() => play.play.dir.clone(),
@@ -218,7 +218,7 @@ impl World {
     }
 }
 
-/// The name of a host that is known to the run but not to the inventory.
+/// Looks up the name of a host that has state in the run.
 pub(crate) fn world_knows(world: &World, name: &str) -> Option<Arc<str>> {
     world.hosts.get_key_value(name).map(|(name, _)| Arc::clone(name))
 }

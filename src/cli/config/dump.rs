@@ -1,4 +1,4 @@
-//! `windlass config dump`: the settings with their values.
+//! `windlass config dump`: shows settings with their values.
 
 use serde_json::{Map, Value, json};
 use windlass_template::Compat;
@@ -32,7 +32,7 @@ impl Entry {
     }
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 pub(super) fn dump(which: &Which, only_changed: bool, format: Dump) -> Result<()> {
     let config = which.config()?;
     let settings = crate::settings::Settings::from_config(&config)?;
@@ -104,7 +104,7 @@ pub(super) fn dump(which: &Which, only_changed: bool, format: Dump) -> Result<()
     })
 }
 
-/// What is said of a Galaxy server. Its address is missed if it has none.
+/// Settings of a Galaxy server. A missing address is marked as required.
 fn entries_of(server: &GalaxyServer, config: &Config) -> Result<Vec<Entry>> {
     let entry = |option: &ServerOption| {
         let (value, origin) = option.value(config)?;
@@ -117,7 +117,7 @@ fn entries_of(server: &GalaxyServer, config: &Config) -> Result<Vec<Entry>> {
     server.options.iter().map(entry).collect()
 }
 
-/// The options of a Galaxy server: 2.18 shows them by their names, as tuples, and knows no `client_secret`.
+/// Options of a Galaxy server as JSON. 2.18 uses an object of tuples and has no `client_secret`.
 fn entries_as_json(entries: &[Entry], compat: Compat) -> Value {
     match compat {
         Compat::V2_18 => {

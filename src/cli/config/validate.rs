@@ -1,4 +1,4 @@
-//! `windlass config validate`: whether there are only settings that exist.
+//! `windlass config validate`: reports unknown settings.
 
 use super::{Described, Validate, Which};
 use crate::cli::print;
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::output::{Color, Printer, Secrets};
 use crate::settings::{base, galaxy_servers};
 
-/// Runs the verb: the exit code.
+/// Runs the subcommand. Returns the exit code.
 pub(super) fn validate(which: &Which, format: Validate) -> Result<u8> {
     let config = which.config()?;
     let mut settings: Vec<Described> = Vec::new();
@@ -42,7 +42,7 @@ pub(super) fn validate(which: &Which, format: Validate) -> Result<u8> {
             names.sort();
             for name in names {
                 let other = ["ANSIBLE_TEST_", "ANSIBLE_LINT_"].iter().any(|prefix| name.starts_with(prefix));
-                // Of the servers only the sections are known, as in Ansible.
+                // Only the sections of Galaxy servers are known, as in Ansible.
                 let known = settings.iter().any(|setting| setting.env.contains(&name.as_str()));
                 if name.starts_with("ANSIBLE_") && !other && !ours.contains(&name.as_str()) && !known {
                     wrong.push(format!("Found unknown environment variable '{name}'."));

@@ -1,23 +1,23 @@
-//! What a line of the console says.
+//! Parses the lines of the console.
 
 use crate::settings::is_true;
 
-/// What a line says.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command<'a> {
     Nothing,
     Exit,
-    /// A module with its arguments, if there is one of that name.
+    /// A module with its arguments. An unknown name makes the line a shell command.
     Task {
         module: String,
         args: String,
     },
-    /// A command of the shell.
+    /// A shell command.
     Shell(&'a str),
     Help(&'a str),
-    /// How a command is used that was not.
+    /// Prints the usage of a command.
     Say(&'static str),
-    /// The hosts from now on.
+    /// Changes the host pattern.
     Hosts(&'a str),
     ListHosts,
     ListGroups,
@@ -34,7 +34,7 @@ pub(super) enum Command<'a> {
     Wrong(String),
 }
 
-/// Names, how they are used, and what they do.
+/// Commands with usage and description.
 const COMMANDS: &[(&str, &str, &str)] = &[
     ("become", "become yes|no", "Whether tasks become another user."),
     ("become_method", "become_method METHOD", "How they do."),
@@ -54,7 +54,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
 ];
 
 impl Command<'_> {
-    /// Reads a line without blanks around it.
+    /// Parses a trimmed line.
     pub(super) fn of(line: &str) -> Command<'_> {
         if line.is_empty() || line.starts_with('#') {
             return Command::Nothing;
@@ -74,7 +74,7 @@ impl Command<'_> {
     }
 }
 
-/// A command by its name.
+/// Parses a line that starts with the name of a command.
 fn named<'a>(word: &str, rest: &'a str) -> Option<Command<'a>> {
     let given = |command: Command<'a>, usage: &'static str| if rest.is_empty() { Command::Say(usage) } else { command };
     Some(match word {
@@ -140,12 +140,12 @@ fn shell(text: &str) -> Command<'_> {
     if text.is_empty() { Command::Say("Usage: shell <command>") } else { Command::Shell(text) }
 }
 
-/// The names of all commands.
+/// Names of all commands.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|(name, ..)| *name)
 }
 
-/// What can be said, or what is known of a command or a module.
+/// Help on all commands, or on one command or module.
 pub(super) fn help(topic: &str) -> String {
     let line = |(_, usage, what): &(&str, &str, &str)| format!("{usage:<26} {what}");
     if topic.is_empty() {

@@ -1,4 +1,4 @@
-//! The line a user types at a terminal: what was typed before, and names to complete it.
+//! Line editing at a terminal, with history and completion.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use super::command;
 use crate::error::{Error, Result};
 
-/// Ansible's console keeps its lines there too.
+/// Shared with Ansible's console.
 const HISTORY: &str = "~/.ansible-console_history";
 const LINES: usize = 1000;
 
@@ -24,7 +24,7 @@ pub(super) struct LineEditor {
     history: PathBuf,
 }
 
-/// The names a line may have.
+/// Names for completion.
 pub(super) struct Names {
     pub(super) modules: Vec<String>,
     pub(super) hosts: Vec<String>,
@@ -32,7 +32,7 @@ pub(super) struct Names {
 }
 
 impl LineEditor {
-    /// An editor, if there is a terminal. What is typed into a pipe is read as it comes.
+    /// Opens an editor if input and output are terminals; piped input needs none.
     pub(super) fn open(names: Names) -> Option<LineEditor> {
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return None;
@@ -41,12 +41,12 @@ impl LineEditor {
         let mut editor = Editor::with_config(config.max_history_size(LINES).ok()?.build()).ok()?;
         editor.set_helper(Some(names));
         let history = crate::settings::expand_home(HISTORY);
-        // There is none before the first session.
+        // The file does not exist before the first session.
         let _ = editor.load_history(&history);
         Some(LineEditor { editor, history })
     }
 
-    /// Asks for a line. Nothing if the input has ended; an interrupted line is empty.
+    /// Reads a line. Returns `None` at the end of input, and an empty line after Ctrl-C.
     pub(super) fn read(&mut self, prompt: &str) -> Result<Option<String>> {
         match self.editor.readline(prompt) {
             Ok(line) => Ok(Some(line)),
@@ -56,7 +56,7 @@ impl LineEditor {
         }
     }
 
-    /// Keeps the lines for the next session.
+    /// Appends the lines to the history file.
     pub(super) fn save(&mut self) -> Result<()> {
         self.editor.append_history(&self.history).map_err(|error| {
             Error::new(format!("The lines that were typed cannot be kept in {}: {error}", self.history.display()))
@@ -65,7 +65,7 @@ impl LineEditor {
 }
 
 impl Names {
-    /// Where the last word of a line begins, and what may stand there.
+    /// Start of the last word of a line, and its completions.
     fn completed(&self, line: &str) -> (usize, Vec<String>) {
         let start = line.trim_end_matches(|letter: char| !letter.is_whitespace()).len();
         let first = line.split_whitespace().next().unwrap_or_default();
@@ -75,7 +75,7 @@ impl Names {
         }
         match first {
             "cd" => {
-                // A pattern is made of names, and of what stands between them.
+                // A pattern consists of names with separators between them.
                 let start = line.rfind([':', ',', '!', '&']).map_or(start, |end| start.max(end + 1));
                 (start, matching(self.hosts.iter().chain(&self.groups).cloned(), &line[start..]))
             }
@@ -93,7 +93,7 @@ impl Names {
     }
 }
 
-/// The names that begin with a word, each once, in order.
+/// Names that start with a word, sorted and without duplicates.
 fn matching(names: impl IntoIterator<Item = String>, word: &str) -> Vec<String> {
     let mut names: Vec<String> = names.into_iter().filter(|name| name.starts_with(word)).collect();
     names.sort_unstable();
@@ -106,7 +106,7 @@ impl Completer for Names {
 
     fn complete(&self, line: &str, position: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let (start, names) = self.completed(line.get(..position).unwrap_or(line));
-        // After a whole word comes the next one; an option waits for its value, and a pattern may go on.
+        // A completed word is followed by a space, except in patterns and after `=`.
         let is_whole = |name: &str| !name.ends_with('=') && !line.starts_with("cd ");
         let pair = |name: String| {
             let end = if is_whole(&name) { " " } else { "" };
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(completed("copy rem"), (5, vec!["remote_src=".to_owned()]));
         assert_eq!(completed("copy src=a mo"), (11, vec!["mode=".to_owned()]));
         assert_eq!(completed("nothing x"), (8, vec![]));
-        // A space of three bytes.
+        // An ideographic space takes three bytes.
         assert_eq!(completed("cd\u{3000}we").0, 5);
     }
 }

@@ -1,14 +1,14 @@
-//! Pages of what is no module: filters, tests, lookups, connections, callbacks, keywords and the like.
+//! Pages about everything but modules and roles: filters, tests, lookups, connections, callbacks, keywords and others.
 
 use serde_json::{Map, Value, json};
 
 use crate::output::{CALLBACKS, Callback};
 use crate::playbook::keyword::{KEYWORDS, places};
 
-/// A line a page: type, name, and what it is.
+/// One page per line: type, name and description.
 const PAGES: &str = include_str!("pages.tsv");
 
-/// The types that have pages here, besides modules and roles.
+/// Types with pages, besides modules and roles.
 pub(super) const TYPES: &[&str] = &[
     "become",
     "cache",
@@ -29,11 +29,11 @@ pub(super) const TYPES: &[&str] = &[
 
 /// A plugin.
 pub(super) struct Plugin {
-    /// Its full name.
+    /// Qualified name.
     pub(super) name: String,
-    /// What it is, in a sentence.
+    /// Description in one sentence.
     pub(super) summary: &'static str,
-    /// All its names.
+    /// Other names.
     aliases: Vec<&'static str>,
     callback: Option<&'static Callback>,
 }
@@ -70,8 +70,8 @@ pub(super) fn of_type(kind: &str) -> Vec<Plugin> {
     plugins
 }
 
-/// The plugins of a function's names: each plain name is one of ansible.builtin, a dotted one says its collection itself and has
-/// short names that are no names of their own.
+/// Plugins for the names of one function. A plain name belongs to ansible.builtin. If one name has a collection, its
+/// plain names are only short forms.
 fn named(kind: &str, names: &[&'static str]) -> Vec<Plugin> {
     let summary = names.iter().map(|name| summary(kind, name)).find(|summary| !summary.is_empty()).unwrap_or_default();
     let is_collection = names.iter().any(|name| name.contains('.'));
@@ -98,12 +98,12 @@ pub(super) fn summary(kind: &str, name: &str) -> &'static str {
 }
 
 impl Plugin {
-    /// Whether it goes by this name.
+    /// Whether the plugin has this name.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name) || self.name == format!("ansible.builtin.{name}")
     }
 
-    /// Its page.
+    /// Its page as text.
     pub(super) fn text(&self, kind: &str) -> String {
         let mut text = format!("> {} {}\n\n{}\n", kind.to_uppercase(), self.name, super::wrapped(self.summary, 2));
         if let Some(callback) = self.callback {
@@ -124,7 +124,7 @@ impl Plugin {
         text
     }
 
-    /// A keyword, as `ansible-doc -t keyword` shows it.
+    /// Page of a keyword in the format of `ansible-doc -t keyword`.
     pub(super) fn keyword(&self) -> String {
         let mut text = format!("{}:\n  applies_to:\n", self.name);
         for place in places(&self.name) {

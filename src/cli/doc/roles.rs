@@ -1,4 +1,4 @@
-//! Pages of roles: what `meta/argument_specs.yml` says.
+//! Pages about roles, from `meta/argument_specs.yml`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub(super) struct RoleDoc {
     entries: Map<String, Value>,
 }
 
-/// The roles of these folders, sorted; of several of one name the first.
+/// Roles in these directories, sorted. Of several with one name the first counts.
 pub(super) fn all(folders: &[PathBuf], files: &Files) -> Result<Vec<RoleDoc>> {
     let mut roles: Vec<RoleDoc> = Vec::new();
     for folder in folders {
@@ -35,7 +35,7 @@ pub(super) fn all(folders: &[PathBuf], files: &Files) -> Result<Vec<RoleDoc>> {
     Ok(roles)
 }
 
-/// The specs of a role, of the file of their own or of its metadata.
+/// Argument specs of a role, from their own file or from the role's metadata.
 fn specs(role: &Path, files: &Files) -> Result<Option<Map<String, Value>>> {
     for name in ["argument_specs.yml", "argument_specs.yaml", "main.yml", "main.yaml"] {
         let path = role.join("meta").join(name);
@@ -55,7 +55,7 @@ impl RoleDoc {
         entry.get("short_description").and_then(Value::as_str).unwrap_or("UNDOCUMENTED")
     }
 
-    /// Its entry points in a list.
+    /// Entry points as a list.
     pub(super) fn listed(&self) -> String {
         let width = self.entries.keys().map(String::len).max().unwrap_or(0);
         let mut text = format!("{}:\n  specs:\n", self.name);
@@ -65,13 +65,13 @@ impl RoleDoc {
         text
     }
 
-    /// The same as JSON.
+    /// Entry points as JSON.
     pub(super) fn listed_json(&self) -> Value {
         let entries = self.entries.iter().map(|(name, entry)| (name.clone(), RoleDoc::summary(entry).into()));
         json!({"description": "UNDOCUMENTED", "entry_points": entries.collect::<Map<_, Value>>()})
     }
 
-    /// Its entry points, or the one of that name.
+    /// All entry points, or only the wanted one. Fails if it does not exist.
     fn chosen(&self, wanted: Option<&str>) -> Result<Map<String, Value>> {
         match wanted {
             None => Ok(self.entries.clone()),
@@ -82,7 +82,7 @@ impl RoleDoc {
         }
     }
 
-    /// Its page.
+    /// Page of the role as text.
     pub(super) fn text(&self, wanted: Option<&str>) -> Result<String> {
         let mut text = format!("> ROLE: {} ({})\n", self.name, self.path.display());
         for (name, entry) in self.chosen(wanted)? {
@@ -98,7 +98,7 @@ impl RoleDoc {
         Ok(text + "\n")
     }
 
-    /// The same as JSON.
+    /// Page of the role as JSON.
     pub(super) fn json(&self, wanted: Option<&str>) -> Result<Value> {
         let path = self.path.display().to_string();
         Ok(json!({"collection": null, "entry_points": self.chosen(wanted)?, "path": path}))

@@ -1,5 +1,5 @@
-//! `windlass doc --schema`: the JSON schema of playbooks and of files of tasks, by which editors complete and check them. It is made
-//! of what the engine itself reads: the table of keywords and the specs of actions and modules.
+//! `windlass doc --schema`: JSON schema of playbooks and task files for completion and checks in editors. It is
+//! generated from the engine's own table of keywords and specs of modules.
 
 mod keywords;
 mod options;
@@ -13,22 +13,22 @@ use self::keywords::{keyword, reference};
 use crate::action;
 use crate::playbook::keyword::{KEYWORDS, On};
 
-/// The file that is described.
+/// Type of file that the schema describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum File {
     /// A playbook
     Playbook,
-    /// Tasks or handlers of a role, or a file of tasks that is included
+    /// Tasks or handlers of a role, or an included task file
     Tasks,
 }
 
-/// Names a file may use although they are not ours: those of any collection.
+/// Pattern for qualified names of any collection.
 const OF_COLLECTIONS: &str = r"^\w+\.\w+\.\w[\w.]*$";
 
-/// What stands in an entry of a playbook for a playbook to import.
+/// Keys that mark an import in a playbook.
 const IMPORT: &[&str] = &["import_playbook", "ansible.builtin.import_playbook"];
 
-/// The schema of a file. `others` are the names of modules of the project.
+/// Schema of a file. `others` are the names of the project's modules.
 pub(super) fn schema(file: File, others: &[String]) -> Value {
     let (title, entries) = match file {
         File::Playbook => ("A playbook", reference("plays")),
@@ -57,7 +57,7 @@ pub(super) fn schema(file: File, others: &[String]) -> Value {
     })
 }
 
-/// The names of modules in folders of the project: beside playbooks, in roles, and where the settings say.
+/// Names of modules in directories of the project.
 pub(super) fn modules_in(folders: &[PathBuf]) -> Vec<String> {
     let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
     let stems = files.map(|entry| entry.path()).filter(|path| path.is_file()).filter_map(|path| {
@@ -70,7 +70,7 @@ pub(super) fn modules_in(folders: &[PathBuf]) -> Vec<String> {
     names
 }
 
-/// What a module's arguments are called among the definitions.
+/// Name of a module's definition in the schema.
 fn name_of(spec: &Spec) -> String {
     format!("{}.{}", spec.collection, spec.name)
 }
@@ -79,19 +79,19 @@ fn list_of(definition: &str, description: &str) -> Value {
     json!({"description": description, "type": ["array", "null"], "items": reference(definition)})
 }
 
-/// One definition for what has one of these keys, another for the rest.
+/// Uses definition `with` for mappings with one of the keys, and `without` for others.
 fn choice(keys: &[&str], with: &str, without: &str) -> Value {
     let has: Vec<Value> = keys.iter().map(|key| json!({"required": [key]})).collect();
     json!({"type": "object", "if": {"anyOf": has}, "then": reference(with), "else": reference(without)})
 }
 
-/// The keywords that may stand there.
+/// Keywords allowed on an object.
 fn keywords_on(on: On) -> Map<String, Value> {
     let names = KEYWORDS.iter().map(|(name, _)| *name).filter(|name| crate::playbook::keyword::is_keyword(name, on));
     names.map(|name| (name.to_owned(), keyword(name))).collect()
 }
 
-/// A mapping of the keywords of that place and `more`, and of nothing else.
+/// A mapping that allows only the keywords of an object and `more`.
 fn object(on: On, required: &[&str], more: Map<String, Value>) -> Value {
     let mut properties = keywords_on(on);
     properties.extend(more);
@@ -103,7 +103,7 @@ fn import() -> Value {
     object(On::Import, &[], IMPORT.iter().map(|name| ((*name).to_owned(), target.clone())).collect())
 }
 
-/// An entry of `roles`: its name alone, or a mapping, in which what is no keyword is a parameter of the role.
+/// An entry of `roles`: a name, or a mapping whose unknown keys are parameters of the role.
 fn role() -> Value {
     let mut mapping = object(On::Role, &[], Map::new());
     mapping["properties"]["name"] = keyword("role");
@@ -112,19 +112,19 @@ fn role() -> Value {
     json!({"anyOf": [{"type": "string"}, mapping]})
 }
 
-/// A task or handler: keywords, and a module of ours, of the project or of a collection.
+/// A task or handler: keywords and a module that is built in, of the project or of a collection.
 fn task(others: &[String]) -> Value {
     let mut names = Map::new();
     for spec in action::specs() {
         let shown = json!({"description": spec.summary, "allOf": [reference(&name_of(spec))]});
         let short = std::iter::once(&spec.name).chain(spec.aliases).map(|name| (*name).to_owned());
-        // The old name of `ansible.builtin`.
+        // Old name of `ansible.builtin`.
         let legacy = (spec.collection == "ansible.builtin").then(|| format!("ansible.legacy.{}", spec.name));
         names.extend(short.chain(spec.full_names()).chain(legacy).map(|name| (name, shown.clone())));
     }
     names.extend(others.iter().map(|name| (name.clone(), json!({"description": "A module of the project."}))));
     let mut task = object(On::Handler, &[], names);
-    // What a handler may have and a task may not is `listen`; a file of a role may hold either.
+    // Only handlers accept `listen`, but a role's file may contain either.
     task["patternProperties"] = json!({
         r"^with_\w+$": {"description": "The items the task is done for, of this lookup."},
         OF_COLLECTIONS: {},

@@ -1,4 +1,4 @@
-//! Getting a role into a folder of this machine.
+//! Downloads a role into a temporary directory.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,34 +11,34 @@ use windlass_bounds::child;
 use super::install::INFO;
 use crate::error::{Error, Result};
 
-/// Archives larger than this are none of roles.
+/// Maximum size of an archive in bytes.
 const LARGEST: u64 = 1 << 30;
 
-/// The files of metadata by which a role is known.
+/// Metadata files that identify a role.
 const METADATA: [&str; 2] = ["main.yml", "main.yaml"];
 
-/// A role that was fetched.
+/// A downloaded role.
 pub(super) struct Fetched {
-    /// The folder with the role in it; it goes away with this value.
+    /// Directory of the role, deleted when this value is dropped.
     pub(super) folder: PathBuf,
-    /// The commit, of a repository.
+    /// Commit, if it came from a repository.
     pub(super) commit: Option<String>,
     _temporary: tempfile::TempDir,
 }
 
-/// A folder to fetch to.
+/// Creates a directory for downloads.
 pub(super) fn temporary() -> Result<tempfile::TempDir> {
     tempfile::tempdir().map_err(|error| Error::new(format!("a folder for what is fetched cannot be made: {error}")))
 }
 
-/// Clones a git repository, and takes what is in this version of it.
+/// Clones a git repository and extracts this version.
 pub(super) fn repository(
     source: &str,
     version: Option<&str>,
     keep_git: bool,
     check_certificates: bool,
 ) -> Result<Fetched> {
-    // What begins with a dash would be an option.
+    // A leading dash would make it an option of git.
     if source.starts_with('-') || version.is_some_and(|version| version.starts_with('-')) {
         return Err(Error::new(format!("'{source}' is no git repository with that version")));
     }
@@ -53,7 +53,7 @@ pub(super) fn repository(
     if keep_git {
         return Ok(Fetched { folder: root(&clone)?, commit, _temporary: temporary });
     }
-    // An archive leaves out what the repository says is not for export.
+    // An archive omits files that the repository excludes from export.
     let archive = temporary.path().join("archive.tar");
     git(&clone, &["archive", "--format=tar", "--output", &archive.to_string_lossy(), "HEAD"])?;
     let folder = temporary.path().join("content");
@@ -68,7 +68,7 @@ pub(super) fn archive(path: &Path, temporary: tempfile::TempDir) -> Result<Fetch
     Ok(Fetched { folder: root(&folder)?, commit: None, _temporary: temporary })
 }
 
-/// Runs git and gives what it prints.
+/// Runs git and returns its output.
 fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("git");
     command.arg("-C").arg(folder).args(arguments).env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null());
@@ -81,7 +81,7 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Unpacks the files, folders and links of an archive, compressed or not. What would lie outside of the folder is left out.
+/// Unpacks files, directories and links of an archive, compressed or not. Entries outside the directory are skipped.
 fn unpack(archive: &Path, folder: &Path) -> Result<()> {
     let fail = |error: std::io::Error| Error::new(format!("{} cannot be unpacked: {error}", archive.display()));
     let mut bytes = Vec::new();
@@ -114,7 +114,7 @@ fn unpack(archive: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folder of an archive that is the role: the one nearest to the top that has metadata.
+/// Directory of the role in an archive: the topmost one with metadata.
 fn role_in(archive: &[u8]) -> std::io::Result<PathBuf> {
     let mut found: Option<PathBuf> = None;
     for entry in tar::Archive::new(archive).entries()? {
@@ -128,7 +128,7 @@ fn role_in(archive: &[u8]) -> std::io::Result<PathBuf> {
     Ok(found.unwrap_or_default())
 }
 
-/// The folder of the role: the one nearest to the top that has metadata.
+/// Directory of the role: the topmost one with metadata.
 fn root(folder: &Path) -> Result<PathBuf> {
     let mut level = vec![folder.to_owned()];
     while !level.is_empty() {
@@ -144,7 +144,7 @@ fn root(folder: &Path) -> Result<PathBuf> {
     Err(Error::new("this role does not appear to have a meta/main.yml file."))
 }
 
-/// A SHA-256 of all files of a role: their names, whether they are programs, and their contents.
+/// SHA-256 over the names, executable bits and contents of all files of a role.
 pub(super) fn tree_digest(folder: &Path) -> std::io::Result<String> {
     let mut paths = Vec::new();
     collect(folder, folder, &mut paths)?;
@@ -171,7 +171,7 @@ fn collect(base: &Path, folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Res
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         let relative = path.strip_prefix(base).unwrap_or(&path).to_owned();
-        // What git and the installation itself keep there says nothing about the content.
+        // Files kept by git or the installation are not content of the role.
         if relative.starts_with(".git") || relative == Path::new(INFO) {
             continue;
         }
@@ -184,7 +184,7 @@ fn collect(base: &Path, folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Res
     Ok(())
 }
 
-/// Copies a role. A link that leads out of it is refused: what it leads to is no part of the role.
+/// Copies a role. Fails for a link that leaves the role, because its target is not part of it.
 pub(super) fn copy_tree(root: &Path, from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {

@@ -1,4 +1,4 @@
-//! New roles.
+//! `windlass galaxy role init`: creates a new role.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use crate::playbook::StaticScope;
 
 #[derive(Debug, Args)]
 pub(super) struct Init {
-    /// Its name
+    /// Name of the role
     #[arg(value_name = "ROLE")]
     name: String,
-    /// Where to make it
+    /// Parent directory of the role
     #[arg(long, value_name = "DIR", default_value = "./")]
     init_path: PathBuf,
-    /// Make it like this folder; names that end with .j2 are templates
+    /// Copy this directory instead of the built-in skeleton; files ending in .j2 are rendered
     #[arg(long, value_name = "DIR")]
     role_skeleton: Option<String>,
-    /// What the templates see as `role_type`
+    /// Value of `role_type` in templates
     #[arg(long = "type", value_name = "TYPE", default_value = "default")]
     role_type: String,
-    /// Variables for the templates: `key=value`, YAML, JSON or @FILE
+    /// Variables for templates: `key=value`, YAML, JSON or @FILE; repeatable
     #[arg(short, long, value_name = "VARS")]
     extra_vars: Vec<String>,
-    /// Replace what is there
+    /// Replace an existing role
     #[arg(short, long)]
     force: bool,
-    /// Ask no server; none is asked
+    /// Accepted for compatibility; no server is contacted
     #[arg(long)]
     offline: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ impl Init {
     }
 }
 
-/// The files of a role that is like no other.
+/// Files of the built-in skeleton.
 const SKELETON: &[(&str, &str)] = &[
     (
         "README.md",
@@ -73,10 +73,10 @@ const SKELETON: &[(&str, &str)] = &[
     ("vars/main.yml", "---\n# vars file for {{ role_name }}\n"),
 ];
 
-/// Folders of it that are empty.
+/// Empty directories of the built-in skeleton.
 const EMPTY: &[&str] = &["files", "templates"];
 
-/// Makes a role.
+/// Creates a role.
 pub(super) fn run(init: &Init, galaxy: &Galaxy) -> Result<u8> {
     let target = init.init_path.join(&init.name);
     prepare(&target, init.force)?;
@@ -107,7 +107,7 @@ pub(super) fn run(init: &Init, galaxy: &Galaxy) -> Result<u8> {
     Ok(0)
 }
 
-/// Makes the place for the role: with `force`, what is there goes.
+/// Checks the target directory; with `force`, empties an existing one.
 fn prepare(target: &Path, force: bool) -> Result<()> {
     let shown = target.display();
     if target.is_file() {
@@ -159,7 +159,7 @@ fn variables(init: &Init, galaxy: &Galaxy) -> Result<Arc<Mapping>> {
     Ok(Arc::new(variables))
 }
 
-/// What of a skeleton is left out.
+/// Patterns for files of a skeleton to skip.
 fn ignored(galaxy: &Galaxy) -> Result<Vec<Regex>> {
     let setting = galaxy.setting("GALAXY_ROLE_SKELETON_IGNORE")?;
     let patterns = setting.as_array().into_iter().flatten().filter_map(|pattern| pattern.as_str());
@@ -170,7 +170,7 @@ fn ignored(galaxy: &Galaxy) -> Result<Vec<Regex>> {
     patterns.map(regex).collect()
 }
 
-/// A folder that a role is made like.
+/// A directory to copy as a new role.
 struct Skeleton<'a> {
     root: &'a Path,
     target: &'a Path,
@@ -179,7 +179,7 @@ struct Skeleton<'a> {
 }
 
 impl Skeleton<'_> {
-    /// Copies a folder of it. Templates are rendered, but for those that are templates of the role.
+    /// Copies one of its directories. Templates are rendered, except for the role's own ones.
     fn copy(&self, folder: &Path) -> Result<()> {
         let from = self.root.join(folder);
         let fail = |error: std::io::Error| Error::new(format!("{} cannot be copied: {error}", from.display()));

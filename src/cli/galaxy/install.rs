@@ -1,4 +1,4 @@
-//! Installing roles.
+//! `windlass galaxy role install`: installs roles.
 
 use std::path::Path;
 
@@ -11,37 +11,37 @@ use super::requirement::{Requirement, dependencies};
 use super::server::Servers;
 use crate::error::{Error, Result};
 
-/// The file in which a role's installation is noted, as ansible-galaxy does.
+/// File that records a role's installation, as with ansible-galaxy.
 pub(super) const INFO: &str = "meta/.galaxy_install_info";
 
-/// How to install.
+/// Installs roles with these options.
 pub(super) struct Installer<'a> {
     pub(super) galaxy: &'a Galaxy,
     pub(super) servers: Servers,
-    /// Where to.
+    /// Target directory.
     pub(super) folder: std::path::PathBuf,
-    /// Replace what is there.
+    /// Replace installed roles.
     pub(super) force: bool,
     /// Replace dependencies too.
     pub(super) force_dependencies: bool,
     pub(super) no_dependencies: bool,
-    /// Go on after a role that cannot be installed.
+    /// Continue after a role that fails.
     pub(super) ignore_errors: bool,
-    /// Keep `.git`.
+    /// Keep the `.git` directory.
     pub(super) keep_git: bool,
-    /// What was installed before, and must be installed again.
+    /// Lock file that determines what to install.
     pub(super) locked: Option<Lock>,
-    /// Look also at what roles depend on that are there already: all of it is locked.
+    /// Also visit dependencies of roles that are already installed, to lock all of them.
     pub(super) whole: bool,
 }
 
 impl Installer<'_> {
-    /// Installs roles and what they depend on; gives what is to be locked.
+    /// Installs roles and their dependencies. Returns the entries of a lock file.
     pub(super) fn install(&self, mut roles: Vec<Requirement>) -> Result<Lock> {
         self.galaxy.say("Starting galaxy role install process");
         let mut lock = Lock::default();
         let mut index = 0;
-        // What roles depend on is put after them.
+        // Dependencies are appended to the list.
         while let Some(role) = roles.get(index).cloned() {
             index += 1;
             match self.role(&role) {
@@ -66,7 +66,7 @@ impl Installer<'_> {
         Ok(lock)
     }
 
-    /// Installs one role, unless it is there: what is to be locked, and whether it was installed now.
+    /// Installs one role, unless it is installed. Returns its lock entry, and whether it was installed now.
     fn role(&self, wanted: &Requirement) -> Result<(Entry, bool), Failure> {
         check_name(&wanted.name)?;
         let target = self.folder.join(&wanted.name);
@@ -108,7 +108,7 @@ impl Installer<'_> {
         Ok((entry, true))
     }
 
-    /// Compares with what was locked.
+    /// Compares an entry with the lock file.
     fn check(&self, entry: &Entry, hint: &str) -> Result<()> {
         let Some(locked) = &self.locked else { return Ok(()) };
         if locked.find(&entry.name)?.sha256 == entry.sha256 {
@@ -151,7 +151,7 @@ impl Installer<'_> {
         Ok(())
     }
 
-    /// Fetches a role; of a locked repository the commit that was locked. The version is then known.
+    /// Downloads a role, at the locked commit if there is one, and sets its version.
     fn fetch(&self, wanted: &mut Requirement) -> Result<Fetched> {
         let commit = match &self.locked {
             Some(lock) => lock.find(&wanted.name)?.commit.clone(),
@@ -189,9 +189,9 @@ impl Installer<'_> {
     }
 }
 
-/// Why a role is not installed.
+/// Reason why a role is not installed.
 enum Failure {
-    /// Another version is there, and stays.
+    /// Another version is installed and stays.
     Skipped,
     Failed(Error),
 }
@@ -202,7 +202,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What was noted when a role was installed.
+/// Recorded installation of a role.
 pub(super) struct Installed {
     pub(super) version: Option<String>,
     pub(super) install_date: Option<String>,
@@ -226,7 +226,7 @@ impl Installed {
     }
 }
 
-/// A name that is a folder's name and nothing else.
+/// Fails if a name is not a plain directory name.
 pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.starts_with(['.', '-']) || name.contains('/') {
         return Err(Error::new(format!("'{name}' is no name of a role")));
@@ -238,7 +238,7 @@ fn digest(role: &Path) -> Result<String> {
     tree_digest(role).map_err(|error| Error::new(format!("{} cannot be read: {error}", role.display())))
 }
 
-/// Puts a role in the place of what is there; the old one goes when the new one is complete.
+/// Replaces an installed role once the new one is complete.
 fn replace(from: &Path, target: &Path, entry: &Entry) -> Result<()> {
     let fail = |error: std::io::Error| Error::new(format!("Could not update files in {}: {error}", target.display()));
     let parent = target.parent().unwrap_or(Path::new("."));
@@ -253,7 +253,7 @@ fn replace(from: &Path, target: &Path, entry: &Entry) -> Result<()> {
     std::fs::rename(&content, target).map_err(fail)
 }
 
-/// Notes when a role was installed, in which version, and of which commit.
+/// Records the time, version and commit of a role's installation.
 fn note(role: &Path, entry: &Entry) -> std::io::Result<()> {
     let date = jiff::Timestamp::now().strftime("%a %b %e %H:%M:%S %Y").to_string();
     let fields = [

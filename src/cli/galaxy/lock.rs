@@ -1,4 +1,4 @@
-//! The lock file: what was installed, exactly, so that it can be installed again.
+//! The lock file, which pins installed roles exactly.
 
 use std::path::Path;
 
@@ -9,19 +9,19 @@ use super::requirement::Requirement;
 use crate::error::{Error, Result};
 use crate::playbook::Files;
 
-/// A role that was installed.
+/// An installed role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) name: String,
     src: String,
     pub(super) version: Option<String>,
-    /// The commit, of a git repository.
+    /// Commit, if it came from a git repository.
     pub(super) commit: Option<String>,
-    /// The SHA-256 of all files.
+    /// SHA-256 over all files.
     pub(super) sha256: String,
 }
 
-/// Every role that was installed.
+/// All installed roles.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     entries: Vec<Entry>,
@@ -39,7 +39,7 @@ impl Lock {
         self.entries.push(entry);
     }
 
-    /// The role of this name, which must have been locked.
+    /// Entry of this role. Fails if the role is not locked.
     pub(super) fn find(&self, name: &str) -> Result<&Entry> {
         self.entries
             .iter()
@@ -65,7 +65,7 @@ impl Lock {
         Ok(Lock { entries })
     }
 
-    /// Writes the file.
+    /// Writes the lock file.
     pub(super) fn write(mut self, path: &Path) -> Result<()> {
         let fail = |reason: String| Error::new(format!("the lock file {} cannot be written: {reason}", path.display()));
         self.entries.sort_by(|a, b| a.name.cmp(&b.name));

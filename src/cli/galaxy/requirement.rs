@@ -1,4 +1,4 @@
-//! What is to be installed: where it is, which version, under which name.
+//! Requirements: source, version and name of roles.
 
 use std::fmt;
 use std::path::Path;
@@ -8,20 +8,20 @@ use windlass_yaml::{Node, Span};
 use crate::error::{Error, Result};
 use crate::playbook::Files;
 
-/// A role that is wanted.
+/// A role to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Requirement {
-    /// The name to install it under.
+    /// Name to install it under.
     pub(super) name: String,
-    /// A repository, an archive (a path or an URL), or a name on a Galaxy server.
+    /// A repository, an archive (a path or URL), or a name on a Galaxy server.
     pub(super) src: String,
-    /// `git`, if it is a repository.
+    /// `git` for a repository.
     pub(super) scm: Option<String>,
-    /// A branch, a tag or a commit; of an archive what it is called.
+    /// A branch, tag or commit; for an archive just a label.
     pub(super) version: Option<String>,
 }
 
-/// What a requirements file asks for.
+/// Contents of a requirements file.
 #[derive(Debug, Default)]
 pub(super) struct Requirements {
     pub(super) roles: Vec<Requirement>,
@@ -38,7 +38,7 @@ impl fmt::Display for Requirement {
 }
 
 impl Requirement {
-    /// `SOURCE[,VERSION[,NAME]]`.
+    /// Parses `SOURCE[,VERSION[,NAME]]`.
     pub(super) fn of_word(word: &str) -> Result<Requirement> {
         let parts: Vec<&str> = word.trim().split(',').collect();
         let (src, version, name) = match parts.as_slice() {
@@ -64,7 +64,7 @@ impl Requirement {
         Requirement { name, src: src.to_owned(), scm, version }
     }
 
-    /// An entry of a requirements file, or of the dependencies of a role.
+    /// Parses an entry of a requirements file or of a role's dependencies.
     pub(super) fn of_node(node: &Node) -> Result<Requirement> {
         if let Some(word) = node.as_str() {
             return Requirement::of_word(word);
@@ -81,7 +81,7 @@ impl Requirement {
             return Err(Error::parse("Must specify name or src for role", &node.span));
         };
         let scm = field("scm");
-        // A page of GitHub is the repository behind it.
+        // A web page of GitHub stands for its repository.
         let is_page = src.starts_with("http") && src.contains("github.com") && !src.contains('+');
         if scm.is_none() && is_page && !src.ends_with(".tar.gz") {
             src = format!("git+{src}");
@@ -89,13 +89,13 @@ impl Requirement {
         Ok(Requirement::new(&src, scm, field("version"), name))
     }
 
-    /// Whether it is the name of a role that comes with the project, and of nothing that could be fetched.
+    /// Whether it names a role of the project rather than something to download.
     pub(super) fn is_local(&self) -> bool {
         self.scm.is_none() && !self.name.contains('.') && !self.src.contains('.')
     }
 }
 
-/// The name of the role in a source.
+/// Name of the role in a source.
 fn name_in(src: &str) -> String {
     let is_address = src.contains("://") || src.contains('@');
     let is_archive = [".tar.gz", ".tgz", ".tar"].iter().any(|ending| src.ends_with(ending));
@@ -168,7 +168,7 @@ fn wrong(message: &str, span: &Span) -> Error {
     Error::parse(message, span).generic()
 }
 
-/// What a role depends on, as its metadata and its requirements say; `None` if the metadata are empty.
+/// Dependencies of a role from its metadata and requirements; `None` without metadata.
 pub(super) fn dependencies(role: &Path, files: &Files) -> Result<Option<Vec<Requirement>>> {
     let first = |names: [&str; 2]| names.into_iter().map(|name| role.join(name)).find(|path| path.is_file());
     let meta = match first(["meta/main.yml", "meta/main.yaml"]) {

@@ -1,4 +1,4 @@
-//! What a Galaxy server knows of roles, and files behind addresses.
+//! Client for Galaxy servers and downloads.
 
 use std::cell::OnceCell;
 use std::cmp::Ordering;
@@ -17,15 +17,15 @@ pub(super) struct Server {
     pub(super) check_certificates: bool,
     /// Seconds to wait for an answer.
     pub(super) timeout: u64,
-    /// Where it knows roles, once it was asked.
+    /// URL of its API for roles, once it is known.
     pub(super) api: OnceCell<String>,
 }
 
-/// The servers there are, in the order in which they are asked.
+/// Servers in the order they are queried.
 pub(super) struct Servers(pub(super) Vec<Server>);
 
 impl Servers {
-    /// The first that knows roles, as not every one does. Nobody is asked if there is but one.
+    /// First server that has roles. A single server is not queried.
     pub(super) fn of_roles(&self) -> Result<&Server> {
         match self.0.as_slice() {
             [] | [_] => self.first(),
@@ -36,20 +36,20 @@ impl Servers {
         }
     }
 
-    /// The one whose settings hold for what lies elsewhere.
+    /// First server, whose settings also apply to other downloads.
     pub(super) fn first(&self) -> Result<&Server> {
         self.0.first().ok_or_else(|| Error::new("no Galaxy server is set"))
     }
 }
 
-/// A role on a server: the address of its archive, and the version that is.
+/// A role on a server: URL of its archive, and its version.
 pub(super) struct Found {
     pub(super) address: String,
     pub(super) version: String,
 }
 
 impl Server {
-    /// What the server says of a role.
+    /// Details of a role; `None` if the server does not have it.
     pub(super) fn role(&self, name: &str) -> Result<Option<Value>> {
         let (owner, role) = name.rsplit_once('.').unwrap_or(("", name));
         let api = self.api()?;
@@ -57,7 +57,7 @@ impl Server {
         Ok(answer.get("results").and_then(|results| results.get(0)).cloned())
     }
 
-    /// Finds the archive of a role in the version that is wanted, or in the newest.
+    /// Finds the archive of a role in the wanted version, or in the newest.
     pub(super) fn find(&self, wanted: &Requirement) -> Result<Found> {
         let Some(role) = self.role(&wanted.src)? else {
             return Err(Error::new(format!("- sorry, {} was not found on {}.", wanted.src, self.address)));
@@ -97,7 +97,7 @@ impl Server {
         let api = self.api()?;
         let mut address = Some(format!("{api}roles/{id}/versions/?page_size=50"));
         let mut found = Vec::new();
-        // A server that never ends is not followed for ever.
+        // Limits the number of pages, in case a server never ends.
         for _ in 0..100 {
             let Some(page) = address.take() else { break };
             let answer = self.json(&page)?;
@@ -111,7 +111,7 @@ impl Server {
         Ok(found)
     }
 
-    /// The address of the part of the server that knows roles.
+    /// URL of the server's API for roles.
     fn api(&self) -> Result<&str> {
         if let Some(known) = self.api.get() {
             return Ok(known);
@@ -156,7 +156,7 @@ impl Server {
         serde_json::from_str(content).map_err(|_| Error::new(format!("the answer of {address} is no JSON")))
     }
 
-    /// Fetches what is behind an address.
+    /// Downloads an URL to a file.
     pub(super) fn download(&self, address: &str, to: &Path) -> Result<()> {
         if let Some(path) = address.strip_prefix("file://") {
             return match std::fs::copy(path, to) {
@@ -173,7 +173,7 @@ impl Server {
         self.module("get_url", &arguments).map(|_| ())
     }
 
-    /// The modules that speak to servers know about proxies, redirects and certificates.
+    /// Uses the modules for HTTP, which handle proxies, redirects and certificates.
     fn module(&self, name: &str, arguments: &Value) -> Result<Value> {
         let module = registry::find(name).ok_or_else(|| Error::new(format!("there is no module {name}")))?;
         let answer = windlass_modules::run(module, arguments, &Host::alone(false, false));
@@ -187,14 +187,14 @@ impl Server {
     }
 }
 
-/// Scheme and host of an address.
+/// Scheme and host of an URL.
 fn origin(address: &str) -> &str {
     let start = address.find("://").map_or(0, |at| at + 3);
     let end = address.get(start..).and_then(|rest| rest.find('/')).map_or(address.len(), |at| start + at);
     address.get(..end).unwrap_or(address)
 }
 
-/// Versions as people count them: numbers as numbers, and words before numbers.
+/// Compares versions: numbers numerically, and words before numbers.
 fn compare(a: &str, b: &str) -> Ordering {
     let parts = |text: &str| -> Vec<(u8, u64, String)> {
         let text = text.trim_start_matches(['v', 'V']);

@@ -1,4 +1,4 @@
-//! What is installed, and removing it.
+//! Lists, describes and removes installed roles.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::install::{Installed, check_name};
 use super::server::Servers;
 use crate::error::{Error, Result};
 
-/// What of the answers about a role is not shown.
+/// Keys of a server's answer that are not printed.
 const HIDDEN: &[&str] = &[
     "name",
     "description",
@@ -21,7 +21,7 @@ const HIDDEN: &[&str] = &[
     "url",
 ];
 
-/// The metadata of a role.
+/// Metadata file of a role.
 fn metadata(role: &Path) -> Option<PathBuf> {
     ["meta/main.yml", "meta/main.yaml"].iter().map(|name| role.join(name)).find(|path| path.is_file())
 }
@@ -31,7 +31,7 @@ fn show(role: &Path, name: &str, galaxy: &Galaxy) {
     galaxy.say(&format!("- {name}, {}", version.as_deref().unwrap_or("(unknown version)")));
 }
 
-/// The roles in these folders, or the one of that name.
+/// Lists the roles in these directories, or only the named one.
 pub(super) fn list(name: Option<&str>, places: &[PathBuf], galaxy: &Galaxy) -> Result<u8> {
     let mut warnings = Vec::new();
     let mut is_place = false;
@@ -83,7 +83,7 @@ pub(super) fn remove(names: &[String], places: &[PathBuf], galaxy: &Galaxy) -> R
     Ok(0)
 }
 
-/// What roles, and what a server, say of them.
+/// Prints details of roles from their metadata and from servers.
 pub(super) fn info(names: &[String], places: &[PathBuf], servers: Option<&Servers>, galaxy: &Galaxy) -> Result<u8> {
     for name in names {
         let mut about = Map::new();

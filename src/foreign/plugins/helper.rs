@@ -1,4 +1,4 @@
-//! The Python process that evaluates plugins: started when the first one is used, ended with the run.
+//! The Python process that evaluates plugins. It is started on first use and ends with the run.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::PathBuf;
@@ -9,25 +9,25 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value as Json, json};
 use windlass_bounds::child::{Error as ChildError, Limits, kill_tree, remaining};
 
-/// What runs in the process.
+/// Program that the process runs.
 const PROGRAM: &str = include_str!("helper.py");
 
-/// How the process is started.
+/// Parameters to start the process.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
-    /// The Python.
+    /// Path of the interpreter.
     pub(super) python: PathBuf,
-    /// Folders in which it finds packages: ansible-core and collections.
+    /// Import paths: ansible-core and collections.
     pub(super) paths: Vec<PathBuf>,
-    /// Folders of collections.
+    /// Directories of collections.
     pub(super) collections: Vec<PathBuf>,
-    /// The folder of the playbook.
+    /// Directory of the playbook.
     pub(super) basedir: PathBuf,
     /// Limits on the time and size of an answer.
     pub(super) limits: Limits,
 }
 
-/// The process.
+/// A running Python process.
 #[derive(Debug)]
 pub(super) struct Helper {
     child: Child,
@@ -38,10 +38,10 @@ pub(super) struct Helper {
     limits: Limits,
 }
 
-/// What the plugin said instead of an answer.
+/// A plugin's error.
 pub(super) struct Refusal {
     pub(super) message: String,
-    /// It ran into something undefined.
+    /// Whether the plugin used an undefined value.
     pub(super) undefined: bool,
 }
 
@@ -70,7 +70,7 @@ impl Helper {
         Ok(helper)
     }
 
-    /// Asks for something; questions that come back meanwhile are answered by `answer`.
+    /// Sends a request and returns the result. `answer` handles questions that the plugin asks meanwhile.
     pub(super) fn ask(
         &mut self,
         request: &Json,
@@ -81,7 +81,7 @@ impl Helper {
             let line = match self.line() {
                 Ok(line) => line,
                 Err(ChildError::Io(_)) => {
-                    // It closed its output, which it does at its end only.
+                    // The process closes its output only when it ends.
                     kill_tree(&mut self.child);
                     let status = self.child.wait().map(|status| status.to_string()).unwrap_or_default();
                     return Err(Refusal::new(format!("the Python process that runs it has ended ({status})")));
@@ -112,7 +112,7 @@ impl Helper {
         }
     }
 
-    /// The next line of its output, within the limits.
+    /// Next line of its output, within the limits of time and size.
     fn line(&mut self) -> Result<Vec<u8>, ChildError> {
         let deadline = remaining(self.limits.deadline);
         let until = deadline.map(|deadline| Instant::now() + deadline);
@@ -141,7 +141,7 @@ impl Helper {
         }
     }
 
-    /// Waits for output, or its end.
+    /// Waits for output or its end.
     fn wait(&self, until: Option<Instant>) -> io::Result<()> {
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -157,7 +157,7 @@ impl Helper {
         }
     }
 
-    /// Whether it can be asked again.
+    /// Whether the process can take another request.
     pub(super) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -172,7 +172,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // It waits for nothing but requests.
+        // The process is idle and has nothing to clean up.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

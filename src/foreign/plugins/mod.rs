@@ -1,5 +1,5 @@
-//! Filters, tests and lookups in Python: those of the project, of roles, of folders that are set, and of collections. A Python process on the
-//! control machine evaluates them; it is started when the first one is used.
+//! Filters, tests and lookups in Python from the project, roles, configured directories and collections. A Python
+//! process on the controller evaluates them; it is started on first use.
 
 mod helper;
 mod uses;
@@ -21,24 +21,24 @@ use wire::{packed, unpacked};
 
 pub use uses::unusable;
 
-/// The kinds, with the folder of each beside a playbook and in a collection.
+/// Kinds of plugins, with their directories beside a playbook and in a collection.
 pub(super) const KINDS: [(PluginKind, &str, &str); 3] = [
     (PluginKind::Filter, "filter_plugins", "plugins/filter"),
     (PluginKind::Test, "test_plugins", "plugins/test"),
     (PluginKind::Lookup, "lookup_plugins", "plugins/lookup"),
 ];
 
-/// Plugins in Python.
+/// Plugins written in Python.
 #[derive(Debug)]
 pub struct PythonPlugins {
     modules: Arc<Modules>,
     basedir: PathBuf,
-    /// Processes that wait for work: a lookup that asks for a variable may need a second one.
+    /// Idle processes. A lookup that asks for a variable may need a second one.
     idle: Mutex<Vec<Helper>>,
     setup: OnceLock<Result<Setup, String>>,
-    /// The file that has a plugin, or none.
+    /// Cached results of finding a plugin.
     found: Mutex<Found>,
-    /// Names that stand in the files of plugins.
+    /// Words in plugin files that may be names of plugins.
     mentioned: Mutex<HashMap<PathBuf, HashSet<String>>>,
     /// Limits on the time and size of a plugin's answer.
     limits: Limits,
@@ -46,7 +46,7 @@ pub struct PythonPlugins {
 
 #[derive(Debug, Default)]
 struct Found {
-    /// How many folders there were when names were looked up.
+    /// Number of directories when the names were looked up.
     folders: usize,
     plugins: HashMap<(PluginKind, String), Option<Plugin>>,
 }
@@ -55,7 +55,7 @@ struct Found {
 #[derive(Debug, Clone)]
 struct Plugin {
     path: PathBuf,
-    /// Its name in there.
+    /// Name of the plugin inside the file.
     name: String,
 }
 
@@ -78,7 +78,7 @@ impl PythonPlugins {
         PythonPlugins { limits, ..self }
     }
 
-    /// Why there is nothing to run plugins with, if so.
+    /// Reason why Python plugins cannot run; `None` if they can.
     pub fn problem(&self) -> Option<&str> {
         self.setup().err()
     }
@@ -98,7 +98,7 @@ impl PythonPlugins {
         made.as_ref().map_err(String::as_str)
     }
 
-    /// The plugin of that name, if there is one that goes before ours.
+    /// Finds a plugin by name that takes precedence over a built-in one.
     fn find(&self, kind: PluginKind, name: &str, native: bool) -> Result<Option<Plugin>, Error> {
         let folders = self.modules.plugin_folders(kind);
         {
@@ -154,13 +154,13 @@ impl PythonPlugins {
         }
     }
 
-    /// The plugin of that name in the files of a folder.
+    /// Finds a plugin in the files of a directory.
     fn in_folder(&self, kind: PluginKind, folder: &Path, name: &str) -> Result<Option<Plugin>, Error> {
         if kind == PluginKind::Lookup {
             let path = folder.join(format!("{name}.py"));
             return Ok(path.is_file().then(|| Plugin { path, name: name.to_owned() }));
         }
-        // Only Python knows the names for certain; a file in which the name does not stand is not asked.
+        // Only Python knows the names for certain; files that do not contain the word are skipped.
         let mut failure = None;
         for path in python_files(folder).into_iter().filter(|path| self.mentions(path, name)) {
             let request = json!({ "do": "names", "kind": kind.word(), "path": path });
@@ -179,7 +179,7 @@ impl PythonPlugins {
         failure.map_or(Ok(None), Err)
     }
 
-    /// Whether a name stands in a plugin's file where names of plugins do.
+    /// Whether a plugin file contains a name in a place where plugin names stand.
     fn mentions(&self, file: &Path, name: &str) -> bool {
         let mut known = self.mentioned.lock().unwrap_or_else(PoisonError::into_inner);
         let names = known.entry(file.to_owned()).or_insert_with(|| {
@@ -209,7 +209,7 @@ pub(super) fn on_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
 }
 
-/// The files of plugins in a folder, in their order.
+/// Plugin files in a directory, sorted.
 pub(super) fn python_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_plugin = |path: &PathBuf| {
@@ -220,7 +220,7 @@ pub(super) fn python_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What a plugin's refusal means in a template.
+/// Template error for a plugin's refusal.
 fn refused(kind: PluginKind, name: &str, plugin: &Plugin, refusal: &Refusal) -> Error {
     let message = format!(
         "The {} plugin '{name}' ({}) failed: {}.",
@@ -292,10 +292,10 @@ impl Plugins for PythonPlugins {
     }
 }
 
-/// Answers a question of a lookup about the host it is for.
+/// Answers a lookup's question about its host.
 fn answer_to(question: &Json, context: &Context, given: &mut Given) -> Result<Json, String> {
     if let Some(name) = question.get("variable").and_then(Json::as_str) {
-        // A variable that cannot be evaluated is one that a lookup does not see.
+        // The lookup treats a variable that cannot be evaluated as absent.
         let value = context.variable(name).ok().flatten();
         let answer: Json = value.map(|value| packed(&value)).into_iter().collect();
         given.note(&answer);
@@ -312,12 +312,12 @@ fn answer_to(question: &Json, context: &Context, given: &mut Given) -> Result<Js
     Ok(context.names().iter().map(|name| Json::from(&**name)).collect())
 }
 
-/// Templates in the values that a plugin was given: they are data, whatever the plugin does with them.
+/// Template tags in a plugin's input. They are data and must not be rendered when they come back.
 #[derive(Default)]
 struct Given(Vec<String>);
 
 impl Given {
-    /// Notes the template tags of every text in a value.
+    /// Records the template tags of every text in a value.
     fn note(&mut self, value: &Json) {
         match value {
             Json::String(text) => {
@@ -334,13 +334,13 @@ impl Given {
         }
     }
 
-    /// Whether one of the tags stands in a text.
+    /// Whether a text contains one of the tags.
     fn is_in(&self, text: &str) -> bool {
         self.0.iter().any(|tag| text.contains(tag.as_str()))
     }
 }
 
-/// A tag up to its end, or a part of it that is long enough to be recognised.
+/// A tag up to its end, or a part long enough to recognise it.
 fn tag(text: &str) -> String {
     let end = ["}}", "%}", "#}"].iter().filter_map(|end| text.find(end)).min();
     text.get(..end.unwrap_or(text.len())).unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! Where plugins are used, told before a run from the texts of its tasks.
+//! Finds uses of Python plugins in the texts of tasks, before a run.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ static WORD: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant expression")
 });
 
-/// The words of a Python text that may be names of filters or tests.
+/// Words of Python source that may be names of filters or tests.
 pub(super) fn words_of(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -27,7 +27,7 @@ pub(super) fn words_of(text: &str) -> Vec<String> {
     found
 }
 
-/// What cannot be used because there is nothing to run Python plugins with: which files, and who uses them.
+/// Warnings about Python plugins that cannot run: their files and the tasks that use them.
 pub fn unusable(plugins: &PythonPlugins, plays: &[Play]) -> Vec<String> {
     let mut sentences = Vec::new();
     for (kind, _, _) in KINDS {
@@ -36,7 +36,7 @@ pub fn unusable(plugins: &PythonPlugins, plays: &[Play]) -> Vec<String> {
         if files.is_empty() {
             continue;
         }
-        // Looked at only if there are plugins: finding Python takes a moment.
+        // Checked only if plugins exist, because finding Python takes a moment.
         let Some(problem) = plugins.problem() else { return Vec::new() };
         let tasks: Vec<&Arc<Task>> = plays.iter().flat_map(Play::all_tasks).collect();
         for file in files {
@@ -66,7 +66,7 @@ pub fn unusable(plugins: &PythonPlugins, plays: &[Play]) -> Vec<String> {
     sentences
 }
 
-/// The first of the names that a task's texts use.
+/// First of the names that the task's texts use.
 fn used_in(task: &Task, kind: PluginKind, names: &HashSet<String>) -> Option<String> {
     static FILTER: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"\|\s*([A-Za-z_]\w*)").expect("a constant expression"));

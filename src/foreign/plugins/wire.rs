@@ -1,11 +1,11 @@
-//! Values on their way to and from Python: JSON, with marks where JSON has no word for it.
+//! Values exchanged with Python: JSON, with tagged objects for types that JSON lacks.
 
 use serde_json::{Value as Json, json};
 use windlass_template::Value;
 
 use minijinja::value::ValueKind;
 
-/// A value for Python.
+/// Encodes a value for Python.
 pub(super) fn packed(value: &Value) -> Json {
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable => {
@@ -40,7 +40,7 @@ pub(super) fn packed(value: &Value) -> Json {
     }
 }
 
-/// A value of Python.
+/// Decodes a value from Python.
 pub(super) fn unpacked(json: &Json) -> Value {
     match json {
         Json::Array(items) => items.iter().map(unpacked).collect(),
@@ -49,7 +49,7 @@ pub(super) fn unpacked(json: &Json) -> Value {
                 let pair = |pair: &Json| Some((unpacked(pair.get(0)?), unpacked(pair.get(1)?)));
                 Value::from_pairs(pairs.iter().filter_map(pair))
             }
-            // What a plugin gives as a tuple is a list for whoever takes it.
+            // Templates receive a plugin's tuple as a list.
             (Some("tuple"), Some(Json::Array(items))) => items.iter().map(unpacked).collect(),
             (Some("float"), Some(Json::String(word))) => Value::from(word.parse::<f64>().unwrap_or(f64::NAN)),
             (Some("undefined"), Some(Json::String(name))) => windlass_template::undefined(name.as_str()),

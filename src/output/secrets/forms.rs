@@ -1,4 +1,4 @@
-//! The forms in which a secret may stand in a text: as it is, and encoded.
+//! Forms in which a secret may appear in a text: literal and encoded.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
-/// Shortest secret that is searched for inside longer base64-encoded data, in bytes.
+/// Minimum length of a secret to search for inside longer base64 data, in bytes.
 const EMBEDDED: usize = 6;
 
-/// Lengths of the lines into which programs break base64.
+/// Line lengths at which programs wrap base64.
 const WRAPPED: [usize; 2] = [64, 76];
 
-/// Size from which only the commonest forms of a secret are searched for, in bytes: each form costs memory.
+/// Length of a secret in bytes from which only its most common forms are searched for, to save memory.
 const LONG: usize = 8 << 10;
 
 /// All forms of a secret.
@@ -36,7 +36,7 @@ pub(super) fn of(secret: &str) -> BTreeSet<String> {
 fn escaped(secret: &str, forms: &mut BTreeSet<String>) {
     let json = in_json(secret);
     let ascii = in_ascii(&json);
-    // A document within a document, as in the arguments of a request.
+    // JSON within JSON occurs in the arguments of a request.
     forms.extend([in_json(&json), in_json(&ascii), json.replace('/', "\\/"), json, ascii]);
     let python = secret.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
     forms.insert(python.replace('\'', "\\'"));
@@ -70,7 +70,7 @@ fn quoted(secret: &str, forms: &mut BTreeSet<String>) {
     forms.extend([within_double, bare]);
 }
 
-/// Percent-encoding as browsers, forms and Python's `quote` and `quote_plus` do it.
+/// Percent-encodings of browsers, forms and Python's `quote` and `quote_plus`.
 fn percent_encoded(secret: &str, forms: &mut BTreeSet<String>) {
     for kept in ["", "/", "!'()*", "/!$&'()*+,;=:@", "!$&'()*+,;="] {
         let upper = percent(secret, kept);
@@ -96,7 +96,7 @@ fn percent(secret: &str, kept: &str) -> String {
     text
 }
 
-/// The hexadecimal digits of percent escapes in lower case.
+/// Lower-cases the hexadecimal digits of percent escapes.
 fn lower_escapes(text: &str) -> String {
     let mut parts = text.split('%');
     let mut lower = parts.next().unwrap_or_default().to_owned();
@@ -122,14 +122,14 @@ fn in_base64(secret: &[u8], forms: &mut BTreeSet<String>) {
     }
     add(STANDARD_NO_PAD.encode(secret));
     add(alone);
-    // The programs that encode a line encode its end, too.
+    // Tools that encode a line also encode its end.
     add(STANDARD.encode([secret, b"\n"].concat()));
     if secret.len() < EMBEDDED {
         return;
     }
     for before in 0..3 {
         let encoded = STANDARD_NO_PAD.encode([vec![0; before], secret.to_vec()].concat());
-        // Letters that hold bits of neighbouring bytes are left out.
+        // Characters that mix in bits of neighbouring bytes are left out.
         let first = (before * 8).div_ceil(6);
         let last = (before + secret.len()) * 8 / 6;
         add(encoded.get(first..last).unwrap_or_default().to_owned());

@@ -1,4 +1,4 @@
-//! Values that must never be shown, and the search for them in output.
+//! Values that must never be displayed, and the search for them in output.
 
 mod address;
 mod forms;
@@ -17,29 +17,29 @@ use zeroize::Zeroizing;
 
 use self::rule::Kind;
 
-/// Text that stands for a secret.
+/// Replacement for a secret.
 const MASK: &str = "********";
 
-/// Largest number of lines of one secret that are also masked individually.
+/// Maximum number of lines of one secret that are also masked individually.
 const LINES: usize = 2000;
 
-/// Largest text that is searched for, in bytes: a larger one is a file to pass on, not a value to show.
+/// Maximum size of a value to mask, in bytes. A larger one is a file to copy, not a value to display.
 const LARGEST: usize = 256 << 10;
 
-/// Values that must never be shown. Cheap to clone; the clones share the values.
+/// Values that must never be displayed. Cheap to clone; clones share the values.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<Store>);
 
 #[derive(Default)]
 struct Store {
     state: RwLock<State>,
-    /// Whether anything is masked at all; without secrets a search costs nothing.
+    /// Whether any secret is known. Without one, a search costs nothing.
     any: AtomicBool,
-    /// Values that the rule for trivial secrets leaves unmasked.
+    /// Number of values that are too trivial to mask.
     trivial: AtomicUsize,
 }
 
-/// A secret; it is overwritten when it is dropped.
+/// A secret, zeroed on drop.
 #[derive(Clone, PartialEq, Eq)]
 struct Text(Zeroizing<String>);
 
@@ -59,12 +59,12 @@ impl Borrow<str> for Text {
 struct State {
     known: HashMap<Text, Kind>,
     exempt: Exempt,
-    /// Secrets that no searcher knows yet.
+    /// Secrets not yet in any searcher.
     pending: Vec<Text>,
     searchers: Vec<Searcher>,
 }
 
-/// Tests for names that are no secrets: those of hosts and groups.
+/// Tests for names that are not secret: hosts and groups.
 #[derive(Default)]
 struct Exempt(Vec<Box<dyn Fn(&str) -> bool + Send + Sync>>);
 
@@ -74,7 +74,7 @@ impl Exempt {
     }
 }
 
-/// A search for the forms of some secrets.
+/// Searches for the forms of some secrets.
 struct Searcher {
     forms: BTreeSet<String>,
     automaton: Option<AhoCorasick>,
@@ -84,7 +84,7 @@ struct Searcher {
 impl Searcher {
     fn new(forms: BTreeSet<String>) -> Searcher {
         let longest = forms.iter().map(String::len).max().unwrap_or_default();
-        // Overlapping matches are looked for: a secret may begin within another.
+        // Overlapping matches are needed, because a secret may start within another.
         let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&forms).ok();
         Searcher { forms, automaton, longest }
     }
@@ -95,7 +95,7 @@ impl Searcher {
                 let first = found.len();
                 for next in automaton.find_overlapping_iter(text) {
                     let mut range = next.range();
-                    // A secret that repeats itself has a match at every byte.
+                    // A repetitive secret matches at every byte.
                     while let Some(last) =
                         found.get(first..).and_then(<[_]>::last).filter(|last| range.start < last.end)
                     {
@@ -105,7 +105,7 @@ impl Searcher {
                     found.push(range);
                 }
             }
-            // More forms than an automaton can have: searched for one after the other.
+            // An automaton cannot hold this many forms, so they are searched for one by one.
             None => self.forms.iter().for_each(|form| {
                 let length = form.len();
                 found.extend(memchr::memmem::find_iter(text, form.as_bytes()).map(|start| start..start + length));
@@ -121,13 +121,13 @@ impl std::fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// The secrets of this process: what one part learns, every sink masks.
+    /// Secrets of this process, shared by all outputs.
     pub fn of_process() -> Secrets {
         static PROCESS: LazyLock<Secrets> = LazyLock::new(Secrets::default);
         PROCESS.clone()
     }
 
-    /// Masks a value from now on, and each of its lines, unless it is trivial.
+    /// Masks a value and each of its lines from now on, unless it is trivial.
     pub fn add(&self, secret: &str) {
         self.insert(secret, Kind::Value);
     }
@@ -137,7 +137,7 @@ impl Secrets {
         self.insert(secret, Kind::Password);
     }
 
-    /// Masks all that a decrypted text holds: the values of a YAML or JSON document, or the text.
+    /// Masks the contents of a decrypted text: the values of a YAML or JSON document, or else the text.
     pub fn reveal(&self, plain: &[u8]) {
         let Ok(text) = std::str::from_utf8(plain) else { return };
         if text.len() > LARGEST {
@@ -153,7 +153,7 @@ impl Secrets {
         }
     }
 
-    /// Leaves names unmasked that are no secrets: those of hosts and groups.
+    /// Leaves names unmasked that are not secret: hosts and groups.
     pub fn exempt(&self, is_name: impl Fn(&str) -> bool + Send + Sync + 'static) {
         let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
         state.exempt.0.push(Box::new(is_name));
@@ -161,7 +161,7 @@ impl Secrets {
         state.pending = state.known.keys().cloned().collect();
     }
 
-    /// A note on values that are secret but too trivial to be masked, once.
+    /// Note about secret values that are too trivial to mask; returned once.
     pub fn trivial_note(&self) -> Option<String> {
         let count = self.0.trivial.swap(usize::MAX / 2, Ordering::AcqRel);
         (1..usize::MAX / 2).contains(&count).then(|| {
@@ -172,12 +172,12 @@ impl Secrets {
         })
     }
 
-    /// The text with every secret masked, in any form, and every password of a URL.
+    /// Masks every secret in any form, and every password in a URL.
     pub fn mask(&self, text: &str) -> String {
         self.masked(text).into_owned()
     }
 
-    /// The same, without a copy where nothing is secret.
+    /// Like [`Secrets::mask`], but copies the text only if it contains a secret.
     pub fn masked<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let found = self.find(text.as_bytes());
         if found.is_empty() {
@@ -194,7 +194,7 @@ impl Secrets {
         Cow::Owned(masked)
     }
 
-    /// Masks the texts and the keys of a value; numbers, booleans and structure stay.
+    /// Masks texts and keys of a value; numbers, booleans and the structure stay.
     pub fn mask_json(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -208,7 +208,7 @@ impl Secrets {
         }
     }
 
-    /// Masks the texts and the keys of a mapping.
+    /// Masks texts and keys of a mapping.
     pub fn mask_map(&self, map: &mut serde_json::Map<String, Value>) {
         map.values_mut().for_each(|item| self.mask_json(item));
         if map.keys().any(|key| matches!(self.masked(key), Cow::Owned(_))) {
@@ -216,7 +216,7 @@ impl Secrets {
         }
     }
 
-    /// Ranges of secrets in a text, in order and without overlaps.
+    /// Ranges of secrets in a text, sorted and without overlaps.
     pub(super) fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found = address::passwords(text);
         if self.0.any.load(Ordering::Acquire) {
@@ -236,7 +236,7 @@ impl Secrets {
         merged
     }
 
-    /// Length in bytes of the longest form: so much of an unfinished text may be the beginning of a secret.
+    /// Length of the longest form in bytes. That much of an unfinished text may be the start of a secret.
     pub(super) fn longest(&self) -> usize {
         if !self.0.any.load(Ordering::Acquire) {
             return 0;
@@ -288,7 +288,7 @@ impl Secrets {
         }
     }
 
-    /// The state with searchers that know every secret.
+    /// The state, with searchers for all secrets.
     fn state(&self) -> RwLockReadGuard<'_, State> {
         let read = || self.0.state.read().unwrap_or_else(PoisonError::into_inner);
         let state = read();
@@ -302,7 +302,7 @@ impl Secrets {
 }
 
 impl State {
-    /// Makes searchers for the pending secrets.
+    /// Builds searchers for the pending secrets.
     fn learn(&mut self) {
         let mut new = BTreeSet::new();
         for secret in std::mem::take(&mut self.pending) {
@@ -314,8 +314,8 @@ impl State {
         if new.is_empty() {
             return;
         }
-        // Sizes at least halve from one searcher to the next, so a run that learns one secret after the other
-        // builds each form into few automata.
+        // Each searcher is at most half the size of the previous one. A run that learns secrets one by one thus builds
+        // each form into few automata.
         while self.searchers.last().is_some_and(|last| last.forms.len() < new.len() * 2) {
             if let Some(last) = self.searchers.pop() {
                 new.extend(last.forms);

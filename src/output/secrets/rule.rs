@@ -1,20 +1,20 @@
-//! The rule for values that are not masked although they are secret.
+//! Rule for secret values that are not masked.
 //!
-//! Masking `true`, `8080` or `localhost` wherever they stand hides nothing and makes the output unreadable.
+//! Masking every `true`, `8080` or `localhost` would hide nothing and make the output unreadable.
 
-/// Source of a secret, which decides whether the rule for trivial values applies.
+/// Source of a secret, which determines whether trivial values are exempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// A value of a vault or of a secret option: masked unless it is trivial.
+    /// A value of a vault or of a secret option, masked unless it is trivial.
     Value,
-    /// A password: masked from [`SHORTEST`] bytes on, whatever it is.
+    /// A password, masked if it has at least [`SHORTEST`] bytes.
     Password,
 }
 
-/// Length in bytes of the shortest secret that is masked.
+/// Minimum length of a secret to mask, in bytes.
 pub(super) const SHORTEST: usize = 4;
 
-/// Digits that a number needs to be masked as a secret.
+/// Minimum number of digits for a number to be masked.
 const DIGITS: usize = 8;
 
 /// Values too common to be secret, in lower case.
@@ -104,7 +104,7 @@ pub(super) fn is_masked(secret: &str, kind: Kind, is_exempt: impl Fn(&str) -> bo
     kind == Kind::Password || !(is_number(secret) || is_common(secret) || is_exempt(secret))
 }
 
-/// A number or an address, with too few digits to be secret.
+/// Whether a text is an address, or a number with too few digits to be secret.
 fn is_number(secret: &str) -> bool {
     let digits = secret.bytes().filter(u8::is_ascii_digit).count();
     let is_plain = secret.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'_' | b':'));

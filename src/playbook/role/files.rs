@@ -1,4 +1,4 @@
-//! Where roles are, and the files in them.
+//! Finds roles and their files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::playbook::model::Role;
 use crate::vars::without_parents;
 
 impl Loader {
-    /// The folder of a role: in a collection if it is named with it or `collections` names one that has it, else where roles are.
+    /// Directory of a role. It is searched in its named collection, in the given `collections`, and in the search path
+    /// for roles.
     pub(super) fn find_role(
         &self,
         request: &RoleRequest,
@@ -56,7 +57,7 @@ impl Loader {
         })
     }
 
-    /// `defaults/` or `vars/`: one main file, or a folder of that name whose files are merged.
+    /// Variables from `defaults/` or `vars/`: one main file, or a directory of that name whose files are merged.
     pub(super) fn role_variables(
         &self,
         path: &Path,
@@ -85,7 +86,7 @@ impl Loader {
     }
 }
 
-/// Whether a name leads to something in the folder and not out of it.
+/// Whether a name stays inside the directory.
 pub(super) fn is_inside(folder: &Path, name: &str) -> bool {
     let mut depth = 0;
     let path = Path::new(name);
@@ -102,7 +103,7 @@ pub(super) fn is_inside(folder: &Path, name: &str) -> bool {
     })
 }
 
-/// The main file of a role's folder, or the one of that name.
+/// The main file in a role's directory, or the file called `name`.
 pub(super) fn main_file(folder: &Path, name: Option<&str>) -> Option<PathBuf> {
     let candidates: Vec<PathBuf> = match name {
         None => ["main.yml", "main.yaml", "main.json", "main"].iter().map(|name| folder.join(name)).collect(),

@@ -1,4 +1,4 @@
-//! The task that checks a role's variables against its argument specification.
+//! Adds the task that checks a role's variables against its argument specification.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::playbook::load::Loader;
 use crate::playbook::model::{Frame, Task};
 
 impl Loader {
-    /// The task that checks a role's variables against its argument specification.
+    /// Builds the task that checks a role's variables; `None` if the role has no specification.
     pub(super) fn argument_validation(
         &self,
         request: &RoleRequest,
@@ -42,7 +42,7 @@ impl Loader {
         args.insert_str("argument_spec", options.into_literal());
         let mut described = Mapping::new();
         let folder = crate::vars::absolute(path).display().to_string();
-        // A role of a collection goes by its short name here.
+        // Ansible reports a collection's role by its short name.
         let of_collection = path.components().any(|part| part.as_os_str() == "ansible_collections");
         let name = request.name.rsplit('.').next().filter(|_| of_collection).unwrap_or(&request.name);
         for (key, text) in [("type", "role"), ("name", name), ("argument_spec_name", entry), ("path", folder.as_str())]

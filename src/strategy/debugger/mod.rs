@@ -1,4 +1,4 @@
-//! The debugger: the user looks at what a task came to, changes it, and does it again.
+//! The debugger: the user inspects a task's result, edits the task and repeats it.
 
 mod pretty;
 mod statement;
@@ -19,14 +19,14 @@ use crate::playbook::Task;
 use crate::vars::given;
 use statement::Statement;
 
-/// What follows from a session.
+/// Next step after a debugger session.
 enum Next {
     Continue,
     Redo,
     Quit,
 }
 
-/// What the user may change before a task is done again.
+/// Parts of a task that the user may edit before repeating it.
 struct Edited {
     task: Arc<Task>,
     /// Changes to `task_vars`.
@@ -34,7 +34,7 @@ struct Edited {
 }
 
 impl Batch {
-    /// Calls the debugger for the results that ask for it; what it does again takes the place of the first result.
+    /// Starts the debugger for results that ask for it. A repeated task's result replaces the first one.
     pub(super) async fn debugged(&self, task: &Arc<Task>, outcomes: Vec<HostOutcome>) -> Result<Vec<HostOutcome>> {
         let enabled = self.shared.run.settings.task_debugger || self.strategy == Strategy::Debug;
         if !enabled && task.keyword("debugger").is_none() {
@@ -93,7 +93,7 @@ impl Batch {
         let mut last = String::new();
         loop {
             let Some(line) = ask(&prompt, false, &self.shared).await? else { return Ok(Next::Quit) };
-            // An empty line repeats the last one.
+            // An empty line repeats the previous command.
             let line = if line.trim().is_empty() { last.clone() } else { line.trim().to_owned() };
             last.clone_from(&line);
             let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
@@ -128,7 +128,7 @@ impl Batch {
         let _ = self.shared.events.send(Event::Notice(text.to_owned()));
     }
 
-    /// What expressions see.
+    /// Variables visible to expressions at the prompt.
     fn scope(&self, edited: &Edited, outcome: &HostOutcome) -> Context {
         let mut on_host = TaskOnHost::new(&self.shared, &self.world, &edited.task, &outcome.host);
         on_host.vars = edited.vars.clone();
@@ -156,7 +156,7 @@ impl Batch {
         context.with(IndexMap::from(names))
     }
 
-    /// `task.args[...] = ...` and its kin.
+    /// Carries out an assignment such as `task.args[...] = ...`.
     fn carry_out(&self, line: &str, edited: &mut Edited, outcome: &HostOutcome) -> std::result::Result<(), String> {
         let statement = Statement::read(line).ok_or_else(|| {
             format!("'{line}' is neither a command nor a change of task.args or task_vars; help lists what there is")
@@ -166,7 +166,7 @@ impl Batch {
         statement.apply(edited, &evaluate)
     }
 
-    /// The task as it is written, with what `task_vars` make of its arguments now.
+    /// The task as written, with its arguments rendered from the current `task_vars`.
     fn updated(&self, edited: &Edited, outcome: &HostOutcome) -> Arc<Task> {
         let mut on_host = TaskOnHost::new(&self.shared, &self.world, &edited.task, &outcome.host);
         on_host.vars = edited.vars.clone();
@@ -196,7 +196,7 @@ impl Batch {
     }
 }
 
-/// Variables that are views of everything else.
+/// Variables that only mirror all others, so listing them adds nothing.
 const HIDDEN: &[&str] = &["hostvars", "vars"];
 
 const HELP: &str = "p EXPRESSION        show a value: p task.args, p task_vars['x'], p result._result\n\
@@ -207,7 +207,7 @@ const HELP: &str = "p EXPRESSION        show a value: p task.args, p task_vars['
     c, continue         go on\n\
     q, quit             end the run";
 
-/// An expression at the prompt.
+/// Parses an expression typed at the prompt.
 #[expect(clippy::disallowed_methods, reason = "the user typed it")]
 fn typed(text: &str) -> Node {
     Node::of_project(text, span())

@@ -1,18 +1,18 @@
-//! Values as Python's pprint shows them.
+//! Formats values like Python's `pprint`.
 
 use minijinja::value::ValueKind;
 use windlass_template::{Value, repr};
 
 const WIDTH: usize = 80;
 
-/// A value on as many lines as it needs, keys in order.
+/// Formats a value over as many lines as it needs, keys sorted.
 pub(super) fn format(value: &Value) -> String {
     let mut text = String::new();
     write(value, 0, 0, &mut text);
     text
 }
 
-/// `indent` is the column the value begins at, `after` how many characters must follow its last line.
+/// Writes a value. `indent` is its starting column; `after` is the number of characters that follow on its last line.
 fn write(value: &Value, indent: usize, after: usize, text: &mut String) {
     let line = one_line(value);
     if line.chars().count() + indent + after <= WIDTH {

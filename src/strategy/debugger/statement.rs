@@ -1,4 +1,4 @@
-//! What may be changed at the debugger's prompt.
+//! Statements that edit a task at the debugger's prompt.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use windlass_yaml::{Key, Node};
 use super::{Edited, span};
 use crate::playbook::Task;
 
-/// What a statement changes.
+/// The part of a task that a statement changes.
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
     Args,
     Vars,
 }
 
-/// A change, its expressions not evaluated yet.
+/// An edit whose expressions are not evaluated yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Statement<'a> {
     target: Target,
@@ -35,7 +35,7 @@ enum Change<'a> {
 }
 
 impl<'a> Statement<'a> {
-    /// Reads a statement of Python, as far as the debugger understands it.
+    /// Parses the subset of Python statements that the debugger supports.
     pub(super) fn read(line: &'a str) -> Option<Statement<'a>> {
         let (line, deletes) = match line.strip_prefix("del ") {
             Some(rest) => (rest.trim(), true),
@@ -61,7 +61,7 @@ impl<'a> Statement<'a> {
         Some(Statement { target, change: Change::Replace(value.trim()) })
     }
 
-    /// Makes the change.
+    /// Evaluates the expressions and applies the edit.
     pub(super) fn apply(
         &self,
         edited: &mut Edited,
@@ -93,7 +93,7 @@ impl<'a> Statement<'a> {
                     args.remove(name);
                 });
                 for (name, value) in set {
-                    // A value may hold what a host sent, so it is data whatever it looks like.
+                    // The value may come from a host, so it is data even if it looks like a template.
                     args.insert_str(&name, Node::from_json(&windlass_template::to_json(&value), &span()));
                 }
                 task.args = Arc::new(args);

@@ -1,20 +1,20 @@
-//! The keywords in a schema: what each takes.
+//! Schemas of keywords.
 
 use serde_json::{Map, Value, json};
 
 use super::super::plugins::summary;
 
-/// A definition by its name.
+/// Reference to a definition.
 pub(super) fn reference(definition: &str) -> Value {
     json!({"$ref": format!("#/definitions/{definition}")})
 }
 
-/// A keyword, with what it means.
+/// A keyword with its description.
 pub(super) fn keyword(name: &str) -> Value {
     json!({"description": summary("keyword", name), "allOf": [shape(name).unwrap_or_else(|| json!({}))]})
 }
 
-/// What a keyword takes; nothing for a name that is none.
+/// Schema of a keyword's value; `None` for an unknown name.
 pub(super) fn shape(name: &str) -> Option<Value> {
     let definition = match name {
         "any_errors_fatal" | "become" | "check_mode" | "delegate_facts" | "diff" | "force_handlers"
@@ -43,7 +43,7 @@ pub(super) fn shape(name: &str) -> Option<Value> {
     Some(reference(definition))
 }
 
-/// Keywords with a shape of their own.
+/// Keywords with an individual schema.
 fn own(name: &str) -> Value {
     let mapping = json!({"type": "object"});
     let template = reference("template");
@@ -89,7 +89,7 @@ fn own(name: &str) -> Value {
             "required": ["name"],
             "additionalProperties": false,
         }}),
-        // `vars`: older ones are a list of mappings.
+        // Older `vars` are a list of mappings.
         _ => json!({"type": ["object", "array", "null"]}),
     }
 }
@@ -98,7 +98,7 @@ fn one_of(words: &[&str]) -> Value {
     json!({"anyOf": [{"enum": words}, reference("template")]})
 }
 
-/// The shapes that keywords and options share. A template may stand for any value.
+/// Schemas shared by keywords and options. A template is allowed for any value.
 pub(super) fn shapes() -> Map<String, Value> {
     let template = reference("template");
     let word = r"^\s*([Yy]es|[Nn]o|[Tt]rue|[Ff]alse|[Oo]n|[Oo]ff|[YyNnTtFf]|YES|NO|TRUE|FALSE|ON|OFF|[01])\s*$";

@@ -1,11 +1,11 @@
-//! The options of modules in a schema.
+//! Schemas of module options.
 
 use serde_json::{Map, Value, json};
 use windlass_modules::{Kind, Opt, Spec};
 
 use super::keywords::reference;
 
-/// What may stand behind a module's name: its options, or one line of `key=value` or free text.
+/// Values allowed for a module: its options, or a line with `key=value` words or free text.
 pub(super) fn arguments(spec: &Spec) -> Value {
     let options = spec.options.iter().filter(|option| !option.name.starts_with('_'));
     let (mut mapping, mut needed) = object(options);
@@ -19,7 +19,7 @@ pub(super) fn arguments(spec: &Spec) -> Value {
         });
         json!({"anyOf": names.collect::<Vec<_>>()})
     });
-    // What takes free text has it from a line, and then its options from `args`.
+    // Free text comes from a line, with further options in `args`.
     if spec.free_form.is_none() {
         needed.extend(one_of);
     }
@@ -28,7 +28,7 @@ pub(super) fn arguments(spec: &Spec) -> Value {
     json!({"description": spec.description.join(" "), "anyOf": [mapping, line]})
 }
 
-/// A mapping with these options and no others, and what else must hold: what must be given may be given by any of its names.
+/// A mapping of exactly these options, and the conditions for required ones, which may use any of their names.
 fn object<'o>(options: impl Iterator<Item = &'o Opt>) -> (Value, Vec<Value>) {
     let mut properties = Map::new();
     let mut needed = Vec::new();
@@ -47,7 +47,7 @@ fn object<'o>(options: impl Iterator<Item = &'o Opt>) -> (Value, Vec<Value>) {
     (json!({"type": "object", "properties": properties, "additionalProperties": false}), needed)
 }
 
-/// A schema, of which all these must hold, too.
+/// Adds conditions that must all hold.
 fn with_all(mut schema: Value, needed: Vec<Value>) -> Value {
     if !needed.is_empty() {
         schema["allOf"] = needed.into();
@@ -55,12 +55,12 @@ fn with_all(mut schema: Value, needed: Vec<Value>) -> Value {
     schema
 }
 
-/// That an option is given, by each of its names.
+/// Conditions that an option is present under any of its names.
 fn given(option: &Opt) -> Vec<Value> {
     std::iter::once(&option.name).chain(option.aliases).map(|name| json!({"required": [name]})).collect()
 }
 
-/// What an option takes: what is coerced to its type, or a template.
+/// Values of an option: anything coerced to its type, or a template.
 fn shape(kind: &Kind, option: &Opt) -> Value {
     match kind {
         Kind::Bool => reference("boolean"),
@@ -69,7 +69,7 @@ fn shape(kind: &Kind, option: &Opt) -> Value {
         Kind::Str | Kind::Path => json!({}),
         Kind::Bytes => json!({"type": ["integer", "string", "null"]}),
         Kind::List(inner) => {
-            // A text is split at commas, so it may hold several of the choices.
+            // Text is split at commas, so it may contain several choices.
             let item = json!({"anyOf": [shape(inner, option), reference("template")]});
             json!({"anyOf": [{"type": "array", "items": item}, {"type": ["string", "number", "boolean", "null"]}, shape(inner, option)]})
         }
@@ -82,7 +82,7 @@ fn shape(kind: &Kind, option: &Opt) -> Value {
     }
 }
 
-/// One of these words, however YAML reads them: `yes` may be a boolean and `0644` a number.
+/// These words as YAML may parse them: `yes` as a boolean, `0644` as a number.
 fn choices(words: &[&str]) -> Value {
     let mut values: Vec<Value> = words.iter().map(|word| json!(word)).collect();
     for word in words {

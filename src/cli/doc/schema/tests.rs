@@ -52,7 +52,7 @@ fn options_have_the_types_and_choices_of_the_module() {
     let state = &file["properties"]["state"]["allOf"][0]["anyOf"][0]["enum"];
     assert!(state.as_array().unwrap().contains(&json!("directory")), "{state}");
     assert_eq!(file["properties"]["recurse"]["allOf"][0]["$ref"], "#/definitions/boolean");
-    // `path` is needed, and `dest` and `name` are it too.
+    // The required option `path` may be given as `dest` or `name`.
     let needed = file["allOf"][0]["anyOf"].as_array().unwrap();
     assert!(needed.contains(&json!({"required": ["path"]})) && needed.contains(&json!({"required": ["dest"]})));
     assert_eq!(file["additionalProperties"], false);
