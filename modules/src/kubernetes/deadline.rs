@@ -16,10 +16,10 @@ use crate::{
     process::{Command, Output},
 };
 
-/// How much of the latest output is kept for the sentence about a process that took too long.
+/// Bytes of the latest output to show in the message about a timeout.
 const LATEST: usize = 2000;
 
-/// Runs a command that can take long: its output is passed on while it comes, and it is stopped when its time is over.
+/// Runs a long command. Passes its output on live, and stops it after the time limit.
 pub(crate) fn run_within(command: Command, host: &Host, limit: Duration) -> Result<Output, Failure> {
     let shown = command.words().into_iter().take(3).collect::<Vec<_>>().join(" ");
     let latest = Arc::new(Latest { inner: host.sink.clone(), forward: host.stream, bytes: Mutex::default() });

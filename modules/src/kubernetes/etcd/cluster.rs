@@ -23,7 +23,7 @@ pub(super) struct Member {
     pub(super) learner: bool,
 }
 
-/// What an endpoint answered when asked for its health.
+/// Answer of an endpoint to a health query.
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 pub(super) struct Health {
     pub(super) endpoint: String,
@@ -49,13 +49,13 @@ impl Member {
         health.iter().any(|endpoint| endpoint.health && self.client_urls.contains(&endpoint.endpoint))
     }
 
-    /// What it is called in a sentence: one that has not started yet has no name.
+    /// Name for messages; a member that has not started yet has no name of its own.
     pub(super) fn called(&self) -> String {
         if self.name.is_empty() { self.peer_urls.join(", ") } else { self.name.clone() }
     }
 }
 
-/// Members a task speaks of: by name, hexadecimal id or peer address.
+/// Members that a task names: by name, hexadecimal id or peer address.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
     pub(super) names: Vec<String>,
@@ -86,7 +86,7 @@ impl fmt::Display for Wanted {
     }
 }
 
-/// Members of the cluster and the health of their addresses, at one moment.
+/// Members and the health of their addresses at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Observed {
     pub(super) members: Vec<Member>,
@@ -110,13 +110,13 @@ impl Observed {
         self.members.iter().enumerate().filter(|(_, member)| wanted.is(member))
     }
 
-    /// Indices of members by their ids.
+    /// Indices of members, by id.
     pub(super) fn positions(&self, members: &[Member]) -> Vec<usize> {
         let known = self.members.iter().enumerate();
         known.filter(|(_, known)| members.iter().any(|member| member.id == known.id)).map(|(at, _)| at).collect()
     }
 
-    /// Names of all members, for a sentence.
+    /// Names of all members, for messages.
     pub(super) fn called(&self) -> String {
         self.members.iter().map(Member::called).collect::<Vec<_>>().join(", ")
     }
@@ -127,7 +127,7 @@ pub(super) fn unreadable(what: &str, text: &str) -> Failure {
     Failure::new(format!("What etcdctl printed for {what} cannot be read: {start:?}."))
 }
 
-/// The members from `member list`.
+/// Parses the members from `member list`.
 pub(super) fn members(text: &str) -> Result<Vec<Member>, Failure> {
     #[derive(Deserialize)]
     struct List {
@@ -136,7 +136,7 @@ pub(super) fn members(text: &str) -> Result<Vec<Member>, Failure> {
     serde_json::from_str::<List>(text).map(|list| list.members).map_err(|_| unreadable("member list", text))
 }
 
-/// The answers of `endpoint health`; 3.4 may name an endpoint twice.
+/// Parses the answers of `endpoint health`; version 3.4 may name an endpoint twice.
 pub(super) fn health(text: &str) -> Result<Vec<Health>, Failure> {
     let line = text.lines().find(|line| line.starts_with('[')).ok_or_else(|| unreadable("endpoint health", text))?;
     let answers: Vec<Health> = serde_json::from_str(line).map_err(|_| unreadable("endpoint health", text))?;
@@ -166,7 +166,7 @@ pub(super) fn list(members: &[Member], health: Option<&[Health]>) -> Value {
     members.iter().map(one).collect()
 }
 
-/// The answers of `endpoint status` in our own shape, once each, with the id of the leader.
+/// Normalises the answers of `endpoint status`, without duplicates, and finds the id of the leader.
 pub(super) fn statuses(answers: &[Value]) -> (Value, Option<String>) {
     let mut seen: Vec<Value> = Vec::new();
     let mut leader = None;

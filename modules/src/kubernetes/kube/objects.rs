@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 
-/// The objects that `kubectl get -o json` prints: one, a list of them, or nothing at all.
+/// Parses the output of `kubectl get -o json`: one object, a list, or nothing.
 pub(super) fn of_json(text: &str) -> Result<Vec<Value>, Failure> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -18,7 +18,7 @@ pub(super) fn of_json(text: &str) -> Result<Vec<Value>, Failure> {
     }
 }
 
-/// One line of what `kubectl apply` or `delete` prints.
+/// A line of output from `kubectl apply` or `delete`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) kind: String,
@@ -36,7 +36,7 @@ impl Line {
     }
 }
 
-/// The lines of `kubectl apply` and `delete`: `deployment.apps/web configured`, `pod "web" deleted`, with or without `(server dry run)`.
+/// Parses output lines: `deployment.apps/web configured`, `pod "web" deleted`, with or without `(server dry run)`.
 pub(super) fn lines(text: &str) -> Vec<Line> {
     let actions = ["created", "configured", "unchanged", "deleted", "replaced", "serverside-applied", "pruned"];
     let one = |line: &str| {
@@ -54,7 +54,7 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
     text.lines().filter_map(one).collect()
 }
 
-/// A definition as text that kubectl reads: mappings become JSON documents, which are YAML too.
+/// A definition as text for kubectl: mappings become JSON documents, which are valid YAML.
 pub(super) fn definition(value: &Value) -> Result<String, Failure> {
     match value {
         Value::String(text) => Ok(text.clone()),

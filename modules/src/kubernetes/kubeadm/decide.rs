@@ -1,30 +1,30 @@
-//! The rules: what a node's state asks for. No rule reads or changes anything.
+//! Rules from a node's state to the next step. They neither read nor change anything.
 
 use super::node::{Api, Files};
 
-/// What is to be done, and why.
+/// The next step, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The node is what it is to be.
+    /// The node is already in the requested state.
     Nothing,
-    /// From the beginning, on an untouched node.
+    /// Run the whole operation on an untouched node.
     Fresh,
-    /// The whole again, over what an interrupted run left: kubeadm keeps certificates and keys that are there.
+    /// Repeat the whole operation after an interruption: kubeadm keeps existing certificates and keys.
     Again(&'static str),
-    /// Only the end of a join as control plane.
+    /// Run only the last phases of a join as control plane.
     FinishControlPlane(&'static str),
-    /// Only the end of a join as worker.
+    /// Run only the last phases of a join as worker.
     FinishWorker(&'static str),
-    /// Not possible as it is; a sentence says what to do.
+    /// Impossible in this state; the message names the remedy.
     Refuse(String),
 }
 
-/// Whether the rules need the API server's answer to decide.
+/// Whether the rules need the API server's answer.
 pub(super) fn needs_api(files: &Files) -> bool {
     files.admin && files.kubelet && files.kubelet_config && files.control_plane_pods() == 3
 }
 
-/// The first control plane. `api` is there if [`needs_api`] said so.
+/// Decides for the first control plane. `api` is present if [`needs_api`] returned true.
 pub(super) fn init(files: &Files, api: Option<&Api>) -> Step {
     if files.unfinished.as_deref() == Some("join") {
         return Step::Refuse(
@@ -64,7 +64,7 @@ pub(super) fn init(files: &Files, api: Option<&Api>) -> Step {
     }
 }
 
-/// A further node. `api` is there if it joins as control plane and [`needs_api`] said so.
+/// Decides for a further node. `api` is present if the node joins as control plane and [`needs_api`] returned true.
 pub(super) fn join(files: &Files, control_plane: bool, api: Option<&Api>) -> Step {
     if files.unfinished.as_deref() == Some("init") {
         return Step::Refuse(
@@ -99,7 +99,7 @@ pub(super) fn join(files: &Files, control_plane: bool, api: Option<&Api>) -> Ste
             Step::FinishControlPlane("an earlier kubeadm join was interrupted at its very end")
         }
         Some(Api::Answers(_)) => Step::Nothing,
-        // Before the node's own etcd member and API server are through, only a repetition gets further.
+        // Until the node's own etcd member and API server run, only a repetition can succeed.
         Some(Api::Silent(_)) if files.unfinished.is_some() => {
             Step::Again("an earlier kubeadm join was interrupted, and the API server does not answer")
         }

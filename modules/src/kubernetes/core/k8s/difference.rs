@@ -1,17 +1,17 @@
-//! In what two states of an object differ, each side with only that.
+//! Compares two states of an object; each side keeps only what differs.
 
 use serde_json::Value;
 
 use super::lists;
 use crate::Map;
 
-/// Both sides, or nothing if they are the same.
+/// Both sides, or `None` if they are equal.
 pub(super) fn between(before: &Value, after: &Value) -> Result<Option<(Value, Value)>, String> {
     let kind = before["kind"].as_str().filter(|kind| after["kind"] == *kind).unwrap_or_default();
     Ok(maps(before, after, kind)?.map(|(before, after)| (before.into(), after.into())))
 }
 
-/// Whether all that differs is what the server counts.
+/// Whether only the server's counters (`generation`, `resourceVersion`) differ.
 pub(super) fn is_only_counted(before: &Value, after: &Value) -> bool {
     [before, after].iter().all(|side| {
         let only = side.as_object().is_some_and(|map| map.keys().all(|key| key == "metadata") && map.len() == 1);
@@ -49,7 +49,7 @@ fn maps(before: &Value, after: &Value, position: &str) -> Result<Option<(Map, Ma
     Ok((!gone.is_empty() || !new.is_empty()).then_some((gone, new)))
 }
 
-/// Lists whose items have keys are compared item by item, others as a whole.
+/// Compares lists of keyed items item by item, and other lists as a whole.
 fn items(before: &[Value], after: &[Value], position: &str) -> Result<Option<(Value, Value)>, String> {
     let Some(key) = lists::merge_key(position) else {
         return Ok((before != after).then(|| (before.to_vec().into(), after.to_vec().into())));
