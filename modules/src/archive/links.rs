@@ -1,4 +1,4 @@
-//! Checks of the links in an archive.
+//! Checks the links in an archive.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -8,10 +8,10 @@ use std::{
 
 use crate::{Failure, files::way::Place, process::reason};
 
-/// As many links as the kernel follows.
+/// Maximum number of links to follow, like the kernel.
 const MAX_LINKS: usize = 40;
 
-/// The destination with its links resolved.
+/// The destination with all links resolved.
 pub(super) fn real(dest: &Path) -> Result<PathBuf, Failure> {
     let place = Place::to_write(dest, true).map_err(|error| {
         Failure::new(format!("Destination '{}' cannot be entered: {}.", dest.display(), reason(&error)))
@@ -25,8 +25,8 @@ pub(super) fn real(dest: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Refuses links that lead out of the destination, followed as they will be when all members are in their places: through other links of
-/// the archive and through those the host has.
+/// Refuses links that lead out of the destination. Follows each link through other links of the archive and of the
+/// host, as it will resolve after unpacking.
 pub(super) fn check(links: &HashMap<PathBuf, PathBuf>, dest: &Path) -> Result<(), Failure> {
     let mut names: Vec<&PathBuf> = links.keys().collect();
     names.sort();
