@@ -1,8 +1,8 @@
-//! DER, written: what a request or a certificate is made of.
+//! A DER encoder for certificates and signing requests.
 
 use std::net::IpAddr;
 
-/// An element with its length.
+/// An element with tag and length.
 pub(super) fn element(tag: u8, body: &[u8]) -> Vec<u8> {
     let mut whole = vec![tag];
     let length = body.len();
@@ -17,7 +17,7 @@ pub(super) fn element(tag: u8, body: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// An element of elements.
+/// An element that contains other elements.
 pub(super) fn of_parts(tag: u8, parts: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     element(tag, &parts.into_iter().flatten().collect::<Vec<u8>>())
 }
@@ -32,12 +32,12 @@ pub(super) fn set(part: Vec<u8>) -> Vec<u8> {
     element(0x31, &part)
 }
 
-/// A number without a sign, given by its bytes.
+/// An unsigned INTEGER from its bytes.
 pub(super) fn integer(bytes: &[u8]) -> Vec<u8> {
     element(0x02, &magnitude(bytes))
 }
 
-/// The body of a number without a sign: no zeros before it but the one that keeps it from being negative.
+/// The body of an unsigned INTEGER: no leading zeros, except one that keeps it positive.
 pub(super) fn magnitude(bytes: &[u8]) -> Vec<u8> {
     let mut body: Vec<u8> = bytes.iter().copied().skip_while(|byte| *byte == 0).collect();
     if body.first().is_none_or(|first| first & 0x80 != 0) {
@@ -46,12 +46,12 @@ pub(super) fn magnitude(bytes: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Whole bytes as a BIT STRING.
+/// A BIT STRING of whole bytes.
 pub(super) fn bit_string(bytes: &[u8]) -> Vec<u8> {
     of_parts(0x03, [vec![0], bytes.to_vec()])
 }
 
-/// The body of a BIT STRING in which these bits are set, without zeros at its end.
+/// The body of a BIT STRING with these bits set, without trailing zeros.
 pub(super) fn flags(set: &[usize]) -> Vec<u8> {
     let Some(last) = set.iter().max() else { return vec![0] };
     let mut body = vec![0; last / 8 + 2];
@@ -66,7 +66,7 @@ pub(super) fn flags(set: &[usize]) -> Vec<u8> {
     body
 }
 
-/// An object identifier, from its text with dots.
+/// An object identifier from dotted notation.
 pub(super) fn oid(text: &str) -> Option<Vec<u8>> {
     Some(element(0x06, &oid_body(text)?))
 }
@@ -91,7 +91,7 @@ pub(super) fn oid_body(text: &str) -> Option<Vec<u8>> {
     Some(body)
 }
 
-/// A time; years from 2050 on have four digits.
+/// A time; years from 2050 on take four digits.
 pub(super) fn time(time: jiff::Timestamp) -> Vec<u8> {
     let text = super::times::shown(time);
     match text.get(..4).and_then(|year| year.parse::<u16>().ok()) {
@@ -115,17 +115,17 @@ pub(super) fn address(text: &str) -> Option<Vec<u8>> {
         Ok(_) => return None,
         Err(_) => bytes(length.parse().ok()?),
     };
-    // A network has no bits of a host.
+    // The host bits of a network must be zero.
     let clean = address.len() == mask.len() && address.iter().zip(&mask).all(|(byte, mask)| byte & !mask == 0);
     clean.then(|| [address, mask].concat())
 }
 
-/// The bytes of a number that is written with decimal digits.
+/// The bytes of a decimal number.
 pub(super) fn decimal(text: &str) -> Option<Vec<u8>> {
     if text.is_empty() {
         return None;
     }
-    // The lowest byte first.
+    // Lowest byte first.
     let mut bytes: Vec<u8> = vec![0];
     for digit in text.chars() {
         let mut carry = digit.to_digit(10)?;
