@@ -2,7 +2,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// Another user's files, which only root can make.
+/// Files of another user, which only root can create.
 fn given(path: &Path, uid: u32) {
     std::os::unix::fs::lchown(path, Some(uid), Some(uid)).unwrap();
 }
@@ -14,7 +14,7 @@ fn is_root() -> bool {
 const BOB: u32 = 61_001;
 const CAROL: u32 = 61_002;
 
-/// `/…/bob` of bob with a link to `/…/root`, which is root's.
+/// `/…/bob`, owned by bob, with a link to `/…/root`, owned by root.
 fn homes() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap();
@@ -72,7 +72,7 @@ fn links_of_another_user_to_own_files_and_links_of_root_are_followed() {
     assert_eq!(writes(&bob.join("current/a")).unwrap(), releases.join("a"));
     assert_eq!(writes(&bob.join("a")).unwrap(), releases.join("a"));
     assert_eq!(writes(&bob.join("by-root/new")).unwrap(), root.join("new"));
-    // The link itself may be replaced.
+    // Replacing the link itself is permitted.
     assert!(Place::to_write(&bob.join("current"), false).unwrap().metadata().unwrap().is_symlink());
 }
 
