@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Facts, Root};
 
-/// Processor, memory, uptime and what the firmware says of itself.
+/// Processor, memory, uptime and firmware facts.
 pub(crate) fn collect(root: &Root, facts: &mut Facts) {
     let cpuinfo = root.read("/proc/cpuinfo").unwrap_or_default();
     let machine = rustix::system::uname().machine().to_string_lossy().into_owned();

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Facts, Root};
 
-/// What is known so far: the first hint decides type and role, all of them are listed.
+/// Hints collected so far: the first one decides type and role, and all are listed.
 #[derive(Default)]
 struct Hints {
     first: Option<(String, &'static str)>,
