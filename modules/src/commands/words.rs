@@ -1,6 +1,7 @@
 use crate::Failure;
 
-/// Splits a command line as Python's `shlex.split` does: in double quotes a backslash only escapes a double quote and itself.
+/// Splits a command line like Python's `shlex.split`. In double quotes, a backslash escapes only a double quote and
+/// itself.
 pub fn split(text: &str) -> Result<Vec<String>, Failure> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
