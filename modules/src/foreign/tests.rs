@@ -12,7 +12,7 @@ use windlass_protocol::{Content, Delivery, Event};
 use super::run;
 use crate::{Failure, Host, Sink};
 
-/// A controller that has one content and counts how often it is read.
+/// Controller with a single content that counts how often it is read.
 struct Controller {
     content: Vec<u8>,
     read: AtomicUsize,
