@@ -12,7 +12,7 @@ pub(super) struct Member {
     /// Path below the destination.
     pub(super) path: PathBuf,
     pub(super) kind: MemberKind,
-    /// The permissions it has, if the archive knows any.
+    /// Permissions, if the archive contains them.
     pub(super) mode: Option<u32>,
     /// Modification time in seconds, if the archive contains it.
     pub(super) modified: Option<i64>,

@@ -89,7 +89,6 @@ impl SigningRequest {
     }
 }
 
-/// A certificate.
 pub(super) struct Certificate {
     der: Vec<u8>,
     version: u64,

@@ -115,7 +115,6 @@ pub(super) enum Patience {
     Endless,
 }
 
-/// One request.
 pub(super) struct Request<'a> {
     pub(super) method: &'static str,
     pub(super) path: String,

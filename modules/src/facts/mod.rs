@@ -54,7 +54,6 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Sets a fact.
     pub(crate) fn set(&mut self, name: &str, value: impl Into<Value>) {
         self.values.insert(name.to_owned(), value.into());
     }

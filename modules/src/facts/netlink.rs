@@ -24,7 +24,6 @@ const LOCAL_TYPE: u8 = 2;
 pub(crate) struct Address {
     /// Index of the interface.
     pub(crate) interface: u32,
-    /// The address.
     pub(crate) address: IpAddr,
     /// Whether the address is the other end of a point-to-point link.
     pub(crate) peer: bool,

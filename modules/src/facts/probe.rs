@@ -12,9 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 pub(crate) struct Answer {
     /// Exit status; -1 if a signal ended the program.
     pub(crate) rc: i32,
-    /// Standard output.
     pub(crate) stdout: String,
-    /// Standard error.
     pub(crate) stderr: String,
 }
 

@@ -41,9 +41,9 @@ pub enum Source {
 /// A requested file.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its content.
+    /// Source of the content.
     pub source: Source,
     /// Name of the content in a diff.
     pub source_name: String,

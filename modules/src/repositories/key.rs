@@ -9,7 +9,7 @@ use crate::{Args, Failure, Host, process::Command};
 pub(super) struct Key {
     /// Id of sixteen digits.
     pub(super) id: String,
-    /// Its fingerprint.
+    /// Fingerprint of the key.
     pub(super) fingerprint: String,
 }
 

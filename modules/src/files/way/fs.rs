@@ -24,7 +24,6 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Place::of(path, true, Purpose::Read)?.open(false)
 }
 
-/// Reads a file.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
@@ -36,7 +35,6 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8"))
 }
 
-/// Creates a directory.
 pub(crate) fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
     let place = Place::to_write(path, false)?;
     Ok(mkdirat(place.directory(), place.name(), Mode::from_raw_mode(mode))?)

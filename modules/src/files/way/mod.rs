@@ -81,7 +81,6 @@ impl Place {
         &self.real
     }
 
-    /// The directory.
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
     }

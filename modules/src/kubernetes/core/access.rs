@@ -83,7 +83,6 @@ pub(super) use with_cluster;
 pub(super) struct Access {
     /// URL of the server, without a trailing slash.
     pub(super) server: String,
-    /// Bearer token.
     pub(super) token: Option<String>,
     pub(super) login: Option<(String, String)>,
     pub(super) insecure: bool,

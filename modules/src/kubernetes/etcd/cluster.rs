@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::super::quorum::{Condition, Standing};
 use crate::{Args, Failure, Map};
 
-/// A member of the cluster.
 #[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
 pub(super) struct Member {
     #[serde(rename = "ID")]

@@ -73,7 +73,6 @@ impl Files {
 pub(super) struct Cluster {
     /// kubeadm has stored its configuration in the cluster.
     pub(super) configured: bool,
-    /// The node is registered.
     pub(super) node: bool,
     /// The node is labelled as a control plane.
     pub(super) labelled: bool,

@@ -99,7 +99,6 @@ impl Tree {
         self.document.element(node).map(|element| clark(&element.name))
     }
 
-    /// The attributes of an element.
     pub(super) fn attributes(&self, node: NodeId) -> Map<String, Value> {
         let all = self.document.element(node).into_iter().flat_map(|element| &element.attributes);
         all.map(|attribute| (clark(&attribute.name), attribute.value.as_ref().into())).collect()

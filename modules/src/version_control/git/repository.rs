@@ -43,7 +43,6 @@ pub(super) fn folder_of(dest: &Path, bare: bool) -> Result<PathBuf, Failure> {
 }
 
 impl Repository {
-    /// Runs git in the clone.
     pub(super) fn run(&self, words: &[&str], host: &Host) -> Result<Output, Failure> {
         let what = format!("git {} failed in {}", words.first().unwrap_or(&""), self.dest.display());
         self.run_for(words, &what, host)
@@ -214,7 +213,6 @@ impl Repository {
         self.run_for(&words, &what, host).map(|_| ())
     }
 
-    /// Checks the version out.
     pub(super) fn check_out(&self, wish: &Wish, host: &Host) -> Result<(), Failure> {
         let (version, remote) = (&wish.version, &wish.remote);
         let what = format!("Failed to checkout {version}");
