@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_found_by_name_and_id() {
+    fn root_found_by_name_and_id() {
         assert_eq!(user_by_name("root").unwrap().uid, 0);
         assert_eq!(user_by_id(0).unwrap().name, "root");
         assert_eq!(group_by_name("root").unwrap().gid, 0);
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_nobody() {
+    fn unknown_name_not_found() {
         assert_eq!(user_by_name("no-such-user-here"), None);
         assert_eq!(group_by_name("no-such-group-here"), None);
     }
 
     #[test]
-    fn members_are_split() {
+    fn group_members_split() {
         assert_eq!(Group::parse("wheel:x:10:anna,ben").unwrap().members, ["anna", "ben"]);
         assert!(Group::parse("empty:x:11:").unwrap().members.is_empty());
     }

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edits_and_swaps_count_one_each() {
+    fn edits_and_swaps_count_one() {
         assert_eq!(edit_distance("deletgate_to", "delegate_to"), 1);
         assert_eq!(edit_distance("kube_verison", "kube_version"), 1);
         assert_eq!(edit_distance("bridge", ""), 6);

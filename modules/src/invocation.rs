@@ -85,7 +85,7 @@ mod tests {
     use crate::Kind;
 
     #[test]
-    fn secrets_are_masked_by_each_of_their_names() {
+    fn secrets_masked_under_every_alias() {
         const INNER: &[Opt] = &[Opt::new("token", Kind::Str, "").secret(), Opt::new("name", Kind::Str, "")];
         const OPTIONS: &[Opt] = &[
             Opt::new("state", Kind::Str, "").default("\"present\""),

@@ -266,13 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn streams_and_status_are_kept_apart() {
+    fn output_streams_and_status_separate() {
         let output = shell("echo out; echo err >&2; exit 3").run(&Host::alone(false, false)).unwrap();
         assert_eq!((output.rc, output.stdout_text(), output.stderr_text()), (3, "out\n".into(), "err\n".into()));
     }
 
     #[test]
-    fn input_larger_than_a_pipe_comes_back_whole() {
+    fn input_larger_than_pipe_returned_complete() {
         let bytes = vec![b'x'; 3 << 20];
         let output = Command::new("cat").input(bytes.clone()).run(&Host::alone(false, false)).unwrap();
         assert_eq!(output.stdout, bytes);
@@ -280,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ignores_its_input_is_no_error() {
+    fn process_ignoring_input_succeeds() {
         let output = Command::new("true").input(vec![0; 1 << 20]).run(&Host::alone(false, false)).unwrap();
         assert!(output.success());
     }
 
     #[test]
-    fn the_middle_of_overlong_output_is_left_out() {
+    fn overlong_output_loses_middle() {
         let command = shell("echo begin; head -c 300000 /dev/zero; echo end").keep(200_000);
         let output = command.run(&Host::alone(false, false)).unwrap();
         assert_eq!(output.overlong, Some(300_010));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_background_process_is_not_waited_for() {
+    fn background_process_not_awaited() {
         let started = Instant::now();
         let output = shell("sleep 30 & echo started").run(&Host::alone(false, false)).unwrap();
         assert_eq!(output.stdout_text(), "started\n");
@@ -306,12 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_a_negative_status() {
+    fn process_killed_by_signal_has_negative_status() {
         assert_eq!(shell("kill -9 $$").run(&Host::alone(false, false)).unwrap().rc, -9);
     }
 
     #[test]
-    fn a_cancelled_run_ends_the_whole_group() {
+    fn cancelled_run_kills_process_group() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         let host = Host::alone(false, false);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn process_printing_while_it_stops_runs_its_traps() {
+    fn process_printing_while_stopped_runs_its_traps() {
         let directory = tempfile::tempdir().unwrap();
         let (ready, cleaned) = (directory.path().join("ready"), directory.path().join("cleaned"));
         let host = Host::alone(false, false);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_still_open_for_writing_somewhere_is_started_a_little_later() {
+    fn program_open_for_writing_started_after_retry() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("program");
         std::fs::write(&path, "#!/bin/sh\necho ran\n").unwrap();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_named() {
+    fn missing_program_named_in_failure() {
         let failure = Command::new("no-such-program-here").run(&Host::alone(false, false)).unwrap_err();
         assert!(failure.message.contains("no-such-program-here"), "{}", failure.message);
         assert_eq!(failure.data.get("rc"), Some(&2.into()));

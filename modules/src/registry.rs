@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_module_that_answers_to_a_name_is_found() {
+    fn module_found_by_every_name() {
         for name in all().flat_map(|module| module.spec().all_names()) {
             let first = all().find(|module| module.spec().answers_to(&name)).map(|module| module.spec().name);
             assert_eq!(find(&name).map(|module| module.spec().name), first, "{name}");

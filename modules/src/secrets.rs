@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_arguments_in_a_result_are_masked() {
+    fn secret_arguments_masked_in_result() {
         let given = json!({ "pass": "hunter22", "users": [{ "token": "t0ken" }] });
         let result =
             json!({ "msg": "login with hunter22 failed", "whole": "hunter22", "list": [{ "a": "x t0ken" }], "rc": 1 });
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn short_secrets_leave_other_texts_whole() {
+    fn short_secret_masked_only_as_whole_text() {
         let result = masked(json!({ "pass": "a" }), json!({ "msg": "state", "given": "a" }));
         assert_eq!(result, json!({ "msg": "state", "given": SECRET }));
     }
 
     #[test]
-    fn passwords_in_addresses_are_masked_as_written_and_as_meant() {
+    fn url_passwords_masked_encoded_and_decoded() {
         let given = json!({ "repo": "deb [signed-by=/k] https://me:p%40ssword@h:1/x stable; http://h2/a:b@c" });
         let result = json!({ "cmd": "git clone https://me:p%40ssword@h:1/x", "stderr": "bad p@ssword", "url": "http://h2/a:b@c" });
         let expected =

@@ -67,7 +67,7 @@ fn as_user(who: Become, mut request: Request<serde_json::Value>) -> Request<serd
 }
 
 #[test]
-fn sudo_with_a_password_starts_one_executor() {
+fn sudo_with_password_starts_one_executor() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) ALL")) else { return };
     let mut session = house.session("anna");
     let who = with("secret", become_user("sudo", "root"));
@@ -80,7 +80,7 @@ fn sudo_with_a_password_starts_one_executor() {
 }
 
 #[test]
-fn a_wrong_password_is_tried_once() {
+fn wrong_password_tried_once() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) ALL\nDefaults logfile=/etc/sudo.log")) else { return };
     let mut session = house.session("anna");
     for id in [1, 2] {
@@ -97,7 +97,7 @@ fn a_wrong_password_is_tried_once() {
 }
 
 #[test]
-fn a_missing_password_and_a_missing_rule_are_told() {
+fn missing_password_and_missing_rule_reported() {
     let Some(house) = House::new("") else { return };
     let mut session = house.session("anna");
     let missing = session.run(as_user(become_user("sudo", "root"), request(1, "ping", json!({})))).result;
@@ -111,7 +111,7 @@ fn a_missing_password_and_a_missing_rule_are_told() {
 }
 
 #[test]
-fn a_message_that_sudo_writes_in_pieces_is_no_prompt() {
+fn sudo_message_in_pieces_not_taken_for_prompt() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     let mut session = house.session("anna");
     // As sudo does on a host that does not know its own name.
@@ -123,7 +123,7 @@ fn a_message_that_sudo_writes_in_pieces_is_no_prompt() {
 }
 
 #[test]
-fn an_unprivileged_user_gets_a_copy_that_is_removed() {
+fn unprivileged_user_gets_copy_removed_later() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     let mut session = house.session("anna");
     let answer = session.run(as_user(become_user("sudo", "ben"), shell(1, "id -un; pwd")));
@@ -133,7 +133,7 @@ fn an_unprivileged_user_gets_a_copy_that_is_removed() {
 }
 
 #[test]
-fn sudo_that_requires_a_terminal_gets_one() {
+fn sudo_requiring_terminal_gets_one() {
     let Some(house) = House::new(&allow("Defaults requiretty\nanna ALL=(ALL) ALL")) else { return };
     let mut session = house.session("anna");
     let who = with("secret", become_user("sudo", "root"));
@@ -163,7 +163,7 @@ fn sudo_that_requires_a_terminal_gets_one() {
 }
 
 #[test]
-fn su_asks_on_a_terminal() {
+fn su_prompts_on_terminal() {
     let Some(house) = House::new("") else { return };
     let mut session = house.session("anna");
     let answer = session.run(as_user(with("toor", become_user("su", "root")), shell(1, "id -un")));
@@ -176,7 +176,7 @@ fn su_asks_on_a_terminal() {
 }
 
 #[test]
-fn root_becomes_anyone() {
+fn root_becomes_any_user() {
     let Some(house) = House::new("") else { return };
     let mut session = house.session("root");
     for (id, method) in [(1, "su"), (2, "sudo")] {
@@ -202,19 +202,19 @@ fn runs_on(house: &House, who: Become) {
 }
 
 #[test]
-fn nothing_runs_on_under_sudo_when_the_controller_is_gone() {
+fn sudo_processes_end_with_the_controller() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     runs_on(&house, become_user("sudo", "root"));
 }
 
 #[test]
-fn nothing_runs_on_on_a_terminal_when_the_controller_is_gone() {
+fn terminal_processes_end_with_the_controller() {
     let Some(house) = House::new("") else { return };
     runs_on(&house, with("toor", become_user("su", "root")));
 }
 
 #[test]
-fn cancelling_reaches_another_users_executor() {
+fn cancel_reaches_executor_of_other_user() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     let mut session = house.session("anna");
     let mut slow = as_user(become_user("sudo", "root"), shell(1, "echo started; sleep 600"));
@@ -281,7 +281,7 @@ fn process_of_the_become_user_cannot_take_the_executors_channel() {
 }
 
 #[test]
-fn job_of_an_ordinary_user_runs_in_a_process_nobody_can_inspect() {
+fn job_of_ordinary_user_cannot_be_inspected() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     let mut session = house.session("anna");
     let place = house.directory.path().join("tmp");

@@ -20,7 +20,7 @@ fn with(args: Value, more: Value) -> Value {
 }
 
 #[test]
-fn keys_of_every_kind_are_made_and_kept() {
+fn private_key_of_every_type_generated_and_kept() {
     if !has("openssl", "version") {
         return;
     }
@@ -41,7 +41,7 @@ fn keys_of_every_kind_are_made_and_kept() {
 }
 
 #[test]
-fn a_key_that_is_not_as_asked_for_is_made_anew_or_refused() {
+fn differing_private_key_regenerated_or_refused() {
     if !has("openssl", "version") {
         return;
     }
@@ -75,7 +75,7 @@ fn a_key_that_is_not_as_asked_for_is_made_anew_or_refused() {
 }
 
 #[test]
-fn pairs_for_ssh_are_made_kept_and_repaired() {
+fn ssh_key_pair_generated_kept_and_repaired() {
     if !has("ssh-keygen", "-?") {
         return;
     }

@@ -31,7 +31,7 @@ fn until(what: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_job_outlives_the_executor_that_started_it() {
+fn job_outlives_its_executor() {
     let folder = tempfile::tempdir().unwrap();
     let gate = folder.path().join("gate");
     let mut session = Session::start();
@@ -54,7 +54,7 @@ fn a_job_outlives_the_executor_that_started_it() {
 }
 
 #[test]
-fn a_job_over_its_time_is_killed_with_all_it_started() {
+fn job_over_time_killed_with_children() {
     let folder = tempfile::tempdir().unwrap();
     let pids = folder.path().join("pids");
     let mut session = Session::start();

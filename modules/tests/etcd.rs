@@ -169,7 +169,7 @@ impl Drop for Cluster {
 }
 
 #[test]
-fn killed_member_of_three_only_itself_may_leave() {
+fn killed_member_of_three_only_one_removable() {
     let Some(cluster) = Cluster::start(3) else { return };
     cluster.signal(2, "-9");
     let count = "2 of 3 members are healthy, and removing it would leave 1 healthy of 2, where 2 are needed";
@@ -194,7 +194,7 @@ fn killed_member_of_three_only_itself_may_leave() {
 }
 
 #[test]
-fn partitioned_member_counts_as_down_until_it_is_back() {
+fn partitioned_member_counts_as_down_until_back() {
     let Some(cluster) = Cluster::start(3) else { return };
     cluster.signal(1, "-STOP");
     cluster.refused(json!({ "state": "member_remove", "name": "m0" }), "First repair or remove m1 (does not answer)");
@@ -287,7 +287,7 @@ fn learner_joins_a_single_member_without_risk() {
 }
 
 #[test]
-fn two_of_five_members_may_fail_and_then_none_may_leave() {
+fn two_failed_of_five_members_no_further_removable() {
     let Some(cluster) = Cluster::start(5) else { return };
     let names = |numbers: &[usize]| numbers.iter().map(|number| format!("m{number}")).collect::<Vec<_>>();
     cluster.allowed(json!({ "state": "can_stop", "names": names(&[0, 1]) }));
@@ -309,7 +309,7 @@ fn two_of_five_members_may_fail_and_then_none_may_leave() {
 }
 
 #[test]
-fn lost_majority_refuses_all_but_the_end_of_the_whole_cluster() {
+fn lost_majority_refuses_all_except_whole_cluster() {
     let Some(cluster) = Cluster::start(3) else { return };
     cluster.signal(1, "-9");
     cluster.signal(2, "-9");

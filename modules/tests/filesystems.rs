@@ -26,7 +26,7 @@ fn session(directory: &tempfile::TempDir, preparations: &str) -> Option<Session>
 }
 
 #[test]
-fn a_full_disk_leaves_the_old_file_and_says_how_full_it_is() {
+fn full_disk_keeps_old_file_and_reports_free_space() {
     let directory = tempfile::tempdir().unwrap();
     let prepare = "mkdir $D/small; mount -t tmpfs -o size=64k none $D/small; echo old > $D/small/a";
     let Some(mut session) = session(&directory, prepare) else { return };
@@ -43,7 +43,7 @@ const SMALL: &str = "mkdir $D/small; mount -t tmpfs -o size=64k none $D/small; p
                      head -c 200000 /dev/zero | tr '\\0' x > $D/big; tar -C $D -cf $D/big.tar big";
 
 #[test]
-fn a_full_disk_spoils_nothing_whichever_module_fills_it() {
+fn full_disk_damages_nothing_for_every_module() {
     let directory = tempfile::tempdir().unwrap();
     let Some(mut session) = session(&directory, SMALL) else { return };
     let at = |name: &str| directory.path().join(name).display().to_string();
@@ -72,7 +72,7 @@ fn a_full_disk_spoils_nothing_whichever_module_fills_it() {
 }
 
 #[test]
-fn a_read_only_file_system_is_named_and_nothing_is_left_on_it() {
+fn read_only_file_system_named_in_failure() {
     let directory = tempfile::tempdir().unwrap();
     let prepare = format!("{SMALL}; mount -o remount,ro $D/small");
     let Some(mut session) = session(&directory, &prepare) else { return };
@@ -103,7 +103,7 @@ fn a_read_only_file_system_is_named_and_nothing_is_left_on_it() {
 }
 
 #[test]
-fn a_mounted_file_is_only_overwritten_if_asked_for() {
+fn mounted_file_overwritten_only_with_unsafe_writes() {
     let directory = tempfile::tempdir().unwrap();
     let prepare = "echo outer > $D/outer; echo inner > $D/inner; mount --bind $D/outer $D/inner";
     let Some(mut session) = session(&directory, prepare) else { return };
@@ -122,7 +122,7 @@ fn a_mounted_file_is_only_overwritten_if_asked_for() {
 }
 
 #[test]
-fn owners_are_set_and_kept() {
+fn owner_set_and_kept() {
     if !root() {
         return;
     }

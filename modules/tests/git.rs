@@ -55,7 +55,7 @@ fn changed(result: &Value) -> bool {
 }
 
 #[test]
-fn a_clone_is_predicted_made_and_kept() {
+fn clone_predicted_created_and_kept() {
     with_git(|bench, folder| {
         let head = git(folder, &["rev-parse", "HEAD"]);
         let first = git(folder, &["rev-parse", "v1^{commit}"]);
@@ -79,7 +79,7 @@ fn a_clone_is_predicted_made_and_kept() {
 }
 
 #[test]
-fn new_commits_are_fetched_and_local_changes_are_kept_unless_forced() {
+fn new_commits_fetched_local_changes_kept_unless_forced() {
     with_git(|bench, folder| {
         let args = |more: Value| {
             let mut args = json!({"repo": "@/origin", "dest": "@/clone"});
@@ -105,7 +105,7 @@ fn new_commits_are_fetched_and_local_changes_are_kept_unless_forced() {
 }
 
 #[test]
-fn depth_bare_archives_and_another_address() {
+fn clone_with_depth_bare_archive_and_new_url() {
     with_git(|bench, folder| {
         let shallow = bench.run("git", json!({"repo": "@/origin", "dest": "@/shallow", "depth": 1}), false);
         assert!(changed(&shallow));
@@ -126,7 +126,7 @@ fn depth_bare_archives_and_another_address() {
 }
 
 #[test]
-fn submodules_come_along() {
+fn submodules_updated() {
     with_git(|bench, folder| {
         let outer = bench.path("outer");
         std::fs::create_dir(&outer).unwrap();
@@ -146,7 +146,7 @@ fn submodules_come_along() {
 }
 
 #[test]
-fn inputs_that_cannot_work() {
+fn git_invalid_inputs_refused() {
     with_git(|bench, _| {
         for (args, word) in [
             (json!({"repo": "@/none", "dest": "@/x"}), "Failed to clone"),

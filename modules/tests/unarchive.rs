@@ -111,7 +111,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_tar_archive_with_all_kinds_of_members() {
+fn tar_with_every_member_type_unpacked() {
     let place = place(&usual());
     let result = converges("unarchive", place.args(json!({ "list_files": true })), &place.dest);
     assert_eq!(result["handler"], "TarArchive");
@@ -128,7 +128,7 @@ fn a_tar_archive_with_all_kinds_of_members() {
 }
 
 #[test]
-fn whatever_is_different_is_put_right() {
+fn differing_members_restored() {
     let place = place(&usual());
     apply("unarchive", place.args(json!({})));
     let clean = tree(&place.dest);
@@ -155,7 +155,7 @@ fn whatever_is_different_is_put_right() {
 }
 
 #[test]
-fn all_compressions() {
+fn every_compression_unpacked() {
     let plain = usual();
     let pack = |packer: &mut dyn FnMut(&[u8]) -> Vec<u8>| packer(&plain);
     let gzip = pack(&mut |bytes| {
@@ -192,7 +192,7 @@ fn all_compressions() {
 }
 
 #[test]
-fn zip_archives() {
+fn zip_unpacked() {
     let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default()
         .unix_permissions(0o750)
@@ -211,7 +211,7 @@ fn zip_archives() {
 }
 
 #[test]
-fn parts_of_an_archive() {
+fn selected_members_unpacked() {
     let place = place(&usual());
     converges(
         "unarchive",
@@ -227,7 +227,7 @@ fn parts_of_an_archive() {
 }
 
 #[test]
-fn permissions_of_the_task() {
+fn task_permissions_applied() {
     let place = place(&usual());
     let result = converges("unarchive", place.args(json!({ "mode": "u=rwX,g=rX,o=" })), &place.dest);
     assert!(changed(&result));
@@ -237,7 +237,7 @@ fn permissions_of_the_task() {
 }
 
 #[test]
-fn files_that_are_to_stay() {
+fn newer_and_old_files_kept() {
     let place = place(&usual());
     apply("unarchive", place.args(json!({})));
     fs::write(place.dest.join("tool/README.md"), "mine").unwrap();
@@ -249,14 +249,14 @@ fn files_that_are_to_stay() {
 }
 
 #[test]
-fn the_last_of_two_members_of_a_name_counts() {
+fn duplicate_member_last_wins() {
     let place = place(&tarball(&[Part::File("a", "old"), Part::File("a", "new")]));
     converges("unarchive", place.args(json!({})), &place.dest);
     assert_eq!(place.read("a"), "new");
 }
 
 #[test]
-fn a_linked_directory_of_the_host_stays() {
+fn linked_directory_on_host_kept() {
     let place = place(&tarball(&[Part::Directory("lib/"), Part::File("lib/a", "x")]));
     let elsewhere = tempdir().unwrap();
     fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -268,7 +268,7 @@ fn a_linked_directory_of_the_host_stays() {
 }
 
 #[test]
-fn archives_that_would_leave_the_destination() {
+fn archive_leaving_destination_refused() {
     for (parts, word) in [
         (vec![Part::File("../evil", "x")], "leave the destination"),
         (vec![Part::File("a/../../evil", "x")], "leave the destination"),
@@ -295,7 +295,7 @@ fn archives_that_would_leave_the_destination() {
 }
 
 #[test]
-fn inputs_that_cannot_work() {
+fn unarchive_invalid_inputs_refused() {
     let whole = usual();
     let cut = &whole[..1700];
     for (bytes, more, word) in [
@@ -318,7 +318,7 @@ fn inputs_that_cannot_work() {
 }
 
 #[test]
-fn archives_of_servers() {
+fn archive_from_url_unpacked() {
     let server = Server::start(|_| Answer::of(200, usual()));
     let place = place(b"");
     converges("unarchive", place.args(json!({ "src": server.url("/x.tar") })), &place.dest);
@@ -337,7 +337,7 @@ impl Sink for Sends {
 }
 
 #[test]
-fn archives_of_the_controller() {
+fn archive_from_controller_unpacked() {
     let place = place(b"");
     let content: Content = serde_json::from_value(
         json!({ "name": "x.tar", "size": usual().len(), "sha1": "", "mode": 420, "delivery": "on_demand" }),
@@ -351,7 +351,7 @@ fn archives_of_the_controller() {
 }
 
 #[test]
-fn links_that_stay_inside_are_unpacked_and_others_are_named() {
+fn links_inside_unpacked_others_refused_by_name() {
     let place = place(b"x");
     let inside = place.dest.join("lib/tool");
     let dest = place.dest.file_name().unwrap().to_str().unwrap().to_owned();

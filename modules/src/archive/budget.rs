@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn destination_without_room_is_named() {
+    fn destination_without_space_named_in_failure() {
         let message = check_room(u64::MAX, std::path::Path::new("/")).unwrap_err().message;
         assert!(message.contains("bytes free. Nothing was unpacked."), "{message}");
         check_room(0, std::path::Path::new("/")).unwrap();

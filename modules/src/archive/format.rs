@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn archives_are_known_by_their_beginning() {
+    fn archive_format_detected_from_first_bytes() {
         assert_eq!(recognize(b"PK\x03\x04rest"), Some(Format::Zip));
         assert_eq!(recognize(&[0x1f, 0x8b, 8]), Some(Format::Tar(Packing::Gzip)));
         assert_eq!(recognize(b"<html>"), None);

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_stay_below() {
+    fn member_paths_stay_below_destination() {
         let path = |name: &str, strip| below(Path::new(name), strip).unwrap().map(|path| path.display().to_string());
         assert_eq!(path("./a//b/", 0).as_deref(), Some("a/b"));
         assert_eq!(path("/a/b", 0).as_deref(), Some("a/b"));

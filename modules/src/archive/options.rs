@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_options() {
+    fn known_options_parsed() {
         let extra = Extra::parse(&["--strip-components=2", "--exclude", "*.md", "-o"], false).unwrap();
         assert_eq!((extra.strip, extra.same_owner), (2, Some(false)));
         assert_eq!(extra.exclude, ["*.md"]);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_refused_by_name() {
+    fn unknown_options_refused_by_name() {
         let message = Extra::parse(&["--transform=s/a/b/"], false).unwrap_err().message;
         assert!(message.contains("--transform") && message.contains("--strip-components=N"), "{message}");
         assert!(Extra::parse(&["--strip-components=x"], false).is_err());

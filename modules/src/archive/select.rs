@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_taken_with_their_directories() {
+    fn members_selected_with_their_directories() {
         let selection = Selection::new(names(&["bin/", "etc/*.conf"]), names(&[]));
         assert!(selection.takes("bin/") && selection.takes("./bin/tool") && selection.takes("etc/a.conf"));
         assert!(!selection.takes("share/bin") && !selection.takes("binary"));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn excluded_members_are_left_out_wherever_they_are() {
+    fn excluded_members_skipped_at_any_depth() {
         let selection = Selection::new(names(&[]), names(&["*.md", "docs/"]));
         assert!(!selection.takes("README.md") && !selection.takes("a/b.md") && !selection.takes("x/docs/y"));
         assert!(selection.takes("docs2/y") && selection.takes("a"));

@@ -189,7 +189,7 @@ mod tests {
     use crate::{Kind, Opt};
 
     #[test]
-    fn a_time_without_end_still_ends_at_some_moment() {
+    fn huge_duration_does_not_overflow() {
         static SPEC: Spec = Spec { name: "x", options: &[Opt::new("timeout", Kind::Int, "Seconds.")], ..Spec::EMPTY };
         let seconds = |timeout: Option<i64>| {
             let args = Args::validate(&SPEC, &json!({ "timeout": timeout }), &Host::alone(false, false)).unwrap();

@@ -81,21 +81,21 @@ mod tests {
     }
 
     #[test]
-    fn sudo_asks_with_our_mark_and_only_when_it_can_be_answered() {
+    fn sudo_prompts_with_mark_only_if_password_known() {
         assert_eq!(line(&who("sudo", None, None)), "sudo -H -S -n -p MARK -u anna /x/executor serve w");
         assert_eq!(line(&who("sudo", Some("secret"), None)), "sudo -H -S -p MARK -u anna /x/executor serve w");
         assert_eq!(line(&who("sudo", Some("secret"), Some("-n -E"))), "sudo -E -p MARK -u anna /x/executor serve w");
     }
 
     #[test]
-    fn su_and_doas() {
+    fn su_and_doas_command_lines_built() {
         assert_eq!(line(&who("su", None, Some("-l"))), "su -l anna -c exec /x/executor serve w");
         assert_eq!(line(&who("doas", None, None)), "doas -n -u anna /x/executor serve w");
         assert!(invocation(&who("doas", Some("secret"), None), &[], "").unwrap().terminal);
     }
 
     #[test]
-    fn a_user_that_reads_as_an_option_is_refused() {
+    fn user_resembling_an_option_refused() {
         let mut bad = who("sudo", None, None);
         bad.user = "-s".into();
         assert!(invocation(&bad, &[], "").is_err());

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_answered_in_turn() {
+    fn prompts_answered_in_order() {
         let script = "sh -c 'printf \"Name? \"; read a; printf \"Name? \"; read b; printf \"Sure (y/n)? \"; read c; echo $a-$b-$c'";
         let result = run(json!({"command": script, "responses": {"Name\\?": ["ada", "bob"], "(?i)sure": true}}));
         assert_eq!(result["rc"], 0, "{result}");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_waits_for_something_else_is_stopped() {
+    fn command_without_expected_prompt_stopped() {
         let result = run(json!({"command": "sh -c 'echo here; read x'", "responses": {"never": "y"}, "timeout": 1}));
         assert_eq!((&result["msg"], &result["rc"]), (&json!("command exceeded timeout"), &Value::Null));
         assert_eq!(result["stdout"], "here");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_shown_if_asked_for() {
+    fn typed_answers_shown_with_echo() {
         let arguments = |echo: bool| json!({"command": "sh -c 'printf Q; read x; echo done'", "responses": {"Q": "typed"}, "echo": echo});
         assert_eq!(run(arguments(true))["stdout"], "Qtyped\r\ndone");
         assert_eq!(run(arguments(false))["stdout"], "Qdone");

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_and_escapes() {
+    fn quotes_and_escapes_split_like_shlex() {
         assert_eq!(
             split(r#"a "b c" 'd "e"' f\ g "\$h \" \\" ''"#).unwrap(),
             ["a", "b c", "d \"e\"", "f g", "\\$h \" \\", ""]
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_quote_is_an_error() {
+    fn open_quote_fails() {
         assert!(split("echo 'it").unwrap_err().message.contains("not closed"));
         assert!(split("echo \"it").is_err());
         assert!(split("echo \\").is_err());

@@ -123,14 +123,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_any_length_are_decimal() {
+    fn der_number_of_any_length_decimal() {
         assert_eq!(number(&[0, 1, 0]), 256);
         assert_eq!(number(&[0xff; 20]), "1461501637330902918203684832716283019655932542975");
         assert_eq!(number(&[1, 0, 0, 0, 0, 0, 0, 0, 0]), "18446744073709551616");
     }
 
     #[test]
-    fn identifiers_have_dots() {
+    fn der_identifier_decoded_to_dotted_text() {
         let (oid, rest) = Element::first(&[6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11]).unwrap();
         assert_eq!((oid.oid().as_str(), rest), ("1.2.840.113549.1.1.11", &[][..]));
         assert!(Element::first(&[0x30, 0x82, 1]).is_none());

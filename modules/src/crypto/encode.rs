@@ -147,34 +147,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_take_as_many_bytes_as_they_need() {
+    fn der_length_takes_minimal_bytes() {
         assert_eq!(element(4, &[7; 3]), [4, 3, 7, 7, 7]);
         assert_eq!(element(4, &[0; 200]).get(..3).unwrap(), [4, 0x81, 200]);
         assert_eq!(element(4, &[0; 300]).get(..4).unwrap(), [4, 0x82, 1, 44]);
     }
 
     #[test]
-    fn numbers_are_never_negative() {
+    fn der_integer_stays_positive() {
         assert_eq!(integer(&[0, 0, 0x80]), [2, 2, 0, 0x80]);
         assert_eq!(integer(&[0]), [2, 1, 0]);
         assert_eq!(decimal("1461501637330902918203684832716283019655932542975").unwrap(), [0xff; 20]);
     }
 
     #[test]
-    fn flags_end_with_the_last_bit_that_is_set() {
+    fn der_flags_end_at_last_set_bit() {
         assert_eq!(flags(&[0, 2]), [5, 0xa0]);
         assert_eq!(flags(&[8]), [7, 0, 0x80]);
     }
 
     #[test]
-    fn identifiers_come_from_dots() {
+    fn der_identifier_encoded_from_dotted_text() {
         assert_eq!(oid("1.2.840.113549.1.1.11").unwrap(), [6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11]);
         assert_eq!(oid("2.999.3").unwrap(), [6, 3, 0x88, 0x37, 3]);
         assert!(oid("1").is_none() && oid("1.x").is_none() && oid("1.40").is_none());
     }
 
     #[test]
-    fn networks_have_masks() {
+    fn network_encoded_with_mask() {
         assert_eq!(address("10.0.0.0/12").unwrap(), [10, 0, 0, 0, 255, 240, 0, 0]);
         assert_eq!(address("192.0.2.1").unwrap(), [192, 0, 2, 1]);
         assert!(address("10.0.0.1/8").is_none() && address("10.0.0.0/33").is_none());

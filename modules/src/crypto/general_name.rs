@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_written_as_they_were_read() {
+    fn general_names_round_trip() {
         for name in [
             "DNS:*.example.org",
             "IP:192.0.2.1",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_names_are_escaped() {
+    fn name_attributes_escaped() {
         assert_eq!(escaped(" a, \"b\" #"), "\\ a\\, \\\"b\\\" #");
     }
 }

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_relative_or_absolute() {
+    fn times_relative_and_absolute_parsed() {
         let now: Timestamp = "2024-01-01T00:00:00Z".parse().unwrap();
         for (text, expected) in [
             ("+1w2d", Some("20240110000000Z")),

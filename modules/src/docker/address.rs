@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_engines() {
+    fn engine_addresses_parsed() {
         assert_eq!(Address::parse("", false).unwrap(), Address::Socket("/var/run/docker.sock".into()));
         assert_eq!(Address::parse("unix:///run/d.sock", true).unwrap(), Address::Socket("/run/d.sock".into()));
         assert_eq!(network("tcp://10.0.0.5", false), ("10.0.0.5".into(), 2375, String::new(), false));

@@ -94,7 +94,7 @@ mod tests {
     use super::{Shape::*, Strictness::*, *};
 
     #[test]
-    fn what_counts_as_the_same() {
+    fn values_compared_by_strictness_and_shape() {
         assert!(matches(&json!(1), &json!(1.0), Strict, Shape::Value));
         assert!(!matches(&json!(null), &json!(""), Strict, Shape::Value));
         assert!(matches(&json!(["a", "c"]), &json!(["a", "b", "c"]), Subset, List));

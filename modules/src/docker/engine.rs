@@ -430,14 +430,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_compared_as_numbers() {
+    fn api_versions_compared_as_numbers() {
         assert!(Version::parse("1.9") < Version::parse("1.43"));
         assert_eq!(Version::parse("1.43"), Some(Version(1, 43)));
         assert_eq!(Version::parse("newest"), None);
     }
 
     #[test]
-    fn names_in_urls() {
+    fn names_encoded_for_urls() {
         assert_eq!(encoded("{\"a b\":1}"), "%7B%22a%20b%22%3A1%7D");
         assert_eq!(in_path("127.0.0.1:5000/app:1 ?"), "127.0.0.1:5000/app:1%20%3F");
     }

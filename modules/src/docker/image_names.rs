@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_images() {
+    fn image_names_split() {
         assert_eq!(split_tag("nginx"), ("nginx", None));
         assert_eq!(split_tag("localhost:5000/app"), ("localhost:5000/app", None));
         assert_eq!(split_tag("localhost:5000/app:1.2"), ("localhost:5000/app", Some("1.2")));

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logins_are_found_by_the_names_of_registries() {
+    fn credentials_found_by_registry() {
         let folder = tempfile::tempdir().unwrap();
         let auth = STANDARD.encode("me:secret:word");
         let config = json!({ "auths": { "https://index.docker.io/v1/": { "auth": auth }, "db:5000": { "identitytoken": "t" } } });

@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_the_same_however_they_are_written() {
+    fn address_ranges_equal_in_any_notation() {
         let wanted = |subnet: &str| Wanted {
             name: "n".into(),
             driver: "bridge".into(),

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_one_platform() {
+    fn platform_aliases_normalised() {
         let engine = Platform::of_engine("linux", "x86_64");
         let shown = |text: &str| Platform::parse(text, &engine).unwrap().to_string();
         assert_eq!(shown("linux"), "linux/amd64");

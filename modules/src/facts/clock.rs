@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_written_in_local_and_in_universal_time() {
+    fn date_time_reports_local_and_universal_time() {
         let moment = Timestamp::from_second(1_752_580_800).unwrap();
         let map = date_time(moment, TimeZone::fixed(jiff::tz::offset(2)));
         assert_eq!(map["iso8601"], "2025-07-15T12:00:00Z");

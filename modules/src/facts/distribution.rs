@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_families_of_debian_and_red_hat_are_told_apart() {
+    fn distribution_debian_and_red_hat_families_detected() {
         let debian = "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\nVERSION=\"12 (bookworm)\"\nVERSION_CODENAME=bookworm\nID=debian\n";
         assert_eq!(
             facts_of(&[("/etc/os-release", debian), ("/etc/debian_version", "12.11\n")]),
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_amazon_suse_alpine_and_flatcar_keep_their_own_ways() {
+    fn distribution_special_release_files_parsed() {
         let stream = "NAME=\"CentOS Stream\"\nVERSION=\"9\"\nID=\"centos\"\nVERSION_ID=\"9\"\n";
         let file = "CentOS Stream release 9\n";
         assert_eq!(

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn features_have_the_names_and_words_of_ethtool() {
+    fn features_formatted_like_ethtool() {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<HashSet<_>>();
         let known = [
             ("rx-checksum", true),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_those_of_the_loopback_device() {
+    fn features_of_loopback_device_read() {
         // Kernels before 5.7 lack this family.
         if let Some(loopback) = all().get("lo") {
             assert_eq!(loopback["highdma"], "on [fixed]");

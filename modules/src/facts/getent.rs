@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_and_repeated_names() {
+    fn entries_split_by_fields_repeated_names_listed() {
         let found = entries("root:x:0\nbin:x:1\n", Some(":"));
         assert_eq!(Value::from(found), json!({ "root": ["x", "0"], "bin": ["x", "1"] }));
         let found = entries("::1  a b\n::1 c\n::1 d\n1.1.1.1 e\n", None);

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_come_from_json_ini_and_programs() {
+    fn fact_files_json_ini_and_executable_read() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("site.fact"), r#"{"rack": 7}"#).unwrap();
         std::fs::write(folder.path().join("old.fact"), "[general]\nColor = blue\nsize: 3\nboth = %(color)s 5%%\n")

@@ -118,7 +118,7 @@ mod tests {
     use super::{super::root::tests::tree, *};
 
     #[test]
-    fn process_one_or_what_is_installed_names_the_service_manager() {
+    fn service_manager_from_process_one_or_installed_files() {
         let (_folder, root) = tree(&[("/proc/1/comm", "systemd\n")]);
         assert_eq!(service_manager_of(&root), "systemd");
         let (_folder, root) = tree(&[("/proc/1/comm", "init\n"), ("/sbin/openrc", "")]);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_has_its_own_package_manager_whatever_else_is_installed() {
+    fn package_manager_of_family_preferred_over_others() {
         let (_folder, root) = tree(&[("/usr/bin/apt-get", ""), ("/usr/bin/zypper", "")]);
         assert_eq!(package_manager_of(&root, "Debian"), "apt");
         assert_eq!(package_manager_of(&root, "Suse"), "zypper");

@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_root_filesystem_is_found_with_its_size() {
+    fn root_file_system_listed_with_size() {
         let result = crate::run(&MountFacts, &json!({"fstypes": "*"}), &Host::alone(false, false));
         let root = &result["ansible_facts"]["mount_points"]["/"];
         assert!(root["size_total"].as_u64().is_some(), "{result}");

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_of_all_systems_are_read() {
+    fn mount_tables_of_all_systems_parsed() {
         let found = of_file("# all\nUUID=1-2 / ext4 errors=remount-ro 0 1\ntmpfs /tmp\\040x tmpfs size=1G\n");
         assert_eq!(
             Value::from(found[0].1.clone()),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mount_prints_is_read() {
+    fn mount_output_of_all_systems_parsed() {
         assert_eq!(of_program("/dev/a on / type ext4 (rw,x)\n")[0].1["options"], "rw,x");
         let bsd = of_program("/dev/a on / (ufs, local, noatime)\nmap x on /y (autofs)\n");
         assert_eq!((bsd.len(), &bsd[0].1["options"]), (1, &json!("local, noatime")));

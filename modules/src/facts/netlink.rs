@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loopback_address_is_among_the_hosts() {
+    fn addresses_include_loopback() {
         let addresses = addresses().unwrap();
         let loopback = addresses.iter().find(|address| address.address == IpAddr::from([127, 0, 0, 1])).unwrap();
         assert_eq!(loopback.prefix, 8);

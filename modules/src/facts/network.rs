@@ -241,7 +241,7 @@ mod tests {
     use super::{super::root::tests::tree, *};
 
     #[test]
-    fn an_alias_and_a_second_address_have_their_places() {
+    fn interface_alias_and_secondary_address_listed() {
         let mut interfaces = Map::new();
         interfaces.insert("eth0".into(), json!({ "device": "eth0" }));
         let address = |text: &str, secondary: bool, label: &str| Address {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bridge_knows_its_ports() {
+    fn bridge_ports_listed() {
         let (_folder, root) = tree(&[
             ("/sys/class/net/br0/address", "02:00:00:00:00:01\n"),
             ("/sys/class/net/br0/mtu", "1500\n"),

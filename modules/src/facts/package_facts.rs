@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_installed_packages_count() {
+    fn dpkg_removed_packages_omitted() {
         let status = "Package: curl\nStatus: install ok installed\nSection: web\nArchitecture: amd64\nVersion: 7.88.1-10+deb12u8\nDescription: transfer\n with more: text\n\nPackage: old\nStatus: deinstall ok config-files\nVersion: 1\n";
         let packages = dpkg(status);
         assert_eq!(packages.len(), 1);

@@ -154,7 +154,7 @@ mod tests {
     use super::{super::root::tests::tree, *};
 
     #[test]
-    fn the_full_name_comes_from_the_hosts_file() {
+    fn fqdn_read_from_hosts_file() {
         let hosts = "127.0.0.1 localhost\n10.0.0.5 web1.example.com web1 # ours\n10.0.0.6 web2\n";
         assert_eq!(in_hosts(hosts, "web1").as_deref(), Some("web1.example.com"));
         assert_eq!(in_hosts(hosts, "web2").as_deref(), Some("web2"));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn resolv_conf_and_the_kernels_command_line_are_read() {
+    fn resolv_conf_and_kernel_command_line_parsed() {
         let dns = resolv_conf(
             "# made\nnameserver 10.0.0.1\nnameserver 10.0.0.2\nsearch a.example b.example\noptions ndots:2 rotate\n",
         );

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn program_past_its_limit_is_ended_with_its_children() {
+    fn program_over_limit_killed_with_children() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         let text = format!("sleep 600 & echo $! > {}; wait", file.display());

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_python_that_is_named_is_the_one_that_is_told_of() {
+    fn python_given_by_name_reported() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("my python");
         std::fs::write(&program, "#!/bin/sh\necho '[\"'$1'\", [3, 9, 1, \"final\", 0], \"cpython\", true]'\n").unwrap();

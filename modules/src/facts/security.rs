@@ -136,7 +136,7 @@ mod tests {
     use super::{super::root::tests::tree, *};
 
     #[test]
-    fn an_enforcing_host_says_so() {
+    fn selinux_enforcing_reported() {
         let (_folder, root) = tree(&[
             ("/sys/fs/selinux/enforce", "1"),
             ("/sys/fs/selinux/policyvers", "33"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_capabilities_are_named() {
+    fn capabilities_missing_some_listed() {
         let (_folder, root) = tree(&[
             ("/proc/self/status", "Name:\tx\nCapEff:\t000001fffcffffff\n"),
             ("/proc/sys/kernel/cap_last_cap", "40\n"),

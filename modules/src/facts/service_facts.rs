@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_and_unit_files_are_joined() {
+    fn systemd_units_and_unit_files_combined() {
         let units = "  cron.service loaded active running Regular background program processing daemon\n● broken.service loaded failed failed Broken\n  auditd.service not-found inactive dead auditd.service\n  setup.service loaded active exited Setup\n";
         let files = "cron.service enabled enabled\nbroken.service enabled enabled\nsetup.service static -\ngetty@.service enabled enabled\nhaproxy.service disabled enabled\n";
         let services = systemd(units, files);

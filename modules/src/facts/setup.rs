@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_describe_this_machine() {
+    fn setup_facts_describe_this_machine() {
         let facts = facts(json!({}));
         assert_eq!(facts["ansible_system"], "Linux");
         assert_eq!(
@@ -201,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_filter_takes_all() {
+    fn filter_empty_returns_all() {
         let facts = facts(json!({ "gather_subset": ["!all"], "filter": "" }));
         assert!(facts.get("ansible_hostname").is_some());
     }
 
     #[test]
-    fn a_filter_takes_names_with_and_without_the_prefix() {
+    fn filter_matches_with_and_without_prefix() {
         let facts = facts(json!({ "gather_subset": ["!all", "hardware"], "filter": ["*total_mb", "ansible_user_id"] }));
         let names: Vec<_> = facts.as_object().unwrap().keys().map(String::as_str).collect();
         assert!(

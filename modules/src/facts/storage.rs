@@ -220,7 +220,7 @@ mod tests {
     use super::{super::root::tests::tree, *};
 
     #[test]
-    fn pseudo_file_systems_are_left_out_and_names_are_unescaped() {
+    fn mounts_pseudo_omitted_names_unescaped() {
         let table = "/dev/sda1 / ext4 rw 0 1\nproc /proc proc rw 0 0\nnas:/export /mnt/with\\040space nfs rw 0 0\nnas:/other /mnt/with\\040space nfs ro 0 0\n";
         let found = mounts(
             table,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_with_a_partition_is_described() {
+    fn device_with_partition_described() {
         let (_folder, root) = tree(&[
             ("/sys/block/sda/size", "2097152\n"),
             ("/sys/block/sda/removable", "0\n"),

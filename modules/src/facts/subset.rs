@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn all_but_a_group_leaves_the_group_out() {
+    fn subset_all_with_exclusion_omits_group() {
         assert_eq!(names(&[]).len(), SUBSETS.len());
         assert!(!names(&["all", "!hardware"]).contains(&"hardware"));
         assert!(names(&["all", "!hardware"]).contains(&"network"));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_minimum_comes_along_unless_it_is_refused() {
+    fn subset_min_included_unless_excluded() {
         assert!(
             names(&["!all"]).iter().all(|name| SUBSETS.iter().any(|subset| subset.name == *name && subset.minimal))
         );
@@ -167,20 +167,20 @@ mod tests {
     }
 
     #[test]
-    fn exclusions_alone_leave_the_minimum_and_a_name_stays_whatever_is_excluded() {
+    fn subset_exclusions_alone_keep_min_named_group_never_excluded() {
         assert_eq!(names(&["!hardware"]), names(&["min"]));
         assert_eq!(names(&["!all", "!min", "fips", "!fips"]), ["fips"]);
     }
 
     #[test]
-    fn a_single_fact_brings_its_group_and_what_it_builds_on() {
+    fn subset_single_fact_selects_group_and_dependencies() {
         assert_eq!(names(&["!all", "!min", "pkg_mgr"]), ["distribution", "pkg_mgr"]);
         assert_eq!(names(&["!all", "!min", "default_ipv4"]), ["platform", "distribution", "network"]);
         assert_eq!(names(&["!all", "!min", "mounts"]), ["platform", "hardware"]);
     }
 
     #[test]
-    fn a_misspelt_group_is_refused_with_the_list() {
+    fn subset_unknown_group_refused_with_list() {
         let failure = select(&["hardwear"]).unwrap_err();
         assert!(
             failure.message.starts_with("Bad subset 'hardwear' given to Ansible. gather_subset options allowed: all, ")

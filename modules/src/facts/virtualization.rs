@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_guests_and_hosts_are_told_apart() {
+    fn container_guest_and_host_distinguished() {
         let pair = |kind: &str, role: &str| (kind.to_owned(), role.to_owned());
         assert_eq!(of(&[]), pair("NA", "NA"));
         assert_eq!(of(&[("/sys/devices/virtual/dmi/id/sys_vendor", "QEMU\n"), ("/dev/kvm", "")]), pair("kvm", "guest"));

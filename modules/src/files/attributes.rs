@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_context_are_replaced() {
+    fn context_parts_replaced() {
         let mut attributes = Attributes::default();
         attributes.context[2] = Some("httpd_sys_content_t".into());
         assert_eq!(attributes.new_context("a_u:b_r:c_t:s0:c1,c2"), "a_u:b_r:httpd_sys_content_t:s0:c1,c2");

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_values() {
+    fn checksums_match_known_values() {
         assert_eq!(of_bytes(Hasher::sha1(), b"abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
         assert_eq!(of_bytes(Hasher::named("MD5").unwrap(), b""), "d41d8cd98f00b204e9800998ecf8427e");
         assert!(ALGORITHMS.iter().all(|name| Hasher::named(name).is_some()));

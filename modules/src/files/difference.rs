@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_shown_and_others_noticed() {
+    fn diff_shows_text_and_notes_binary_and_large() {
         assert_eq!(of_contents("/a", None, "b", Some(b"x\n"), MAX_DIFF).after, "x\n");
         let binary = of_contents("/a", Some(b"\0"), "b", Some(b"x"), MAX_DIFF);
         assert_eq!(binary.to_json(), json!({"dst_binary": 1}));

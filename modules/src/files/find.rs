@@ -480,7 +480,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities() {
+    fn quantities_with_units_parsed() {
         let units = [('s', 1), ('m', 60)];
         assert_eq!(
             (quantity("-2M", &units), quantity("7", &units), quantity("7s", &units)),

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_are_added_removed_and_set() {
+    fn attributes_added_removed_and_set() {
         let current = IFlags::from_bits_retain(0x0008_0000) | IFlags::NOATIME;
         assert_eq!(letters(new_flags("+i", current).unwrap()), "iAe");
         assert_eq!(letters(new_flags("-A", current).unwrap()), "e");

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wildcards() {
+    fn wildcards_match_like_fnmatch() {
         assert!(matches("*.conf", "a.conf") && matches("*", "") && matches("a?c", "abc") && matches("[a-c]x", "bx"));
         assert!(
             matches("[!a]x", "bx") && !matches("[!a]x", "ax") && matches("[]]", "]") && matches("a*b*c", "a-b-b-c")
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn patterns_expand_to_paths() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["a.txt", "b.txt", ".c.txt", "d.md"] {
             std::fs::write(directory.path().join(name), "").unwrap();

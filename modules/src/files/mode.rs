@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn octal() {
+    fn octal_modes_parsed() {
         assert_eq!(Mode::parse(&"0644".into()).unwrap(), Mode::Bits(0o644));
         assert_eq!(Mode::parse(&"1777".into()).unwrap(), Mode::Bits(0o1777));
         assert_eq!(Mode::parse(&420.into()).unwrap(), Mode::Bits(0o644));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols() {
+    fn symbolic_modes_applied() {
         assert_eq!(from("u=rw,g=r,o=", 0o777, false), 0o640);
         assert_eq!(from("u=rwX,g=rX,o=rX", 0o600, true), 0o755);
         assert_eq!(from("u=rwX,go=rX", 0o600, false), 0o644);

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_abandoned_file_leaves_nothing() {
+    fn staged_file_dropped_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("a");
         std::fs::write(&target, "old").unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_keeps_its_permissions() {
+    fn replaced_file_keeps_permissions() {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("a");
         std::fs::write(&target, "old").unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_directory_is_named() {
+    fn missing_directory_named_in_failure() {
         let failure = Staged::beside(Path::new("/no/such/place/a"), &Attributes::default()).unwrap_err();
         assert_eq!(failure.message, "Destination directory /no/such/place does not exist");
     }

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_is_swept_once_by_the_first_file_written_there() {
+    fn directory_swept_once_per_process() {
         // A directory may reuse the inode of one that another test had removed.
         let mut folders = Vec::new();
         let is_swept = |folder: &tempfile::TempDir| {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn leftover_nobody_holds_is_removed_and_nothing_else() {
+    fn unheld_leftover_removed_others_kept() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         let hex = |digit: &str| format!(".windlass-{}", digit.repeat(32));

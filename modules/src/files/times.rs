@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_format() {
+    fn time_in_default_format_parsed() {
         assert!(matches!(parse("202402031405.06", "%Y%m%d%H%M.%S").unwrap(), Time::At(_)));
         assert!(parse("yesterday", "%Y%m%d%H%M.%S").is_err());
     }

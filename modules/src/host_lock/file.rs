@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_that_is_freed_leaves_no_file_and_excludes_those_who_waited() {
+    fn released_lock_leaves_no_file_and_excludes_waiters() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hosts");
         let inside = std::sync::atomic::AtomicU32::new(0);

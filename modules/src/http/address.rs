@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts() {
+    fn url_parsed_into_parts() {
         let address = Address::parse("HTTPS://me:p%40ss@example.com:8443/a/b%20c.tgz?x=1#top").unwrap();
         assert_eq!(address.scheme, "https");
         assert_eq!(address.credentials, Some(("me".into(), "p@ss".into())));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects() {
+    fn location_joined_to_url() {
         let from = Address::parse("http://a:b@h:1/x/y?q").unwrap();
         let to = |location: &str| from.join(location).unwrap().url();
         assert_eq!(to("https://other/z"), "https://other/z");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_not_shown() {
+    fn url_with_password_masked() {
         assert_eq!(masked("http://me:secret@h/a@b"), "http://me:********@h/a@b");
         assert_eq!(masked("http://me@h/"), "http://me@h/");
     }

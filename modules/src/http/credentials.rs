@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_entry_that_fits() {
+    fn netrc_first_matching_entry_used() {
         let text = "machine a.example login ann password one\nmachine b.example\n  login ben # him\n  password two\ndefault login any password three\n";
         let found = |machine| in_netrc(text, machine).unwrap();
         assert_eq!(found("b.example"), ("ben".into(), "two".into()));

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_ways_to_write_them() {
+    fn checksum_file_formats_parsed() {
         assert_eq!(find("abc\n", "x"), Some("abc"));
         assert_eq!(find("abc  a.tgz\ndef  b.tgz\n", "b.tgz"), Some("def"));
         assert_eq!(find("abc *a.tgz\n", "a.tgz"), Some("abc"));

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_that_are_followed() {
+    fn redirects_followed_by_policy() {
         assert_eq!(followed(Follow::Python, "GET", 302).as_deref(), Some("GET"));
         assert_eq!(followed(Follow::Python, "POST", 302).as_deref(), Some("GET"));
         assert_eq!(followed(Follow::Python, "PUT", 302), None);

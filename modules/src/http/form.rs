@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
+    fn form_values_encoded() {
         let form = |value: Value| {
             String::from_utf8(body(&value, "form-urlencoded", &Host::alone(false, false)).unwrap().bytes).unwrap()
         };
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn files_in_forms() {
+    fn form_with_files_encoded() {
         let made = body(
             &json!({ "a": "1", "f": { "filename": "/x/y.txt", "content": "text" } }),
             "form-multipart",

@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_from_headers() {
+    fn content_disposition_file_name_parsed() {
         assert_eq!(file_name_of("attachment; filename=\"a b.tgz\"").unwrap(), "a b.tgz");
         assert_eq!(file_name_of("attachment; filename=../../etc/passwd").unwrap(), "passwd");
         assert_eq!(file_name_of("attachment; filename*=UTF-8''a%20b").unwrap(), "a b");

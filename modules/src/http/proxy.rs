@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_that_need_no_proxy() {
+    fn no_proxy_list_matched() {
         let address = |url: &str| Address::parse(url).unwrap();
         assert!(exempt("localhost,.example.com", &address("http://a.example.com/")));
         assert!(exempt("example.com", &address("http://EXAMPLE.com:80/")));

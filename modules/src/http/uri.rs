@@ -355,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_types() {
+    fn json_content_types_recognised() {
         assert!(
             is_json("application/json; charset=utf-8")
                 && is_json("application/problem+json")

@@ -69,7 +69,7 @@ mod tests {
         -----END CERTIFICATE-----\n";
 
     #[test]
-    fn the_hash_is_the_one_openssl_computes() {
+    fn public_key_hash_equals_openssl() {
         assert_eq!(
             public_key_hash(CERTIFICATE).as_deref(),
             Some("sha256:4c3d399bda9e79be855b59b5da956b8ce043b2d187071a59c962aacdb17895b6")

@@ -99,7 +99,7 @@ mod tests {
     const INIT: &str = "apiVersion: kubeadm.k8s.io/v1beta2\nkind: InitConfiguration\nnodeRegistration:\n  # ours\n  name: \"node1\"\n  kubeletExtraArgs:\n    name: wrong\n---\nkind: ClusterConfiguration\ncertificatesDir: /etc/kubernetes/ssl # not pki\n";
 
     #[test]
-    fn names_and_folders_are_found_in_their_own_places() {
+    fn values_read_at_top_and_in_section() {
         assert_eq!(inner_value(INIT, "nodeRegistration", "name").as_deref(), Some("node1"));
         assert_eq!(inner_value(INIT, "nodeRegistration", "criSocket"), None);
         assert_eq!(top_value(INIT, "certificatesDir").as_deref(), Some("/etc/kubernetes/ssl"));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_private_and_goes_away() {
+    fn secret_file_private_and_removed() {
         use std::os::unix::fs::PermissionsExt;
         let secret = Secret::write("token").unwrap();
         let path = secret.path();

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_takes_too_long_is_stopped_and_quoted() {
+    fn process_over_time_stopped_and_quoted() {
         let command = Command::new("/bin/sh").args(["-c", "echo waiting for the API server; sleep 60"]);
         let failure = run_within(command, &Host::alone(false, false), Duration::from_millis(500)).unwrap_err();
         assert!(failure.message.contains("was stopped"), "{}", failure.message);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_in_time_is_left_alone() {
+    fn process_within_time_succeeds() {
         let output =
             run_within(Command::new("echo").arg("done"), &Host::alone(false, false), Duration::from_secs(60)).unwrap();
         assert_eq!(output.stdout_text(), "done\n");

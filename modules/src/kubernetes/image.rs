@@ -417,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_completed() {
+    fn references_completed_with_registry_and_tag() {
         assert_eq!(full_name("nginx"), "docker.io/library/nginx:latest");
         assert_eq!(full_name("flannel/flannel:v0.28"), "docker.io/flannel/flannel:v0.28");
         assert_eq!(full_name("registry.k8s.io/pause:3.9"), "registry.k8s.io/pause:3.9");
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_the_runtimes_are_read() {
+    fn runtime_image_lists_parsed() {
         // Printed by ctr 1.6.20.
         let table = "REF                       TYPE                                                 DIGEST                                                                  SIZE      PLATFORMS   LABELS \nk8s.gcr.io/pause:3.2      application/vnd.docker.distribution.manifest.v2+json sha256:5027b5a4108214de6098919b5758c233dc2a923113a87870c6c60e38e8a9860a 670.7 KiB linux/amd64 -      \n";
         let images = containerd_images(table);
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_says_what_it_carries() {
+    fn archive_images_listed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image.tar");
         let config = "68bed1bd44ed69db73165e498f69be3431945ddff263e13fa0944b82becf54c8";

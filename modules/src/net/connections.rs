@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_kernel() {
+    fn kernel_connection_lines_parsed() {
         let connection = parse("   1: 0100007F:1F90 0200000A:C350 01 00000000:00000000 00:00000000 0 0 0").unwrap();
         assert_eq!((connection.local.to_string().as_str(), connection.port), ("127.0.0.1", 8080));
         assert_eq!((connection.remote.to_string().as_str(), connection.state.as_str()), ("10.0.0.2", "01"));

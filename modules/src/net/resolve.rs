@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_and_the_hosts_file() {
+    fn literal_and_hosts_file_names_resolved() {
         let hosts = "127.0.0.1 localhost\n10.0.0.7\tdb.example db # the database\n::1 localhost\nnonsense here\n";
         assert_eq!(from_hosts(hosts, "DB").len(), 1);
         assert_eq!(from_hosts(hosts, "localhost").len(), 2);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_has_no_address() {
+    fn unknown_name_without_address() {
         assert!(addresses("no-such-host.invalid", DEADLINE).unwrap().is_empty());
     }
 }

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_have_several_forms() {
+    fn key_ids_normalised() {
         let id = Id::parse("0x9fed2bcbdcd29cdf762678cbaed4b06f473041fa").unwrap();
         assert_eq!((id.short.as_str(), id.fingerprint.as_str()), ("473041FA", "AED4B06F473041FA"));
         assert!(id.is_in(&["AED4B06F473041FA".into()]) && !id.is_in(&["0000000000000000".into()]));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listing_of_apt_key() {
+    fn apt_key_listing_parsed() {
         let text = "/etc/apt/trusted.gpg.d/a.asc\n---\npub   rsa4096/605C66F00D6C9793 2021-02-13 [SC] [expires: 2029-02-11]\n      F9\nuid  X\nsub   rsa4096/648ACFD622F3D138 2021 [S]\npub   rsa1024/1111111111111111 2001 [expired: 2002]\n";
         assert_eq!(listed(text), ["605C66F00D6C9793", "648ACFD622F3D138"]);
     }

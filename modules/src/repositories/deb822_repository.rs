@@ -250,14 +250,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_named_after_the_repository() {
+    fn file_name_derived_from_repository_name() {
         assert_eq!(slug("Docker CE_stable!"), "docker-ce-stable");
         assert_eq!(slug("a  _ b"), "a-b");
         assert_eq!(slug("../../etc"), "etc");
     }
 
     #[test]
-    fn fields_are_written_in_order() {
+    fn fields_written_sorted_by_name() {
         let arguments = json!({
             "name": "my repo", "uris": ["http://a", "http://b"], "suites": "stable", "components": ["main", "x"], "enabled": false,
             "by_hash": true, "date_max_future": 10, "signed_by": "-----BEGIN-----\n\nabc\n-----END-----\n",

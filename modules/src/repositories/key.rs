@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listing_is_read() {
+    fn gpg_listing_parsed() {
         let keys = parse(
             "pub:-:4096:1:A20E52146B8D79E6:1:::-:::scSC::::::23::0:\nfpr:::::::::EBC6E12C62B1C734026B2122A20E52146B8D79E6:\nuid:-::::1::X::Somebody::::::::::0:\n",
         );

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_come_from_addresses() {
+    fn file_name_derived_from_url() {
         for (source, name) in [
             ("deb http://deb.debian.org/debian bookworm main", "deb_debian_org_debian.list"),
             (
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_added_uncommented_and_removed() {
+    fn source_added_uncommented_and_removed() {
         let list = PathBuf::from("/etc/apt/sources.list");
         let mut sources = Sources::default();
         sources.files.insert(list.clone(), "# mine\ndeb  http://a  b c # why\n#deb http://x y z\n".into());

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_is_replaced_and_the_others_keep_their_comments() {
+    fn section_replaced_others_keep_comments() {
         let text = "# of the host\n[one]\nname = One\nbaseurl = http://a\n\thttp://b\n\n[two]\n# why\nname=Two\n";
         let sections = Sections::parse(text);
         assert_eq!(sections.text(), text);

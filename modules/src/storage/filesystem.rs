@@ -395,7 +395,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_from_what_the_programs_print() {
+    fn file_system_sizes_parsed() {
         assert_eq!(number_after("Inode count: 7\nBlock count:              25600\n", "Block count:"), Some(25600));
         let line = "data     =                       bsize=4096   blocks=16384, imaxpct=25";
         assert_eq!(product(number_after(line, "bsize="), number_after(line, "blocks=")), Some(67_108_864));

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_are_read_added_and_selected() {
+    fn alternatives_parsed_added_and_selected() {
         let known = Known::parse(DISPLAY);
         assert_eq!(
             (known.manual, known.link.as_deref(), known.path.as_deref()),

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_apk_prints() {
+    fn apk_output_parsed() {
         // Printed by apk-tools 2.14.
         let text = "(1/2) Installing ncurses-terminfo-base (6.4_p20231125-r0)\n(2/2) Installing bash (5.2.21-r0)\nExecuting bash-5.2.21-r0.post-install\nOK: 10 MiB in 17 packages\n";
         assert_eq!(named(text), ["ncurses-terminfo-base", "bash"]);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_the_world() {
+    fn world_file_matched() {
         let world = "alpine-base\nnginx=1.24.0-r15\nfoo@edge\n!bar\n";
         for there in ["alpine-base", "nginx", "foo"] {
             assert!(is_asked_for(world, there), "{there}");

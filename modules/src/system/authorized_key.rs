@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_options_with_blanks_and_commas_in_quotes() {
+    fn key_options_with_quoted_blanks_parsed() {
         let key = Line::key("command=\"echo hi, there\",no-pty ssh-ed25519 AAAA ada at home", 0).unwrap();
         assert_eq!(key.options, ["command=\"echo hi, there\"", "no-pty"]);
         assert_eq!(
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_and_go_and_the_rest_stays() {
+    fn keys_added_and_removed_rest_kept() {
         let text = "# ours\nssh-rsa BBBB bob\nno-pty ssh-rsa CCCC carl\n";
         let added = change(text, &keys(&["ssh-ed25519 AAAA ada"]), true, false).unwrap();
         assert_eq!(added, format!("{text}ssh-ed25519 AAAA ada\n"));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_the_task_does_not_name_go() {
+    fn options_missing_in_task_removed() {
         let text = "from=\"a,b\",no-pty ssh-rsa AAAA ada\nssh-rsa BBBB bob\n";
         let change = |key| change(text, &keys(&[key]), true, false);
         assert_eq!(change("ssh-rsa AAAA ada").unwrap(), "ssh-rsa BBBB bob\nssh-rsa AAAA ada\n");

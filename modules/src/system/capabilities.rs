@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listings_of_old_and_new_getcap() {
+    fn getcap_listings_of_old_and_new_releases_parsed() {
         for text in [" cap_chown,cap_net_raw=ep", " = cap_chown,cap_net_raw+ep"] {
             let found = listed(text);
             assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["cap_chown", "cap_net_raw"]);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_and_its_mode_and_links_stay() {
+    fn replaced_file_keeps_mode_and_links() {
         use std::os::unix::fs::{PermissionsExt, symlink};
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("real"), folder.path().join("link"));

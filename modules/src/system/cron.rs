@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_known_by_their_names() {
+    fn jobs_identified_by_name() {
         let text = "MAILTO=\"root\"\n#Ansible: one\n* * * * * /bin/one\n0 1 * * * /bin/own\n";
         let more = with_job(text, "two", "@daily /bin/two");
         assert_eq!(more, format!("{text}#Ansible: two\n@daily /bin/two\n"));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_jobs_is_made_changed_and_removed() {
+    fn cron_file_created_changed_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("jobs");
         let run = |extra: serde_json::Value| {

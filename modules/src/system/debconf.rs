@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_and_compared() {
+    fn answers_parsed_and_compared() {
         let found = answers("* tzdata/Areas: Etc\n  tzdata/Zones/Europe:\n  locales/x: a:b, c\n");
         assert_eq!(found["tzdata/Areas"], "Etc");
         assert_eq!(found["tzdata/Zones/Europe"], "");

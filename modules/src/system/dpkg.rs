@@ -161,7 +161,7 @@ mod tests {
     const STATUS: &str = "Package: mawk\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.3.4\nProvides: awk, mawk-any (= 1)\n\nPackage: old\nStatus: deinstall ok config-files\nArchitecture: amd64\nVersion: 1\n\nPackage: kept\nStatus: hold ok installed\nArchitecture: all\nVersion: 2:1.0-1\n\nPackage: half\nStatus: install ok half-configured\nArchitecture: amd64\nVersion: 3\n";
 
     #[test]
-    fn the_database_knows_what_is_there() {
+    fn status_file_parsed() {
         let database = Database::parse(STATUS);
         assert_eq!(database.version("mawk"), Some("1.3.4"));
         assert_eq!(database.version("mawk:amd64"), Some("1.3.4"));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_of_a_lock_is_found() {
+    fn lock_holder_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         std::fs::write(&path, "").unwrap();

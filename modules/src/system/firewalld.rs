@@ -391,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_that_is_unknown_is_nowhere_but_a_zone_has_to_be_there() {
+    fn unknown_service_absent_unknown_zone_fails() {
         assert!(is_unknown(&Failure::new("ERROR: Exception caught: INVALID_SERVICE: cockpit")));
         assert!(!is_unknown(&Failure::new("ERROR: Exception caught: INVALID_ZONE: nowhere")));
     }

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_made_changed_and_removed() {
+    fn group_created_changed_and_removed() {
         let etcd = Known { name: "etcd".into(), gid: 999, members: Vec::new() };
         assert_eq!(words(json!({"name": "etcd", "system": true}), None).as_deref(), Some("groupadd -r etcd"));
         assert_eq!(words(json!({"name": "etcd", "gid": 999}), Some(&etcd)), None);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_numbers_and_force_are_not_for_local_groups() {
+    fn gid_range_and_force_refused_for_local_groups() {
         for option in ["gid_min", "gid_max", "force"] {
             let arguments = json!({"name": "etcd", "local": true, option: 1});
             let result = crate::run(&Group, &arguments, &Host::alone(true, false));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_there_is_left_alone() {
+    fn existing_group_unchanged() {
         let result = crate::run(&Group, &json!({"name": "root"}), &Host::alone(false, false));
         assert_eq!((result["changed"].clone(), result["gid"].clone()), (json!(false), json!(0)));
     }

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_keeper_reads_and_writes_its_own_way() {
+    fn name_read_and_written_in_every_format() {
         assert_eq!(Keeper::Plain.name_in("# ours\nweb1\n"), "web1");
         assert_eq!(Keeper::Plain.with_name("old\n", "web2"), "web2\n");
         assert_eq!(Keeper::OpenRc.name_in("# x\nhostname=\"web1\"\n"), "web1");
@@ -195,13 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn impossible_names_are_refused() {
+    fn invalid_names_refused() {
         assert!(check("node-1.example.com").is_ok());
         assert!(check("").is_err() && check("-x").is_err() && check("a b").is_err() && check(&"x".repeat(65)).is_err());
     }
 
     #[test]
-    fn the_name_the_host_has_is_no_change() {
+    fn current_name_unchanged() {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let result =
             crate::run(&Hostname, &serde_json::json!({ "name": name, "use": "generic" }), &Host::alone(false, true));

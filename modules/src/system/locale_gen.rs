@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_taken_in_and_commented_out() {
+    fn locale_lines_enabled_and_commented_out() {
         let text = "# all of them\n# de_CH.UTF-8 UTF-8\nen_US.UTF-8 UTF-8\n";
         let names = ["de_CH.UTF-8".to_owned()];
         let with = switched(text, &names, true);

@@ -235,7 +235,7 @@ mod tests {
     use crate::facts::tree;
 
     #[test]
-    fn a_module_is_loaded_built_in_or_missing() {
+    fn module_loaded_built_in_or_missing_detected() {
         let (_folder, root) = tree(&[
             ("/proc/modules", "br_netfilter 32768 0 - Live 0x0\nbridge 1 1 br_netfilter, Live 0x0\n"),
             ("/lib/modules/6.1.0/modules.builtin", "kernel/fs/ext4/ext4.ko\nkernel/net/netfilter/nf-conntrack.ko\n"),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_loaded_at_the_start_is_remembered_and_forgotten() {
+    fn boot_configuration_written_and_commented_out() {
         let (_folder, root) = tree(&[
             ("/etc/modules-load.d/k8s.conf", "overlay\n"),
             ("/etc/modprobe.d/x.conf", "options dummy numdummies=1\n"),

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_added_replaced_and_removed() {
+    fn entries_added_replaced_and_removed() {
         let same = with_entry(TABLE, &entry("/dev/sdb1", "/mnt/with space", "xfs"));
         assert_eq!(same, TABLE);
         let other = with_entry(TABLE, &entry("/dev/sdc1", "/mnt/with space", "xfs"));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_is_read() {
+    fn mountinfo_parsed() {
         let info =
             "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n30 22 0:5 / /mnt/with\\040space rw - tmpfs tmpfs rw\n";
         assert_eq!(mounted_at(info, "/mnt/with space"), Some(("tmpfs".into(), "tmpfs".into())));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_asks_for_steps() {
+    fn states_mapped_to_steps() {
         let tmpfs = ("tmpfs".to_owned(), "tmpfs".to_owned());
         let wanted = entry("tmpfs", "/x", "tmpfs");
         assert_eq!(steps("mounted", None, true, &wanted).unwrap(), [Step::Mount]);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_ones_own_is_kept_in_order() {
+    fn custom_fstab_keeps_order() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("fstab");
         let run = |state: &str| {

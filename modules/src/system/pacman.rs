@@ -444,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_pacman_prints() {
+    fn pacman_output_parsed() {
         let lines = ["strace 5.14-1 -> 5.15-1", "systemd 249.7-1 -> 249.7-2 [ignored]", ""];
         assert_eq!(upgradable(&lines).unwrap(), [("strace".into(), "5.14-1".into(), "5.15-1".into())]);
         assert!(upgradable(&["strace 5.14-1"]).is_err());

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_larger_or_smaller_limit_stays() {
+    fn larger_or_smaller_limit_kept() {
         for (wanted, known, largest, smallest, expected) in [
             ("10", "20", false, false, "10"),
             ("10", "20", true, false, "20"),

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_value_is_kept_over_a_restart() {
+    fn persistent_value_parsed() {
         let text = "httpd_a    (on   ,  off)  Allow a\nhttpd_b    (off   ,   on)  Allow b\n";
         assert_eq!(
             (parse_stored(text, "httpd_a"), parse_stored(text, "httpd_b"), parse_stored(text, "x")),

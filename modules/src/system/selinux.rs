@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_configuration_is_changed_in_its_lines() {
+    fn configuration_lines_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config");
         std::fs::write(&file, "# why\nSELINUX=enforcing\nSELINUXTYPE=targeted\n").unwrap();

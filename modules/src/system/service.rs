@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_may_tell_its_state_in_words() {
+    fn script_state_parsed_from_words() {
         let output = |rc: i32, text: &str| process::Output {
             rc,
             stdout: text.as_bytes().to_vec(),

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_is_replaced_added_and_removed() {
+    fn setting_replaced_added_and_removed() {
         let text = "# network\nnet.ipv4.ip_forward = 0\nvm.swappiness=10\nnet/ipv4/ip_forward=0\n";
         assert_eq!(
             with_setting(text, "net.ipv4.ip_forward", "1"),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_dots_and_slashes_lead_to_the_same_place() {
+    fn names_with_dots_and_slashes_same_path() {
         assert_eq!(path_of("net.ipv4.ip_forward"), "/proc/sys/net/ipv4/ip_forward");
         assert_eq!(path_of("net/ipv4/conf/eth0.1/forwarding"), "/proc/sys/net/ipv4/conf/eth0.1/forwarding");
         assert_eq!(path_of("net.ipv4.conf.eth0/1.forwarding"), "/proc/sys/net/ipv4/conf/eth0.1/forwarding");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_once() {
+    fn setting_written_once() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("99-test.conf");
         let live = read_live("kernel.ostype").unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_file_but_not_in_force_is_a_change() {
+    fn stored_value_not_in_force_is_a_change() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("99-test.conf");
         std::fs::write(&file, "kernel.ostype=Other\n").unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_the_kernel_does_not_have_is_named() {
+    fn unknown_setting_named_in_failure() {
         let arguments =
             json!({ "name": "net.nothing.here", "value": 1, "sysctl_set": true, "sysctl_file": "/tmp/none.conf" });
         let result = crate::run(&Sysctl, &arguments, &Host::alone(false, false));

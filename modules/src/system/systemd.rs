@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_not_so_already_is_done() {
+    fn unit_in_requested_state_needs_no_verb() {
         let running = unit("active", "loaded", "enabled");
         assert!(verbs(&wanted(Some("started"), Some(true), None), &running).is_empty());
         assert_eq!(verbs(&wanted(Some("stopped"), Some(false), None), &running), ["disable", "stop"]);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_may_go_over_lines() {
+    fn properties_spanning_lines_parsed() {
         let map = properties(
             "Id=cron.service\nExecStart={ path=/bin/sh ; argv[]=/bin/sh -c a\nb ; pid=1 }\nDescription=a=b\n",
         );

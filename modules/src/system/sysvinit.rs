@@ -231,14 +231,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_told_what_is_missing() {
+    fn script_called_with_missing_verbs() {
         assert_eq!(verbs("started", false), ["start"]);
         assert!(verbs("started", true).is_empty() && verbs("stopped", false).is_empty());
         assert_eq!(verbs("restarted", true), ["stop", "start"]);
     }
 
     #[test]
-    fn a_service_without_a_script_is_named() {
+    fn service_without_script_named_in_failure() {
         let result = crate::run(&SysVInit, &json!({"name": "no-such", "state": "started"}), &Host::alone(false, false));
         assert!(result["msg"].as_str().unwrap().contains("Could not find the requested service no-such"), "{result}");
     }

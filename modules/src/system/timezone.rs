@@ -123,7 +123,7 @@ mod tests {
     use crate::facts::tree;
 
     #[test]
-    fn the_zone_is_where_the_link_leads() {
+    fn zone_read_from_link() {
         let (folder, root) = tree(&[("/etc/timezone", "Etc/UTC\n")]);
         assert_eq!(current(&root), "Etc/UTC");
         std::os::unix::fs::symlink("/usr/share/zoneinfo/Europe/Berlin", folder.path().join("etc/localtime")).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_does_not_exist_is_refused() {
+    fn unknown_zone_refused() {
         for name in ["Europe/Atlantis", "../../../etc/passwd"] {
             let result = crate::run(&Timezone, &serde_json::json!({ "name": name }), &Host::alone(true, false));
             assert!(result["msg"].as_str().unwrap().contains("is not on this host"), "{result}");

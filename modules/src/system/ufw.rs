@@ -387,7 +387,7 @@ mod tests {
         "Status: active\nLogging: on (low)\nDefault: deny (incoming), allow (outgoing), disabled (routed)\n";
 
     #[test]
-    fn rules_as_words() {
+    fn rule_formatted_as_words() {
         for (arguments, expected) in [
             (json!({"rule": "allow", "port": "22", "proto": "tcp"}), "allow from any to any port 22 proto tcp"),
             (
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_tells_what_would_change() {
+    fn changes_derived_from_status() {
         assert!(!logging_changes(STATUS, "on") && !logging_changes(STATUS, "low"));
         assert!(logging_changes(STATUS, "off") && logging_changes(STATUS, "full"));
         assert_eq!((default_of(STATUS, "incoming"), default_of(STATUS, "routed")), (Some("deny"), Some("disabled")));
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_must_fit() {
+    fn direction_invalid_for_command_refused() {
         for arguments in [
             json!({"default": "deny", "direction": "in"}),
             json!({"rule": "allow", "direction": "incoming"}),

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_no_text_survive() {
+    fn invalid_utf8_bytes_preserved() {
         let text = Text::of(vec![b'a', 0xff, b'\n']);
         assert_eq!(text.bytes(&text.text), [b'a', 0xff, b'\n']);
         assert_eq!(text.bytes(&text.own("é")), "é".as_bytes());

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_a_line() {
+    fn host_field_matched_by_name_pattern_and_hash() {
         assert!(
             names("a.example,10.0.0.1", "10.0.0.1") && names("*.example", "b.example") && names("[a]:2222", "[a]:2222")
         );

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_boundary_ends_a_line() {
+    fn lines_split_at_every_python_boundary() {
         assert_eq!(lines("a\nb\r\nc\rd\n"), ["a", "b", "c", "d"]);
         assert_eq!(lines("a\n\nb\u{2028}c"), ["a", "", "b", "c"]);
         assert!(lines("").is_empty());

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_svn_prints() {
+    fn svn_output_parsed() {
         assert_eq!(revision_of("Path: x\nURL: file:///r\nRevision: 12\n"), Some("Revision: 12"));
         assert!(touched("Updating 'x':\nA    x/y\nUpdated to revision 3.\n"));
         assert!(!touched("Updating 'x':\nAt revision 3.\n"));

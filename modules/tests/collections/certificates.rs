@@ -16,7 +16,7 @@ fn certificate(bench: &Bench, options: &[&str]) {
 }
 
 #[test]
-fn a_certificate_is_told_in_parts() {
+fn certificate_info_returned() {
     if !has("openssl") {
         return;
     }
@@ -84,7 +84,7 @@ fn a_certificate_is_told_in_parts() {
 }
 
 #[test]
-fn keys_of_curves_are_told_and_what_is_no_certificate_is_refused() {
+fn curve_keys_described_invalid_certificate_refused() {
     if !has("openssl") {
         return;
     }
@@ -129,7 +129,7 @@ fn csr(more: Value) -> Value {
 }
 
 #[test]
-fn a_request_says_what_was_asked_for() {
+fn signing_request_contains_requested_values() {
     if !has("openssl") {
         return;
     }
@@ -192,7 +192,7 @@ fn a_request_says_what_was_asked_for() {
 }
 
 #[test]
-fn a_request_of_another_order_or_program_is_left_alone() {
+fn equivalent_signing_request_unchanged() {
     if !has("openssl") {
         return;
     }
@@ -230,7 +230,7 @@ fn a_request_of_another_order_or_program_is_left_alone() {
 }
 
 #[test]
-fn a_request_that_cannot_be_is_refused() {
+fn invalid_signing_request_refused() {
     if !has("openssl") {
         return;
     }
@@ -262,7 +262,7 @@ fn a_request_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn certificates_are_signed_by_themselves_or_an_authority() {
+fn certificate_self_signed_or_signed_by_ca() {
     if !has("openssl") {
         return;
     }

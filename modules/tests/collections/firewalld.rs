@@ -20,7 +20,7 @@ fn offline() -> Option<Bench> {
 }
 
 #[test]
-fn the_configuration_changes_without_a_running_firewall() {
+fn stopped_firewall_configuration_changed() {
     let Some(bench) = offline() else { return };
     let args = json!({"service": "https", "zone": "cluster", "permanent": true});
     for state in ["enabled", "disabled"] {
@@ -32,7 +32,7 @@ fn the_configuration_changes_without_a_running_firewall() {
 }
 
 #[test]
-fn what_the_firewall_cannot_do_is_refused() {
+fn unsupported_change_refused() {
     let Some(bench) = offline() else { return };
     for (args, word) in [
         (json!({"service": "https", "state": "enabled"}), "unable to perform immediate actions"),
@@ -48,7 +48,7 @@ fn what_the_firewall_cannot_do_is_refused() {
 }
 
 #[test]
-fn a_running_firewall_is_changed_at_once_and_for_good() {
+fn running_firewall_changed_immediately_and_permanently() {
     // What firewall-cmd prints and answers, as recorded; it keeps what it was told in a file.
     let bench = Bench::new().program(
         "firewall-cmd",

@@ -32,7 +32,7 @@ esac
 }
 
 #[test]
-fn zypper_is_told_what_the_task_wants() {
+fn zypper_called_as_requested() {
     let install =
         "--non-interactive --xmlout --quiet install --type package --auto-agree-with-licenses --no-recommends";
     for (args, told, diff) in [
@@ -108,7 +108,7 @@ esac
 }
 
 #[test]
-fn pacman_is_told_what_the_task_wants() {
+fn pacman_called_as_requested() {
     let sync = "--noconfirm --noprogressbar --needed";
     for (args, told, packages, diff) in [
         (json!({"name": "app"}), format!("{sync} --sync app\n"), json!(["app", "lib"]), ("", "app-1.0-1\nlib-1.0-1\n")),
@@ -217,7 +217,7 @@ echo 'OK: 10 MiB in 17 packages'
 }
 
 #[test]
-fn apk_is_told_what_the_task_wants() {
+fn apk_called_as_requested() {
     for (args, told) in [
         (json!({"name": "app", "world": "@/world"}), "add app\n"),
         (json!({"name": ["hello", "app"], "state": "latest", "world": "@/world"}), "add --upgrade app hello\n"),
@@ -308,7 +308,7 @@ esac
 }
 
 #[test]
-fn dnf_is_asked_what_it_would_do() {
+fn dnf_simulated_before_change() {
     for (args, told, results) in [
         (
             json!({"name": "new"}),

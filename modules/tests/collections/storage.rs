@@ -11,7 +11,7 @@ fn image(bench: &Bench, name: &str, megabytes: u64) {
 }
 
 #[test]
-fn file_systems_are_made_grown_and_wiped() {
+fn file_system_created_grown_and_wiped() {
     if !has("mkfs.ext4") || !has("blkid") || !has("wipefs") {
         return;
     }
@@ -33,7 +33,7 @@ fn file_systems_are_made_grown_and_wiped() {
 }
 
 #[test]
-fn file_systems_that_cannot_be_made_are_refused() {
+fn impossible_file_system_refused() {
     if !has("blkid") {
         return;
     }
@@ -51,7 +51,7 @@ fn file_systems_that_cannot_be_made_are_refused() {
 }
 
 #[test]
-fn partitions_are_made_marked_and_removed() {
+fn partition_created_flagged_and_removed() {
     if !has("parted") {
         return;
     }
@@ -125,7 +125,7 @@ impl Drop for Loop {
 }
 
 #[test]
-fn volume_groups_are_made_extended_and_removed() {
+fn volume_group_created_extended_and_removed() {
     if !has("vgcreate") || !has("losetup") {
         return;
     }
@@ -177,7 +177,7 @@ fn volumes() -> Bench {
 }
 
 #[test]
-fn logical_volumes_get_the_commands_of_lvm() {
+fn logical_volume_managed_by_lvm_commands() {
     for (args, told) in [
         (json!({"lv": "new", "size": "512"}), "lvcreate --yes -n new -L 512m data\n"),
         (

@@ -78,7 +78,7 @@ fn clean() {
 }
 
 #[test]
-fn images_networks_volumes_and_containers() {
+fn images_networks_volumes_and_containers_managed() {
     if !has_engine() {
         return;
     }

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_begin_below_the_common_folder() {
+    fn member_names_relative_to_common_folder() {
         let common = |paths: &[&str]| common_folder(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(common(&["/a/b/c"]), Path::new("/a/b"));
         assert_eq!(common(&["/a/b/c", "/a/bc/d"]), Path::new("/a"));

@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_words() {
+    fn text_progress_lines_parsed() {
         // Printed by Docker Compose 2.26.1.
         let up = " Network app_default  Creating\n Network app_default  Created\n Container app-web-1  Creating\n Container app-web-1  Created\n Container app-web-1  Starting\n Container app-web-1  Started\n";
         let mut warnings = Vec::new();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_and_errors_among_words() {
+    fn text_warnings_and_errors_parsed() {
         let mut warnings = Vec::new();
         let text = "time=\"2026-01-01T00:00:00Z\" level=warning msg=\"The \\\"X\\\" variable is not set.\"\n web Pulling\n web Error no such host\nError response from daemon: no such host\n";
         let events = from_words(text, false, true, &mut warnings);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_json() {
+    fn json_progress_lines_parsed() {
         let text = r#"{"id":"Network app_default","status":"Working","text":"Creating"}
 {"id":"Container app-web-1","text":"Running"}
 {"id":"web","text":"Pulling"}

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_comes_in_pieces() {
+    fn output_frames_stripped() {
         let mut bytes = vec![1, 0, 0, 0, 0, 0, 0, 3];
         bytes.extend(b"out");
         bytes.extend([2, 0, 0, 0, 0, 0, 0, 4]);

@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_of_volumes() {
+    fn volume_entries_parsed() {
         let host = Host::alone(false, false);
         let text = |entry: &str| Volume::parse(entry, &host).unwrap().text;
         assert_eq!(text("/srv:/data:ro,z"), "/srv:/data:ro,z");

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_published_ports() {
+    fn published_ports_parsed() {
         assert_eq!(shown("80"), ["80/tcp - "]);
         assert_eq!(shown("8080:80/udp"), ["80/udp - 8080"]);
         assert_eq!(shown("8000-8010:80"), ["80/tcp - 8000-8010"]);

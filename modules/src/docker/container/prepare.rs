@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_sizes() {
+    fn durations_and_sizes_parsed() {
         assert_eq!(duration("1m30s"), Some(90_000_000_000));
         assert_eq!(duration("1h2ms3us"), Some(3_600_002_003_000));
         assert_eq!(duration(""), Some(0));

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_says_which_image_it_holds() {
+    fn image_file_compared_by_name_and_hash() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image.tar");
         assert_eq!(outdated(&path, "a:1", "sha256:00").unwrap(), "since none present");

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ignored_is_not_packed() {
+    fn dockerignored_files_not_packed() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         for name in ["Dockerfile", "a.txt", "secret.key", "target/x", "target/keep/y", ".dockerignore"] {

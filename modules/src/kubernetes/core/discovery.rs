@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_goes_by_several_names() {
+    fn resource_found_by_every_name() {
         for word in ["Deployment", "deployments", "deployment", "deploy"] {
             assert_eq!(matching(&resources(), word).map(|found| found.kind).as_deref(), Some("Deployment"), "{word}");
         }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_have_the_namespace_of_what_is_in_one() {
+    fn namespaced_path_contains_namespace() {
         let found = matching(&resources(), "deploy").unwrap();
         assert_eq!(found.path(Some("a"), Some("b")), "/apis/apps/v1/namespaces/a/deployments/b");
         assert_eq!(found.path(None, None), "/apis/apps/v1/deployments");

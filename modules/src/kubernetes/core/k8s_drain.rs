@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_that_nobody_would_bring_back_are_not_evicted_unasked() {
+    fn pods_without_controller_not_evicted_by_default() {
         let pod = |name: &str, more: Value| {
             let mut pod =
                 json!({ "metadata": { "namespace": "a", "name": name }, "spec": {}, "status": { "phase": "Running" } });

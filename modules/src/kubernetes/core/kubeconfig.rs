@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_brings_a_cluster_and_a_user_together() {
+    fn context_combines_cluster_and_user() {
         let east = of_mapping(&config(), None).unwrap();
         assert_eq!((east.server.as_str(), east.server_name.as_deref()), ("https://east:6443", Some("api")));
         assert!(matches!(&east.authorities, Trusted::Pem(text) if text == b"ca"));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named() {
+    fn unusable_kubeconfig_named_in_failure() {
         let message = |context| of_mapping(&config(), Some(context)).unwrap_err().message;
         assert!(message("c").contains("exec"));
         assert!(message("nope").contains("no \"nope\" among its contexts (it has: e, w, c, lost)"));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_meant_from_the_file_and_the_first_file_counts() {
+    fn paths_relative_to_file_first_file_wins() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("ca.pem", "authority");

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_hidden_by_paths() {
+    fn fields_hidden_by_path() {
         let object = json!({
             "metadata": { "name": "a", "managedFields": [{}], "annotations": { "example.com/x.y": "1" } },
             "spec": { "containers": [{ "env": [{ "value": "0" }, { "value": "1" }, { "value": "2" }] }] },
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn warnings_of_the_server() {
+    fn warning_header_parsed() {
         let header = r#"299 - "policy/v1beta1 is \"old\", use v1", 299 - "second""#;
         assert_eq!(warnings(header), [r#"policy/v1beta1 is "old", use v1"#, "second"]);
         assert!(warnings("").is_empty());
     }
 
     #[test]
-    fn objects_of_a_list_say_what_they_are() {
+    fn list_items_get_kind_and_version() {
         let mut list = json!({ "kind": "PodList", "apiVersion": "v1", "items": [{ "metadata": {} }] });
         name_items(&mut list);
         assert_eq!(items(&list)[0]["kind"], "Pod");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_are_merged() {
+    fn mappings_merged_recursively() {
         assert_eq!(
             merged(&json!({ "a": { "b": 1 }, "c": [1] }), &json!({ "a": { "d": null }, "c": [2] })),
             json!({ "a": { "b": 1, "d": null }, "c": [2] })

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_up_is_ready_when_it_is_up() {
+    fn readiness_of_kinds_detected() {
         let deployment = |replicas: i64, available: i64, seen: i64| json!({ "metadata": { "generation": 2 }, "spec": { "replicas": 2 }, "status": { "replicas": replicas, "availableReplicas": available, "observedGeneration": seen } });
         assert!(is_ready("Deployment", &deployment(2, 2, 2)));
         assert!(!is_ready("Deployment", &deployment(2, 1, 2)) && !is_ready("Deployment", &deployment(2, 2, 1)));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_have_a_status_and_may_have_a_reason() {
+    fn condition_matched_by_status_and_reason() {
         let object = json!({ "status": { "conditions": [{ "type": "Progressing", "status": "Unknown", "reason": "DeploymentPaused" }, { "type": "Ready", "status": "False" }] } });
         let met = |kind: &str, status: &str, reason: Option<&str>| {
             let until =

@@ -217,7 +217,7 @@ mod tests {
     const STATUS: &str = r#"[{"Endpoint":"http://127.0.0.1:23790","Status":{"header":{"cluster_id":324952591200643719,"member_id":3319814642761637952,"revision":1,"raft_term":2},"version":"3.4.23","dbSize":20480,"leader":3319814642761637952,"raftIndex":4,"raftTerm":2,"raftAppliedIndex":4,"dbSizeInUse":16384}}]"#;
 
     #[test]
-    fn what_etcdctl_prints_is_read() {
+    fn etcdctl_output_parsed() {
         let members = members(MEMBERS).unwrap();
         assert_eq!(members[1].id(), "2e1259d415f2a040");
         assert!(members[0].name.is_empty());
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn member_conditions_follow_what_etcdctl_printed() {
+    fn member_conditions_derived_from_etcdctl_output() {
         let observed = Observed { members: members(MEMBERS).unwrap(), health: health(HEALTH).unwrap() };
         let conditions: Vec<Condition> = observed.standings().iter().map(|member| member.condition).collect();
         assert_eq!(conditions, [Condition::Unstarted, Condition::Healthy]);

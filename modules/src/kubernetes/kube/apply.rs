@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_names_objects_not_temporary_files() {
+    fn diff_omits_temporary_files() {
         let text = "diff -u -N /tmp/LIVE-1/v1.ConfigMap.default.c /tmp/MERGED-2/v1.ConfigMap.default.c\n--- /tmp/LIVE-1/v1.ConfigMap.default.c\t2026-11-21 02:00:00\n+++ /tmp/MERGED-2/v1.ConfigMap.default.c\t2026-11-21 02:00:00\n@@ -1,3 +1,3 @@\n-  a: \"1\"\n+  a: \"2\"\n";
         assert_eq!(
             shorten(text),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_counts_as_gone() {
+    fn unknown_kind_or_namespace_counts_as_gone() {
         assert!(gone("Error from server (NotFound): error when deleting \"a.yaml\": namespaces \"x\" not found\n"));
         assert!(gone("error: unable to recognize \"a.yaml\": no matches for kind \"Foo\" in version \"a/v1\"\n"));
         assert!(!gone("The connection to the server 127.0.0.1:6443 was refused\n"));

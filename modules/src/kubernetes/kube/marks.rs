@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_set() {
+    fn marks_that_differ_are_set() {
         let node = json!({
             "metadata": { "name": "n1", "labels": { "disk": "ssd", "old": "x" }, "annotations": { "a": "1" } },
             "spec": { "taints": [{ "key": "node-role.kubernetes.io/master", "effect": "NoSchedule" }, { "key": "db", "value": "yes", "effect": "NoExecute" }] },
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taint_needs_an_effect_unless_it_goes() {
+    fn taint_without_effect_valid_only_for_removal() {
         assert_eq!(
             Taint::parse("a=b:NoSchedule"),
             Some(Taint { key: "a", value: "b", effect: "NoSchedule", remove: false })

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drain_leaves_what_belongs_to_the_node() {
+    fn drain_skips_pods_of_the_node() {
         let pod = |kind: &str, annotation: &str, phase: &str| {
             let mut pod = json!({ "metadata": { "namespace": "a", "name": "b", "ownerReferences": [{ "kind": kind }] }, "status": { "phase": phase } });
             pod["metadata"]["annotations"][annotation] = json!("x");

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_apply_and_delete_print_is_read() {
+    fn apply_and_delete_output_parsed() {
         // Printed by kubectl 1.20.2.
         let text = "namespace/demo created\ndeployment.apps/web configured\nservice/web unchanged\nconfigmap/c created (server dry run)\npod \"old\" deleted\npod \"stuck\" force deleted\ndeployment.apps \"web\" deleted (server dry run)\nconfigmap/s serverside-applied\nWarning: something else\n";
         let lines = lines(text);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn one_object_a_list_or_nothing() {
+    fn json_object_list_and_empty_output_parsed() {
         assert!(of_json("").unwrap().is_empty());
         assert_eq!(of_json(r#"{"kind":"Node","metadata":{}}"#).unwrap().len(), 1);
         assert_eq!(of_json(r#"{"kind":"List","items":[{"kind":"Pod"},{"kind":"Pod"}]}"#).unwrap().len(), 2);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_become_documents() {
+    fn definitions_converted_to_documents() {
         assert_eq!(definition(&json!([{"a": 1}, "b: 2"])).unwrap(), "{\"a\":1}\n---\nb: 2");
         assert!(definition(&json!(3)).is_err());
     }

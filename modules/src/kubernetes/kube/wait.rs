@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_written_as_kubectl_has_them() {
+    fn conditions_parsed_in_kubectl_notation() {
         let status = |name: &str, value: &str| Condition::Status { name: name.into(), value: value.into() };
         assert_eq!(Condition::parse("Ready"), status("Ready", "True"));
         assert_eq!(Condition::parse("condition=Available=False"), status("Available", "False"));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_object_must_meet_the_condition() {
+    fn condition_unmet_by_one_object_reported() {
         let node = |name: &str, ready: &str| json!({ "metadata": { "name": name }, "status": { "conditions": [{ "type": "Ready", "status": ready, "message": "network not ready" }] } });
         let ready = Condition::parse("Ready");
         assert_eq!(ready.unmet(&[node("a", "True"), node("b", "True")], true), None);

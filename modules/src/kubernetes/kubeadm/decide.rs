@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_control_plane_is_left_alone() {
+    fn finished_control_plane_unchanged() {
         let api = Api::Answers(answers());
         assert!(needs_api(&complete()));
         assert_eq!(init(&complete(), Some(&api)), Step::Nothing);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_init_is_repeated() {
+    fn interrupted_init_repeated() {
         let half = Files { kubelet: false, manifests: Vec::new(), ..complete() };
         assert!(!needs_api(&half));
         assert!(matches!(init(&half, None), Step::Again(_)));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_api_server_of_a_finished_node_is_no_reason_to_start_over() {
+    fn finished_node_with_silent_api_server_refused() {
         let silent = Api::Silent("connection refused".into());
         assert!(
             matches!(init(&complete(), Some(&silent)), Step::Refuse(sentence) if sentence.contains("connection refused"))
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_join_is_repeated_before_and_finished_after_the_registration() {
+    fn interrupted_join_repeated_before_and_finished_after_registration() {
         let early = Files { bootstrap: true, kubelet: false, admin: false, ..complete() };
         assert!(matches!(join(&early, true, None), Step::Again(_)));
         let late = Api::Answers(Cluster { labelled: false, listed: false, ..answers() });
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_something_else_is_refused() {
+    fn node_of_another_kind_refused() {
         let worker = Files { kubelet: true, kubelet_config: true, ..Files::default() };
         assert!(matches!(init(&worker, None), Step::Refuse(sentence) if sentence.contains("worker")));
         assert!(matches!(join(&worker, true, None), Step::Refuse(sentence) if sentence.contains("worker")));

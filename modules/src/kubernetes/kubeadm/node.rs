@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_a_node_are_found() {
+    fn node_files_read() {
         let folder = tempfile::tempdir().unwrap();
         assert!(Files::read(folder.path(), "/etc/kubernetes/pki").untouched());
         for path in
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_plane_is_known_by_label_and_list() {
+    fn control_plane_recognised_by_label_and_list() {
         let status = "apiEndpoints:\n  art1:\n    advertiseAddress: 10.98.0.11\n    bindPort: 6443\n  art2:\n    advertiseAddress: 10.98.0.12\n    bindPort: 6443\napiVersion: kubeadm.k8s.io/v1beta2\nkind: ClusterStatus\n";
         assert!(
             in_cluster_status(status, "art2")

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn stacked_members_and_addresses_are_read_from_objects() {
+    fn stacked_members_and_addresses_parsed_from_objects() {
         let pods = json!({ "items": [
             { "spec": { "nodeName": "a" }, "status": { "conditions": [{ "type": "Ready", "status": "True" }] } },
             { "spec": { "nodeName": "b" }, "status": { "conditions": [{ "type": "Ready", "status": "False" }] } },

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_token_that_lasts_and_lets_nodes_in_is_handed_out() {
+    fn token_reused_only_if_long_lived_and_for_joining() {
         let one = |token: &str, expires: &str, usages: &str| {
             format!(
                 "{{\n    \"kind\": \"BootstrapToken\",\n    \"token\": \"{token}\",\n    \"expires\": \"{expires}\",\n    \"usages\": {usages},\n    \"groups\": [\n        \"system:bootstrappers:kubeadm:default-node-token\"\n    ]\n}}\n"

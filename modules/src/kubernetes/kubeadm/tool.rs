@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_and_keys_do_not_stay_in_the_output() {
+    fn output_tokens_and_keys_masked() {
         let text = "kubeadm join 127.0.0.1:8443 --token 8mlkbz.swuzecdtz481e0dc \\\n    --discovery-token-ca-cert-hash sha256:8d30c60cce5f404d2f9a5a0cd45335c5f9a5a08a490640dd006b96e57af5b53a \\\n    --control-plane --certificate-key 6000a04716c78a178127b89085cb18df4200d4a8d195cf0fbd44b97a1f93108d";
         let shown = without_secrets(text);
         assert!(!shown.contains("8mlkbz") && !shown.contains("6000a047"), "{shown}");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_of_a_failure_is_what_kubeadm_calls_an_error() {
+    fn failure_reason_taken_from_kubeadm_error_lines() {
         let output = Output {
             rc: 1,
             stdout: Vec::new(),

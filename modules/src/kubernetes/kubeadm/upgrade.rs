@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_says_which_version_runs() {
+    fn api_server_version_read_from_manifest() {
         let manifest = "spec:\n  containers:\n  - command:\n    - kube-apiserver\n    image: k8s.gcr.io/kube-apiserver:v1.20.2\n    imagePullPolicy: IfNotPresent\n";
         assert_eq!(image_version(manifest).as_deref(), Some("v1.20.2"));
         assert_eq!(image_version("spec: {}\n"), None);

@@ -250,7 +250,7 @@ subjects:
     }
 
     #[test]
-    fn unsupported_variable_is_refused_with_reason_and_remedy() {
+    fn unsupported_variable_refused_with_reason_and_remedy() {
         assert_eq!(
             refusals(&[("kube_encrypt_secret_data", json!(true)), ("kube_api_anonymous_auth", json!(false))]),
             [
@@ -261,7 +261,7 @@ subjects:
     }
 
     #[test]
-    fn harmless_values_are_accepted() {
+    fn harmless_values_accepted() {
         for value in [json!(false), json!("no"), json!(""), json!(null), json!([]), json!({}), json!("{{ flag }}")] {
             assert_eq!(refusals(&[("kube_encrypt_secret_data", value)]), [""; 0]);
         }
@@ -275,13 +275,13 @@ subjects:
     }
 
     #[test]
-    fn one_harmful_setting_among_several_is_refused() {
+    fn one_harmful_setting_among_several_refused() {
         let settings = [("kube_encrypt_secret_data", json!(false)), ("kube_encrypt_secret_data", json!(true))];
         assert_eq!(refusals(&settings).len(), 1);
     }
 
     #[test]
-    fn variables_of_a_choice_count_only_with_it() {
+    fn dependent_variable_refused_only_with_its_choice() {
         let mtu = ("calico_mtu", json!(1400));
         assert_eq!(refusals(&[mtu.clone(), ("kube_network_plugin", json!("bridge"))]), [""; 0]);
         let sentence = "`calico_mtu` (all.yml:1:1) is not supported: Calico is not among the network plugins yet. Choose another kube_network_plugin.";
@@ -291,7 +291,7 @@ subjects:
     }
 
     #[test]
-    fn variables_of_a_refused_choice_are_not_mentioned() {
+    fn variables_of_refused_choice_not_reported() {
         let refused =
             refusals(&[("kube_encrypt_secret_data", json!(true)), ("kube_encryption_algorithm", json!("aescbc"))]);
         assert_eq!(refused.len(), 1, "{refused:?}");
@@ -299,7 +299,7 @@ subjects:
     }
 
     #[test]
-    fn renamed_variable_is_refused_with_the_new_name() {
+    fn renamed_variable_refused_with_new_name() {
         assert_eq!(
             refusals(&[("old_name", json!(1))]),
             ["`old_name` (all.yml:1:1) is called `new_name` here. Rename it."]
@@ -307,7 +307,7 @@ subjects:
     }
 
     #[test]
-    fn slip_of_the_pen_is_refused_with_the_name_meant() {
+    fn misspelt_variable_refused_with_suggestion() {
         let refused = refusals(&[("kube_network_plugn", json!("bridge"))]);
         assert!(refused.iter().any(|sentence| sentence.contains("did you mean `kube_network_plugin`?")), "{refused:?}");
         let refused = refusals(&[("cluster_nmae", json!("x"))]);
@@ -315,7 +315,7 @@ subjects:
     }
 
     #[test]
-    fn names_of_users_and_of_ansible_are_accepted() {
+    fn user_and_ansible_names_accepted() {
         let own = [
             "app_port",
             "ips",
@@ -330,12 +330,12 @@ subjects:
     }
 
     #[test]
-    fn variables_of_the_roles_are_supported_whatever_the_table_has() {
+    fn role_variables_supported_regardless_of_table() {
         assert_eq!(refusals(&[("flipped_since", json!(true)), ("cluster_name", json!("x"))]), [""; 0]);
     }
 
     #[test]
-    fn variables_that_are_not_needed_are_listed_unevaluated() {
+    fn unneeded_variables_listed_unevaluated() {
         let judgement = judge(&[
             ("kubeadm_certificate_key", json!("{{ lookup('password', 'x') }}")),
             ("retry_stagger", json!("5")),
@@ -345,7 +345,7 @@ subjects:
     }
 
     #[test]
-    fn wrong_table_names_the_fault() {
+    fn invalid_table_fails_with_reason() {
         let fault = |text: &str| Table::read("table.yml", text).unwrap_err().message;
         assert!(fault("unset: {}\nsubjects: [{subject: x, suported: [a]}]").contains("suported"));
         assert!(fault("unset: {}\nsubjects: [{subject: x, supported: [a, a]}]").contains("a is there twice"));

@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_with_a_password_become_variables() {
+    fn index_with_password_moved_to_environment() {
         let words =
             ["-i", "https://u:p@a/x", "--extra-index-url=https://u:p@b", "--extra-index-url", "https://u:q@c", "-q"];
         let (kept, variables) = without_indexes(words.map(str::to_owned).to_vec());
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_stay_with_their_packages() {
+    fn split_requirements_rejoined() {
         for (given, expected) in [
             (json!({"name": "django>1.11.1,<1.11.3,ipaddress"}), vec!["django>1.11.1,<1.11.3", "ipaddress"]),
             (json!({"name": ["a", "b[x,y]==1"]}), vec!["a", "b[x,y]==1"]),

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requirements_are_read_and_compared() {
+    fn requirements_parsed_and_compared() {
         assert_eq!(Requirement::parse("Foo.Bar[x]").unwrap().name, "foo-bar");
         assert_eq!(Requirement::parse("git+https://x/y"), None);
         assert_eq!(Requirement::parse("./dist/a.whl"), None);

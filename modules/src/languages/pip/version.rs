@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_have_an_order() {
+    fn versions_ordered_like_pep_440() {
         let ordered =
             ["1.0.dev1", "1.0a1", "1.0b2.dev1", "1.0b2", "1.0rc1", "1.0", "1.0.post1", "1.1", "1.10", "1!0.1"];
         for pair in ordered.windows(2) {

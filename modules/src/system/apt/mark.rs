@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_marked_and_asked_for() {
+    fn automatic_requested_packages_found() {
         let states = "Package: one\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: two\nArchitecture: amd64\nAuto-Installed: 0\n\n\
                       Package: three\nArchitecture: i386\nAuto-Installed: 1\n\nPackage: four\nArchitecture: amd64\nAuto-Installed: 1\n";
         let names = |wishes: &[&str]| {

@@ -244,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_missing_is_installed() {
+    fn missing_packages_installed() {
         assert!(install(&["curl", "mawk", "awk", "curl=7.88*", "curl=7.88.1-10"]).is_empty());
         assert_eq!(install(&["curl", "socat", "gone"]), ["socat", "gone"]);
         assert_eq!(install(&["curl=8.0", "socat=1.7*", "vim/testing"]), ["curl=8.0", "socat=1.7*", "vim/testing"]);
     }
 
     #[test]
-    fn only_what_is_there_is_removed() {
+    fn present_packages_removed() {
         let database = Database::parse(STATUS);
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(to_remove(&names(&["curl", "nothing", "gone"]), &database, false), ["curl"]);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_read() {
+    fn requests_parsed() {
         let wish = Wish::parse("foo>=1.2").unwrap();
         assert_eq!((wish.name.as_str(), wish.version), ("foo", Some(Version::AtLeast("1.2".into()))));
         assert_eq!(Wish::parse("foo:i386=1").unwrap().name, "foo:i386");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_are_read_from_the_policy() {
+    fn candidates_parsed_from_policy() {
         let text = "curl:\n  Installed: 7.88.1-10\n  Candidate: 7.88.1-10+deb12u8\n  Version table:\n     7.88.1-10+deb12u8 500\nnope:\n  Installed: (none)\n  Candidate: (none)\n  Version table:\n";
         let found = candidates(text);
         assert_eq!(found["curl"].as_deref(), Some("7.88.1-10+deb12u8"));

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_apt_get_prints_says_whether_it_did_something() {
+    fn apt_get_output_shows_changes() {
         assert!(simulated_something("Inst socat (1.7.4 Debian:12 [amd64])\nConf socat (1.7.4)\n"));
         assert!(!simulated_something("0 upgraded, 0 newly installed, 0 to remove and 3 not upgraded.\n"));
         assert!(did_something("1 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.\n"));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn announcements_are_what_the_difference_shows() {
+    fn announcement_extracted_for_diff() {
         let text = "Reading package lists...\nReading state information...\nThe following NEW packages will be installed:\n  curl libcurl4\nSuggested packages:\n  wget\n0 upgraded, 2 newly installed, 0 to remove and 0 not upgraded.\nUnpacking\n";
         assert_eq!(
             announced(text),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_package_is_named() {
+    fn unknown_package_named_in_failure() {
         let output = Output {
             rc: 100,
             stdout: Vec::new(),

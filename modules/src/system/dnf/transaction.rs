@@ -134,7 +134,7 @@ Install  2 Packages
 ";
 
     #[test]
-    fn the_table_says_what_is_done() {
+    fn transaction_table_parsed() {
         let transaction = Transaction::read(TABLE);
         let expected = [
             "Installed: a-package-with-a-very-long-name-indeed-1:2.0-1.noarch",

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_policy_stands_in_the_listing() {
+    fn policy_parsed_from_listing() {
         assert_eq!(policy_of("Chain INPUT (policy DROP)\ntarget prot\n"), Some("DROP"));
         assert_eq!(policy_of("Chain INPUT (policy ACCEPT 3 packets, 7 bytes)\n"), Some("ACCEPT"));
         assert_eq!(policy_of("Chain mine (0 references)\n"), None);

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_as_words() {
+    fn rule_formatted_as_words() {
         for (arguments, expected) in [
             (
                 json!({"chain": "INPUT", "protocol": "tcp", "destination_port": 8080, "jump": "REJECT"}),

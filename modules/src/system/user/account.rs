@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_shadow_is_read() {
+    fn shadow_line_parsed() {
         let text = "root:*:19000:0:99999:7:::\nada:!$6$ab$cd:19500:1:90:14:30:20000:\n";
         let shadow = Shadow::find(text, "ada").unwrap();
         assert!(shadow.locked());

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_without_a_line_in_shadow_gets_one_with_its_end() {
+    fn account_without_shadow_line_gets_expiry() {
         let account = Account { shadow: None, ..account() };
         let wanted = Wanted { expires: Some(-1.0), ..Wanted::default() };
         assert_eq!(shown(to_change(&account, &wanted)), ["usermod -e  ada"]);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_made_with_what_is_asked_for() {
+    fn new_account_created_as_requested() {
         let wanted = Wanted {
             uid: Some(998),
             system: true,
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_is_so_is_left_alone() {
+    fn matching_account_unchanged() {
         let wanted = Wanted {
             uid: Some(1000),
             comment: Some("Ada".into()),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_changed() {
+    fn differing_properties_changed() {
         let with = |wanted: Wanted| shown(to_change(&account(), &wanted));
         assert_eq!(
             with(Wanted { groups: Some(vec!["sudo".into(), "adm".into()]), append: true, ..Wanted::default() }),
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_clear_is_warned_of() {
+    fn plain_text_password_warned() {
         let warns =
             |password: &str| Wanted { password: Some(password.into()), ..Wanted::default() }.warning().is_some();
         let hash = |letter: &str| format!("$6$salt${}", letter.repeat(86));

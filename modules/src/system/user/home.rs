@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_home_is_filled_from_the_skeleton() {
+    fn home_filled_from_skeleton() {
         let folder = tempfile::tempdir().unwrap();
         let skeleton = folder.path().join("skel");
         fs::create_dir_all(skeleton.join(".config")).unwrap();

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_kept() {
+    fn ssh_key_generated_once_and_kept() {
         let folder = tempfile::tempdir().unwrap();
         let user = User {
             name: "ada".into(),

@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_signs_and_versions() {
+    fn names_with_signs_and_versions_parsed() {
         let shown = |text: &str| {
             let package = package(text, false);
             format!("{} {} {}", package.remove, package.name, package.version)

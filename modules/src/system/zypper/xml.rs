@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_read() {
+    fn xml_answer_parsed() {
         let text = "<?xml version='1.0'?>\n<stream>\n<message type=\"info\">Loading &amp; reading...</message>\n<install-summary download-size=\"0\">\n<to-upgrade>\n<solvable type=\"package\" name=\"hello\" edition=\"2.0-1\" arch=\"noarch\" edition-old=\"1.0-1\" summary=\"a > b\"/>\n</to-upgrade>\n<to-install>\n<solvable type=\"package\" name=\"other\" edition=\"1.0-1\" arch=\"noarch\"/>\n</to-install>\n</install-summary>\n</stream>\n";
         let answer = parse(text).unwrap();
         assert_eq!(answer.messages, ["Loading & reading..."]);

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_an_expression_says_what_is_to_be_made() {
+    fn xpath_end_split_into_node_to_create() {
         for (xpath, expected) in [
             ("/a/b", Some(("/a", Last::Element("b", None)))),
             ("/a/x:b", Some(("/a", Last::Element("x:b", None)))),

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn password_in_an_address_is_taken_out() {
+    fn url_with_password_loses_password() {
         let address = Address::of("https://me:p%40ss:word@git.example.org:8443/app.git").unwrap();
         assert_eq!(address.plain, "https://git.example.org:8443/app.git");
         let login = address.login.unwrap();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_without_a_password_stay() {
+    fn url_without_password_unchanged() {
         for text in
             ["https://git.example.org/a@b:c", "https://me@h/x", "ssh://git@h:22/x", "git@h:x", "/srv/x", "file:///x"]
         {
@@ -94,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_run_a_command_are_refused() {
+    fn url_running_a_command_refused() {
         for text in ["ext::sh -c id", "fd::7", "ssh://-oProxyCommand=id/x", "ssh://-oProxyCommand=id@h/x"] {
             assert!(Address::of(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn remote_that_is_no_name_is_refused() {
+    fn remote_name_invalid_refused() {
         for name in ["--upload-pack=id", "a;id", "a b", "", "a$(id)", "../x"] {
             assert!(check_remote(name).is_err(), "{name}");
         }

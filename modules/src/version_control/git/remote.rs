@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_with_messages_stand_for_their_commits() {
+    fn annotated_tag_resolved_to_commit() {
         let listing = "aaa\trefs/tags/v1\nbbb\trefs/tags/v1^{}\nccc\trefs/tags/v10\n";
         assert_eq!(commit_in(listing, "v1"), Some("bbb"));
         assert_eq!(commit_in(listing, "v10"), Some("ccc"));

@@ -228,13 +228,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_compared_by_their_numbers() {
+    fn helm_versions_compared_as_numbers() {
         assert_eq!(numbers("3.8.1\", GitCommit"), [3, 8, 1]);
         assert!(numbers("3.10.0") > numbers("3.9.4") && numbers("3.17") == [3, 17, 0] && numbers("") == [0; 3]);
     }
 
     #[test]
-    fn a_kubeconfig_is_made_or_changed() {
+    fn kubeconfig_created_or_changed() {
         let made = changed(None, Some("https://a"), "insecure-skip-tls-verify", true.into()).unwrap();
         assert_eq!(made["clusters"][0]["cluster"], json!({ "server": "https://a", "insecure-skip-tls-verify": true }));
         let given = json!({ "clusters": [{ "name": "c", "cluster": { "server": "https://b" } }] });

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_applied_is_written_as_ansible_writes_it() {
+    fn last_applied_annotation_formatted_like_ansible() {
         let text = annotated(&json!({ "kind": "ConfigMap", "data": { "b": "ü", "a": "1" } }));
         assert_eq!(
             text["metadata"]["annotations"][LAST_APPLIED],
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_wanted_goes_and_what_others_set_stays() {
+    fn patch_removes_dropped_fields_keeps_foreign_ones() {
         let first = json!({ "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "old": "1", "kept": "1" } });
         let mut actual = annotated(&first);
         actual["data"]["theirs"] = json!("x");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn items_with_names_are_merged_one_by_one() {
+    fn named_items_merged_individually() {
         let mut actual = annotated(&service(json!([{ "port": 80 }, { "port": 81 }])));
         actual["spec"]["ports"] = json!([{ "port": 80, "nodePort": 30000 }, { "port": 81 }, { "port": 90 }]);
         let found = patch(&actual, &service(json!([{ "port": 80, "name": "http" }]))).unwrap().unwrap();

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_shown() {
+    fn difference_contains_only_changed_fields() {
         let before = json!({ "kind": "Pod", "metadata": { "name": "a", "labels": { "x": "1" } }, "spec": { "containers": [{ "name": "c", "image": "a", "env": [{ "name": "A", "value": "1" }] }, { "name": "d" }] } });
         let after = json!({ "kind": "Pod", "metadata": { "name": "a", "labels": { "x": "1", "y": "2" } }, "spec": { "containers": [{ "name": "c", "image": "b", "env": [{ "name": "A", "value": "1" }] }, { "name": "d" }] } });
         let (old, new) = between(&before, &after).unwrap().unwrap();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_counts_is_no_change() {
+    fn server_counters_alone_are_no_change() {
         let metadata =
             |version: &str, more: Value| json!({ "metadata": { "resourceVersion": version, "labels": more } });
         let (old, new) = between(&metadata("1", json!({})), &metadata("2", json!({}))).unwrap().unwrap();

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_are_held_against_labels() {
+    fn selectors_matched_against_labels() {
         let object = json!({ "metadata": { "labels": { "app": "web", "tier": "front" } } });
         for yes in
             ["app=web", "app == web", "app!=db", "app in (db, web)", "app notin (db)", "app", "!other", "other!=x"]

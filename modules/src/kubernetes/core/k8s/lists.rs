@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_pods_are_known_wherever_the_pods_are() {
+    fn pod_lists_have_merge_keys_in_every_kind() {
         assert_eq!(merge_key("Pod.spec.containers"), Some("name"));
         assert_eq!(merge_key("Deployment.spec.template.spec.containers.ports"), Some("containerPort"));
         assert_eq!(merge_key("Job.spec.template.spec.initContainers.volumeMounts"), Some("mountPath"));

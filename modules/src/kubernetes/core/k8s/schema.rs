@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn definitions_are_held_against_the_servers_schemas() {
+    fn definitions_validated_against_server_schema() {
         let api = json!({ "definitions": {
             "deployment": {
                 "type": "object",
