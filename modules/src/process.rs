@@ -175,8 +175,8 @@ impl Command {
     }
 }
 
-/// Starts a program, even one that was written a moment ago. A process that another thread is starting inherits the
-/// open file for writing, and the kernel refuses to run such a file until it is closed.
+/// Starts a program, even one that was written a moment ago. A process that another thread is starting may still have
+/// the file open for writing, and the kernel refuses to run such a file, so the start is retried.
 fn start(command: &mut std::process::Command) -> io::Result<Child> {
     const TRIES: u32 = 10;
     let mut wait = Duration::from_millis(1);

@@ -40,8 +40,8 @@ pub static SPEC: Spec = Spec {
         "Unpacks links, relative or absolute, only if they lead to a path in `dest`. With `--absolute-names` in \
          `extra_opts`, allows other links, but writes nothing through them. Refuses devices and members whose path \
          leaves `dest`.",
-        "Refuses an archive that unpacks to more than 4 GiB and more than 2,000 times its size, has more than five \
-         million members, or exceeds the free space of `dest`.",
+        "Refuses an archive that unpacks to more than both 4 GiB and 2,000 times its size. Also refuses more than \
+         five million members, and content that exceeds the free space of `dest`.",
     ],
     options: crate::with_attributes![
         Opt::required(

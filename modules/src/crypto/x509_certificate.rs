@@ -35,7 +35,7 @@ const fn time(name: &'static str, default: &'static str, aliases: &'static [&'st
 }
 
 const FROM: &str = "Start of validity: relative to now as `-1d`, or absolute as `20300101000000Z`.";
-const UNTIL: &str = "End of validity: relative to now as `+1y`, or absolute as `20300101000000Z`.";
+const UNTIL: &str = "End of validity: relative to now as `+52w`, or absolute as `20300101000000Z`.";
 const DIGEST: &str = "Digest for the signature.";
 const VERSION: &str = "Version of the certificate.";
 

@@ -117,7 +117,7 @@ pub(crate) fn capabilities(root: &Root, facts: &mut Facts) {
         return facts.set("system_capabilities", Vec::<String>::new());
     }
     let missing: Vec<&str> = names(!effective & all);
-    // Like `capsh`, writes a nearly complete set as `=ep` minus exceptions, split at the commas.
+    // Writes a nearly complete set as all capabilities minus the missing ones, split at commas like Ansible.
     let list: Vec<String> = if missing.len() < 8 {
         format!("ep {}-ep", missing.join(",")).split(',').map(str::to_owned).collect()
     } else {

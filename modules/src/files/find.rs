@@ -290,7 +290,7 @@ impl Wanted {
         Ok(beyond(self.age, now.saturating_sub(stamp)) && mode && size)
     }
 
-    /// Whether the content of a file matches. An unreadable file does not.
+    /// Compares the content of a file with `contains`. An unreadable file does not match.
     fn fits_content(&self, path: &Path, host: &Host) -> Result<Content, Failure> {
         let Some(pattern) = self.contains.as_ref().filter(|_| self.kind == "file") else { return Ok(Content::Fits) };
         let bytes = match crate::text::read_whole(path) {

@@ -32,7 +32,7 @@ pub(super) struct Request {
     pub(super) interpreter: Vec<String>,
     /// Pythons to try instead, in this order.
     pub(super) candidates: Vec<String>,
-    /// Whether to omit the detected Python from the result.
+    /// Whether to suppress the warning about a detected Python.
     pub(super) silent: bool,
     pub(super) arguments: Map<String, Value>,
 }

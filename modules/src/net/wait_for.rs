@@ -27,8 +27,8 @@ static SPEC: Spec = Spec {
     name: "wait_for",
     summary: "Wait for a port, a file or connections",
     description: &[
-        "Waits on the host until a port answers or stops answering, a file exists, contains a text or is gone, or a \
-         port has no more connections. Without `port` and `path`, only waits for `timeout`.",
+        "Waits on the host until a port answers or stops answering, or has no more connections. With `path`, waits \
+         until a file exists, contains a text or is gone. Without `port` and `path`, only waits for `timeout`.",
         "Changes nothing. Fails when `timeout` is over.",
     ],
     options: &[

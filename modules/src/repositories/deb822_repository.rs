@@ -44,7 +44,7 @@ static SPEC: Spec = Spec {
         Opt::new("suites", Kind::List(&Kind::Str), "Suites such as `bookworm`, or a path that ends with a slash."),
         Opt::new("components", Kind::List(&Kind::Str), "Components such as `main`."),
         Opt::new("signed_by", Kind::Str, "Signing key: a URL, a file on the host, a fingerprint, or the armored key."),
-        Opt::new("architectures", Kind::List(&Kind::Str), "Architectures to use. Default: the host's."),
+        Opt::new("architectures", Kind::List(&Kind::Str), "Architectures to use. Default: all that the host supports."),
         Opt::new("languages", Kind::List(&Kind::Str), "Languages of package descriptions."),
         Opt::new("targets", Kind::List(&Kind::Str), "Index files to download."),
         Opt::new("enabled", Kind::Bool, "Enable the repository."),

@@ -49,7 +49,7 @@ static SPEC: Spec = Spec {
             Kind::Str,
             "Relative size above which delta metadata is not downloaded."
         ),
-        Opt::new("deltarpm_percentage", Kind::Str, "Relative size above which a delta RPM is not downloaded."),
+        Opt::new("deltarpm_percentage", Kind::Str, "Relative size above which a delta RPM is not used."),
         Opt::new("enablegroups", Kind::Bool, "Allow installing package groups."),
         Opt::new("exclude", Kind::List(&Kind::Str), "Packages to exclude.").aliases(&["excludepkgs"]),
         Opt::new("failovermethod", Kind::Str, "Method to select the next URL after a failure.")

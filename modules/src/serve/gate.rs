@@ -150,7 +150,7 @@ fn wait(session: &Arc<Session>, terms: &LockTerms, mut holder: Holder) {
         };
         match state.attempt(terms, locking) {
             (Attempt::Held, warning) => {
-                // Held under the lock, so that new requests do not overtake waiting ones.
+                // The state stays locked, so that new requests do not overtake waiting ones.
                 for (request, blob) in std::mem::take(&mut state.queue) {
                     if let Some(message) = warning.clone() {
                         session.event(request.id, Event::Warning { message }, &[]);

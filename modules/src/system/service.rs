@@ -21,7 +21,7 @@ static SPEC: Spec = Spec {
         Opt::required("name", Kind::Str, "Name of the service.").word(),
         STATE,
         ENABLED,
-        Opt::new("arguments", Kind::Str, "Additional arguments for the service script. systemd ignores them.")
+        Opt::new("arguments", Kind::Str, "Additional arguments for the service script; not used with systemd.")
             .aliases(&["args"])
             .default("\"\""),
         Opt::new(

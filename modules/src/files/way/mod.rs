@@ -1,18 +1,17 @@
 //! Paths below directories that other users may change.
 //!
-//! A path is text: between its check and its use, the owner of a directory in the path can put a link in the place of a
-//! directory or a file. Modules that run as root would then write wherever that user points. So everything that
-//! creates, replaces, removes or gives away a file resolves its path here, once, to open descriptors, and works on
-//! them.
+//! A path is text. Between its check and its use, the owner of a directory in the path can replace a directory or a
+//! file with a link. Modules that run as root would then write wherever that user points. So everything that creates,
+//! replaces, removes or gives away a file resolves its path here, once, to open descriptors, and works on them.
 //!
-//! **The rule.** Links of root and of the effective user are followed. A link of any other user may lead only to files
-//! of its own owner: either that user owns the file at its end, or the way to it enters a directory of that user and
-//! climbs no higher (`..`) afterwards. Links of two such users never continue each other. So `/srv/app/current`, a link
-//! of `app` to a release of `app`, works, and `/home/bob/.ssh`, a link of bob to `/root/.ssh`, is refused with an
-//! error. For reading ([`Purpose::Read`]) it is enough that everybody may read the file at the end.
+//! **The rule.** Links of root and of the effective user are followed. A link of any other user may lead only to that
+//! user's files. Either the user owns the file at its end, or the way to it enters a directory of the user and climbs
+//! no higher (`..`) afterwards. Links of two such users never continue each other. So `/srv/app/current`, a link of
+//! `app` to a release of `app`, works, and `/home/bob/.ssh`, a link of bob to `/root/.ssh`, is refused with an error.
+//! For reading ([`Purpose::Read`]) it is enough that everybody may read the file at the end.
 //!
 //! The resolution first asks the kernel for the whole path without links (`openat2`), which is one call and the usual
-//! case. For a path with a link, or an old kernel, it walks one name at a time with `O_NOFOLLOW` and reads the text of
+//! case. For a path with a link, or an old kernel, it walks one name at a time with `O_NOFOLLOW`. It reads the text of
 //! each link from the link's own descriptor. So no step can be exchanged between its check and its use.
 
 mod fs;

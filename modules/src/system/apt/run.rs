@@ -125,7 +125,7 @@ pub(super) struct Prediction {
     pub(super) warning: Option<String>,
 }
 
-/// Simulates a run of apt-get. A package unknown now may become known if the lists are to be updated first.
+/// Simulates a run of apt-get. An unknown package may become known if the package lists are updated first.
 pub(super) fn simulate(
     commands: &[Vec<String>],
     settings: &Settings,
