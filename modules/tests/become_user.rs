@@ -1,7 +1,7 @@
-//! Other users' executors, with the real `sudo` and `su`.
+//! Executors of other users, with the real `sudo` and `su`.
 //!
-//! Accounts and sudo rules are made in a mount namespace with a copy of `/etc`, so the machine's own are never touched. That takes root,
-//! `unshare` and `sudo`; without them these tests have nothing to show and pass.
+//! Accounts and sudo rules are created in a mount namespace with a copy of `/etc`, so the machine's own are never
+//! touched. That takes root, `unshare` and `sudo`; without them these tests pass without running.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod common;
@@ -18,7 +18,7 @@ struct House {
 }
 
 impl House {
-    /// A place with the users anna (password `secret`) and ben, in which root's password is `toor`.
+    /// A machine with the users anna (password `secret`) and ben, and root's password `toor`.
     fn new(extra: &str) -> Option<House> {
         let there = |program: &str| {
             Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success()
@@ -32,7 +32,7 @@ impl House {
         Some(House { directory, extra: extra.to_owned() })
     }
 
-    /// A session of an executor that runs as this user.
+    /// A session with an executor that runs as this user.
     fn session(&self, user: &str) -> Session {
         let place = self.directory.path().display();
         let executor = env!("CARGO_BIN_EXE_windlass-executor");
@@ -114,7 +114,7 @@ fn missing_password_and_missing_rule_reported() {
 fn sudo_message_in_pieces_not_taken_for_prompt() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     let mut session = house.session("anna");
-    // As sudo does on a host that does not know its own name.
+    // Printed by sudo on a host that cannot resolve its own name.
     let script = "printf 'sudo: ' >&2; sleep 0.3; echo 'unable to resolve host here' >&2; exec sudo \"$@\"";
     let who = Become { exe: Some(shell_words::join(["sh", "-c", script, "sudo"])), ..become_user("sudo", "root") };
     let answer = session.run(as_user(who, shell(1, "id -un")));
@@ -186,7 +186,7 @@ fn root_becomes_any_user() {
     session.close();
 }
 
-/// Starts a long command as root, closes the connection, and looks for the command.
+/// Starts a long command as root, closes the connection, and searches for the command.
 fn runs_on(house: &House, who: Become) {
     let mut session = house.session("anna");
     let file = house.directory.path().join("pid");
@@ -228,7 +228,7 @@ fn cancel_reaches_executor_of_other_user() {
     session.close();
 }
 
-/// Attack that the tests below run as the become user: tries to access another process of that user.
+/// Attack by the become user: tries to access another process of that user.
 #[test]
 fn attacker_reports_what_it_can_take() {
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -243,7 +243,7 @@ fn attacker_reports_what_it_can_take() {
     println!("verdict: taken={taken} listed={listed} opened={opened} memory={memory} environment={environment}");
 }
 
-/// Runs the attack as `user` against a process; returns its verdict.
+/// Runs the attack as `user` against a process; returns its report.
 fn attacked(session: &mut Session, house: &House, id: u64, user: &str, victim: &str) -> String {
     let attacker = house.directory.path().join("attacker");
     if !attacker.exists() {
@@ -267,11 +267,11 @@ fn process_of_the_become_user_cannot_take_the_executors_channel() {
     let Some(house) = House::new(&allow("anna ALL=(ALL) NOPASSWD: ALL")) else { return };
     for login in ["anna", "root"] {
         let mut session = house.session(login);
-        // Another process of the same user, to show that the attack works where nothing is done against it.
+        // An unprotected process of the same user shows that the attack works.
         let control = attacked(&mut session, &house, 1, "ben", "$(sleep 60 >/dev/null 2>&1 & echo $!)");
         assert!(control.contains("listed=true") && control.contains("environment=true"), "{control}");
         assert_eq!(attacked(&mut session, &house, 2, "ben", "$PPID"), NOTHING);
-        // The executor of the login, from another process of the login.
+        // The login user's executor, attacked from another process of that user.
         let pid = session.hello.pid.to_string();
         assert_eq!(attacked(&mut session, &house, 3, "anna", &pid), NOTHING);
         session.close();

@@ -1,4 +1,4 @@
-//! `kubeadm` asked whether control planes may go, with a kubectl that stands in for their API servers.
+//! `kubeadm` checks for stopping control planes, with a kubectl that simulates their API servers.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -7,7 +7,7 @@ mod case;
 use case::Bench;
 use serde_json::{Value, json};
 
-/// Answers for the API servers whose addresses are not in `$ROOT/dead`; without `--server` for the load balancer.
+/// Answers for API servers whose addresses are not in `$ROOT/dead`; without `--server`, for the load balancer.
 const KUBECTL: &str = r#"
 server=balancer
 for word; do case "$word" in --server=*) server=${word#--server=} ;; esac; done
@@ -23,7 +23,7 @@ esac
 struct Cluster(Bench);
 
 impl Cluster {
-    /// Control planes `cp1` and so on, whose API servers are at `10.0.0.1` and so on.
+    /// Control planes `cp1` and so on, with API servers at `10.0.0.1` and so on.
     fn of(size: usize) -> Cluster {
         let bench = Bench::new().program("kubectl", KUBECTL);
         let node = |number: usize| {
@@ -111,7 +111,7 @@ fn needed_stacked_etcd_member_keeps_control_plane() {
 fn silent_api_servers_fall_back_to_callers_list() {
     let cluster = Cluster::of(2);
     let known = json!({ "cp1": "https://192.0.2.1:6443", "cp2": "https://192.0.2.2:6443" });
-    // The load balancer is down, and another API server is asked.
+    // The load balancer is down, so another API server is queried.
     cluster.dead(&["balancer", "https://192.0.2.1:6443"]);
     cluster.refused(
         "can_stop",

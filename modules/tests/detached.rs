@@ -1,4 +1,4 @@
-//! Jobs (`async`) of a real executor: they outlive it, their file says how far they are, and nothing is left when they end.
+//! Jobs (`async`) of a real executor: they outlive it, record their progress in a file, and leave nothing behind.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -21,7 +21,7 @@ fn status(session: &mut Session, job: &str, folder: &Path, mode: &str) -> Value 
     session.run(request(2, "async_status", json!({ "jid": job, "mode": mode, "_async_dir": directory }))).result
 }
 
-/// Waits until something is so, for as long as any machine may need.
+/// Waits until a condition holds, with a generous time limit for slow machines.
 fn until(what: impl Fn() -> bool) {
     let start = Instant::now();
     while !what() {

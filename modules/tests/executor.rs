@@ -1,4 +1,4 @@
-//! The executor as the controller meets it: a process that speaks frames.
+//! The executor process from the controller's point of view.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod common;

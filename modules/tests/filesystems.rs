@@ -1,6 +1,7 @@
-//! Files where writing them is not simple: on a full disk, on a mount point, as another owner.
+//! Writing files in difficult places: on a full disk, on a mount point, as another owner.
 //!
-//! The mounts are made in a mount namespace of the executor's own, which takes root and `unshare`; without them these tests pass unseen.
+//! The executor mounts in its own mount namespace, which takes root and `unshare`. Without them these tests pass
+//! without running.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod case;
@@ -16,7 +17,7 @@ fn root() -> bool {
     String::from_utf8(Command::new("id").arg("-u").output().unwrap().stdout).unwrap().trim() == "0"
 }
 
-/// An executor after these preparations in a directory `$D`.
+/// Starts an executor after these preparations in a directory `$D`.
 fn session(directory: &tempfile::TempDir, preparations: &str) -> Option<Session> {
     let executor = env!("CARGO_BIN_EXE_windlass-executor");
     let script = format!("set -e; D={}; {preparations}; exec {executor} serve word", directory.path().display());
@@ -38,7 +39,7 @@ fn full_disk_keeps_old_file_and_reports_free_space() {
     assert_eq!(left["stdout"], "old\na");
 }
 
-/// A small file system with one file, filled by whatever writes more than 64 KiB.
+/// A small file system with one file, which every write above 64 KiB fills.
 const SMALL: &str = "mkdir $D/small; mount -t tmpfs -o size=64k none $D/small; printf 'old\\n' > $D/small/a; \
                      head -c 200000 /dev/zero | tr '\\0' x > $D/big; tar -C $D -cf $D/big.tar big";
 

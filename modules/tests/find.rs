@@ -14,7 +14,7 @@ use cases::{apply, changed, converges, fails, predict};
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
-/// a.log (old, large), b.txt, .hidden, sub/c.log, sub/deep/d.log, a link, all below a directory.
+/// Tree with a.log (old, large), b.txt, .hidden, sub/c.log, sub/deep/d.log, and a link.
 fn place() -> TempDir {
     let root = tempdir().unwrap();
     let path = |name: &str| root.path().join(name);
@@ -36,7 +36,7 @@ fn found(root: &Path, args: Value) -> Vec<String> {
     let mut args = args;
     args["paths"] = json!([root]);
     let result = predict("find", args.clone());
-    // Reading a file changes when it was read last, so not all is the same.
+    // Reading a file changes its access time, so only `matched` is compared.
     assert_eq!(result["matched"], apply("find", args)["matched"]);
     assert!(!changed(&result));
     let files = result["files"].as_array().expect("a result of find lists files");

@@ -168,7 +168,7 @@ fn environment_proxies_used() {
     };
     let through = json!({ "http_proxy": proxy.url("").replace("//", "//me:pass@"), "no_proxy": "other.invalid" });
     let result = fetch(through.clone(), "http://server.invalid/fresh.txt", true);
-    // The server here does not know whole URLs, but says what it was asked.
+    // This server cannot forward whole URLs, but reports the request line.
     assert_eq!(result["status_code"], 404, "{result}");
     let asked = proxy.asked().remove(0);
     assert_eq!((asked.path.as_str(), asked.header("host")), ("http://server.invalid/fresh.txt", "server.invalid"));

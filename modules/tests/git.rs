@@ -134,7 +134,7 @@ fn submodules_updated() {
         git(&outer, &["submodule", "--quiet", "add", folder.to_str().unwrap(), "inner"]);
         git(&outer, &["commit", "-q", "-m", "with a submodule"]);
         let args = json!({"repo": "@/outer", "dest": "@/clone"});
-        // git refuses submodules from paths unless it is told otherwise.
+        // git refuses submodules from local paths by default.
         let result = bench.run("git", args.clone(), false);
         if result.get("failed").is_some() {
             assert!(result["msg"].as_str().unwrap().contains("submodule"), "{result}");
@@ -200,7 +200,7 @@ fn words_that_git_would_take_for_options_are_refused() {
     });
 }
 
-/// A server of the repository that wants `me` with the password `p@ss-word`, by git's plain protocol.
+/// A server with the repository that accepts user `me` with password `p@ss-word`, by git's dumb HTTP protocol.
 fn guarded(folder: std::path::PathBuf) -> Server {
     git(&folder, &["update-server-info"]);
     let expected = format!("Basic {}", BASE64_STANDARD.encode("me:p@ss-word"));
@@ -232,7 +232,7 @@ fn password_in_an_address_reaches_the_server_and_nothing_else() {
     assert!(changed(&result), "{result}");
     assert_eq!(bench.read("clone/file"), "two");
     assert!(!changed(&bench.run_as_it_is("git", &args, false)));
-    // A clone of an earlier version keeps no password either, and is not another one because of that.
+    // A clone from an earlier version also loses its password, and still counts as the same clone.
     git(&bench.path("clone"), &["remote", "set-url", "origin", &address]);
     assert!(!changed(&bench.run_as_it_is("git", &args, false)));
     let config = bench.read("clone/.git/config");

@@ -9,7 +9,7 @@ use cases::{apply, changed, converges, fails};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-/// Runs a module on a file with a text; the answer is the new text and the result.
+/// Runs a module on a file with a text; returns the new text and the result.
 fn edit(module: &str, before: &str, mut args: Value) -> (String, Value) {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
@@ -163,7 +163,7 @@ fn hashed_host_names_matched() {
     converges("known_hosts", args, directory.path());
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.starts_with("|1|") && !text.contains("h1"), "{text}");
-    // What OpenSSH thinks of it.
+    // Checks the file with OpenSSH.
     if let Ok(output) = std::process::Command::new("ssh-keygen").args(["-F", "h1", "-f"]).arg(&path).output() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("ssh-rsa"), "{output:?}");
     }

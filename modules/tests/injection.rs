@@ -102,7 +102,7 @@ fn helm_repository_password_passed_on_standard_input() {
     assert!(bench.read("words").contains("--username=me --password-stdin"), "{}", bench.read("words"));
     assert!(!bench.read("words").contains("hunter22") && !result.to_string().contains("hunter22"), "{result}");
     assert!(result["command"].as_str().unwrap().contains("--password=******"), "{result}");
-    // A login in the address goes the same way.
+    // Credentials in the URL are passed the same way.
     let args = json!({ "name": "r", "repo_url": "https://u:in-the-url@charts/" });
     let result = bench.run_as_it_is("helm_repository", &args, false);
     assert_eq!(bench.read("input"), "in-the-url\n");

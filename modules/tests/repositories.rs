@@ -1,4 +1,4 @@
-//! Modules for repositories of packages: files in temporary directories, and programs that only write down what they are told.
+//! Modules for package repositories, with files in temporary directories and programs that only record their calls.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,7 +10,7 @@ use case::Bench;
 use serde_json::{Value, json};
 use windlass_modules::{Host, registry, run};
 
-/// Puts a script where the host finds it first.
+/// Installs a script that the host finds first.
 fn program(bench: &Bench, name: &str, script: &str) {
     let name = format!("bin/{name}");
     let log = bench.path("log").display().to_string();
@@ -24,7 +24,7 @@ fn ask(bench: &Bench, module: &str, args: Value, check: bool) -> Value {
     run(registry::find(module).unwrap(), &args, &host)
 }
 
-/// What the programs were told since the last look, without the questions.
+/// Calls of the programs since the last look, without the queries.
 fn told(bench: &Bench, questions: &[&str]) -> Vec<String> {
     let text = std::fs::read_to_string(bench.path("log")).unwrap_or_default();
     let _ = std::fs::remove_file(bench.path("log"));
@@ -87,7 +87,7 @@ fn apt_repository_written_as_line() {
     assert_eq!(ask(&bench, "apt_repository", args(repo, "present"), false)["changed"], false);
     let removed = ask(&bench, "apt_repository", args(repo, "absent"), false);
     assert_eq!((&removed["sources_removed"], added.exists()), (&json!([added]), false), "{removed}");
-    // A list that cannot be read puts the sources back.
+    // If the lists cannot be updated, the old sources are restored.
     program(&bench, "apt-get", "echo 'E: no such release' >&2; exit 100");
     let mut broken = args(repo, "present");
     broken["update_cache_retries"] = json!(1);

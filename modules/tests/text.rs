@@ -9,7 +9,7 @@ use cases::{apply, changed, converges, fails, predict};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-/// Runs a module on a file with a text; the answer is the new text and the message.
+/// Runs a module on a file with a text; returns the new text and the message.
 fn edit(module: &str, before: &str, args: Value) -> (String, String) {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
@@ -132,7 +132,7 @@ fn replace_matches_replaced() {
             "Pattern for before/after params did not match the given file: none(?P<subsection>.*)",
         ),
     ] {
-        // A replacement need not converge in general; these do.
+        // In general a second run may replace again; these patterns converge.
         let args_shown = args.to_string();
         if args["regexp"] == "^(.)$" {
             let directory = tempdir().unwrap();

@@ -21,7 +21,7 @@ use windlass_modules::{Content, Failure, Host, Sink, registry, run};
 
 const TIME: u64 = 1_600_000_000;
 
-/// A member of an archive that a test makes: its name, and its kind with a content or a target.
+/// Name of a member, and its type with content or target.
 enum Part {
     File(&'static str, &'static str),
     Directory(&'static str),
@@ -41,7 +41,7 @@ fn header(kind: EntryType, mode: u32, size: usize) -> Header {
     header
 }
 
-/// The bytes of a tar archive. Names are written as they are, even bad ones.
+/// Builds a tar archive. Names are written unchanged, even invalid ones.
 fn tarball(parts: &[Part]) -> Vec<u8> {
     let mut builder = Builder::new(Vec::new());
     for part in parts {
@@ -140,7 +140,7 @@ fn differing_members_restored() {
         &|| fs::remove_dir_all(place.dest.join("tool/bin")).unwrap(),
         &|| fs::remove_file(place.dest.join("tool/run")).unwrap(),
         &|| {
-            // The same size and time, but not the same content.
+            // Same size and time, but other content.
             let modified = file.metadata().unwrap().modified().unwrap();
             fs::write(&file, "#!/bin/no\n").unwrap();
             fs::File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
@@ -169,7 +169,7 @@ fn every_compression_unpacked() {
         packer.finish().unwrap()
     });
     let zstd = pack(&mut |bytes| {
-        // Two frames with one between them that holds no data.
+        // Two frames with a skippable frame between them.
         let (first, second) = bytes.split_at(700);
         let level = ruzstd::encoding::CompressionLevel::Fastest;
         let mut packed = ruzstd::encoding::compress_to_vec(first, level);
@@ -281,14 +281,14 @@ fn archive_leaving_destination_refused() {
         let message = fails("unarchive", place.args(json!({})), place.dest.parent().unwrap());
         assert!(message.contains(word), "{message} has no {word}");
     }
-    // Two harmless links that together lead out.
+    // Two harmless links that leave the destination in combination.
     let parts = [Part::Link("a/b/s", "../.."), Part::Link("t", "a/b/s/../x"), Part::File("t/evil", "x")];
     let place = place(&tarball(&parts));
     fs::create_dir(place.dest.parent().unwrap().join("x")).unwrap();
     let result = apply("unarchive", place.args(json!({})));
     assert_eq!(result["failed"], true, "{result}");
     assert!(!place.dest.parent().unwrap().join("x/evil").exists());
-    // An absolute path is one below the destination.
+    // An absolute path is taken relative to the destination.
     let place = self::place(&tarball(&[Part::File("/a", "x")]));
     converges("unarchive", place.args(json!({})), &place.dest);
     assert_eq!(place.read("a"), "x");
@@ -325,7 +325,7 @@ fn archive_from_url_unpacked() {
     assert!(place.has("tool/run"));
 }
 
-/// A controller that sends one archive.
+/// A controller that sends a single archive.
 struct Sends(Vec<u8>);
 
 impl Sink for Sends {
@@ -372,7 +372,7 @@ fn links_inside_unpacked_others_refused_by_name() {
     let place = self::place(&tarball(&[Part::File("a", "x"), Part::Link("b", "/etc/passwd"), Part::Link("here", ".")]));
     let message = fails("unarchive", place.args(json!({})), place.dest.parent().unwrap());
     assert!(message.contains("the link b to /etc/passwd") && message.contains("--absolute-names"), "{message}");
-    // Asked for, they are unpacked, but nothing is written through them.
+    // With the option, such links are unpacked, but nothing is written through them.
     converges("unarchive", place.args(json!({ "extra_opts": ["--absolute-names"] })), &place.dest);
     assert!(place.dest.join("b").is_symlink());
     let through = [Part::Link("out", "../x"), Part::File("out/evil", "x")];

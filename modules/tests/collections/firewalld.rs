@@ -2,7 +2,7 @@ use serde_json::json;
 
 use crate::{case::Bench, has, with};
 
-/// A firewall that does not run, with a configuration of its own.
+/// A firewall that is not running, with its own configuration.
 fn offline() -> Option<Bench> {
     if !has("firewall-offline-cmd") {
         return None;
@@ -49,7 +49,7 @@ fn unsupported_change_refused() {
 
 #[test]
 fn running_firewall_changed_immediately_and_permanently() {
-    // What firewall-cmd prints and answers, as recorded; it keeps what it was told in a file.
+    // Recorded output of firewall-cmd; the script stores its changes in a file.
     let bench = Bench::new().program(
         "firewall-cmd",
         r#"case "$*" in

@@ -1,4 +1,4 @@
-//! `kubernetes.core` against a small API server of our own; against a real one the modules are shown in the lab.
+//! `kubernetes.core` against a small API server of our own; the lab tests it against a real one.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -85,7 +85,7 @@ fn answer(asked: &Asked, objects: &mut BTreeMap<String, Value>) -> Answer {
                     object[part].as_object_mut().unwrap().extend(changes.clone());
                 }
             }
-            // An object that is counted is so with every request, whether it is another one then or not.
+            // Every request increments the counters of a counted object, whether or not it changes.
             if let Some(generation) = object["metadata"]["generation"].as_u64() {
                 object["metadata"]["generation"] = json!(generation + 1);
                 object["metadata"]["managedFields"] = json!([{ "time": generation + 1 }]);
@@ -250,7 +250,7 @@ fn node_drained_or_restored() {
     );
 }
 
-/// What Helm 3.8 prints, from files that stand for its state.
+/// Output of Helm 3.8, from files that represent its state.
 const HELM: &str = r#"echo "$@" >> $ROOT/calls
 case "$1 $2" in
 version*) echo 'version.BuildInfo{Version:"v3.8.1", GitCommit:"5cb9af4"}' ;;

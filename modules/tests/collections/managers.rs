@@ -1,11 +1,11 @@
-//! zypper, pacman, dnf and apk, by programs that answer as the real ones did (zypper 1.14, pacman 7.0, dnf 4.23) or are described (apk), and write down what
-//! they were told to change.
+//! zypper, pacman, dnf and apk, simulated by programs that answer like the real ones (zypper 1.14, pacman 7.0, dnf
+//! 4.23, apk as documented) and record requested changes.
 
 use serde_json::json;
 
 use crate::case::Bench;
 
-/// A zypper with one package installed, of which there is a newer version.
+/// A zypper with one installed package, for which a newer version exists.
 fn zypper() -> Bench {
     let bench = Bench::new().program(
         "zypper",
@@ -80,7 +80,7 @@ fn zypper_called_as_requested() {
     assert_eq!(bench.read("log"), "--non-interactive --xmlout --quiet refresh\n");
 }
 
-/// A pacman with two packages, one of which is newer in its repository.
+/// A pacman with two packages, one of them newer in its repository.
 fn pacman() -> Bench {
     let bench = Bench::new().program(
         "pacman",
@@ -187,7 +187,7 @@ fn pacman_called_as_requested() {
     );
 }
 
-/// An apk with two packages in the world, one of which is out of date.
+/// An apk with two packages in its world file, one of them outdated.
 fn apk() -> Bench {
     let bench = Bench::new().program(
         "apk",
@@ -259,7 +259,7 @@ fn apk_called_as_requested() {
     assert_eq!((&result["changed"], bench.read("log")), (&json!(false), "update\nupgrade\n".to_owned()), "{result}");
 }
 
-/// What dnf 4.23 printed: tables of what it is about to do, and refusals.
+/// Output of dnf 4.23: transaction tables and refusals.
 fn dnf_table(heading: &str, rows: &str) -> String {
     format!(
         "Last metadata expiration check: 0:00:07 ago on Sun Nov 22 02:46:52 2026.\nDependencies resolved.\n{line}\n Package           Architecture       Version             Repository       Size\n{line}\n{heading}:\n{rows}\nTransaction Summary\n{line}\nInstall  3 Packages\n\nTotal size: 18 k\nInstalled size: 12  \n",
@@ -267,7 +267,7 @@ fn dnf_table(heading: &str, rows: &str) -> String {
     )
 }
 
-/// A dnf and an rpm on a host with the packages `app`, `lib` and `hello`, of which there is a newer and an older version.
+/// A dnf and an rpm on a host with the packages `app`, `lib` and `hello`, which has a newer and an older version.
 fn dnf() -> Bench {
     let bench = Bench::new()
         .program(

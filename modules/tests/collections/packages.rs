@@ -95,7 +95,7 @@ fn gem_installed_from_file_and_removed() {
     }
 }
 
-/// A snapd with one snap, which answers as the real one does; what changes is written down.
+/// A snapd with one snap, which answers like the real one; changes are recorded.
 fn snapd() -> Bench {
     let bench = Bench::new().program(
         "snap",

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{case::Bench, has, with};
 
-/// An image of so many megabytes.
+/// An image of the given size in megabytes.
 fn image(bench: &Bench, name: &str, megabytes: u64) {
     let file = std::fs::OpenOptions::new().create(true).append(true).open(bench.path(name)).unwrap();
     file.set_len(megabytes << 20).unwrap();
@@ -106,7 +106,7 @@ fn partition_created_flagged_and_removed() {
     }
 }
 
-/// A disk on a loop device, until it is dropped.
+/// A disk on a loop device, detached on drop.
 struct Loop(String);
 
 impl Loop {
@@ -162,7 +162,7 @@ fn volume_group_created_extended_and_removed() {
     let _ = Command::new("pvremove").args([&one.0, &other.0]).status();
 }
 
-/// A volume group of 1000 MiB with one volume of 100 MiB, as LVM lists them; what changes is written down.
+/// A volume group of 1000 MiB with one volume of 100 MiB, as LVM lists them; changes are recorded.
 fn volumes() -> Bench {
     let list = |text: &str| format!("case \"$*\" in *nothere*) exit 5;; esac\ncat <<'E'\n{text}\nE\n");
     let log = |name: &str| format!("[ \"$1\" = --test ] || echo {name} \"$@\" >> $ROOT/log\n");

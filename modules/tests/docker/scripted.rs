@@ -1,4 +1,4 @@
-//! What the modules ask of an engine, and what they make of its answers.
+//! Requests of the modules to an engine, and their handling of its answers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,7 +36,7 @@ fn container() -> Value {
     })
 }
 
-/// An engine with one container, which remembers what happens to it, and one image.
+/// An engine with one image and one container, which records its changes.
 fn engine() -> Fake {
     let (removed, stopped) = (AtomicBool::new(false), AtomicBool::new(false));
     Fake::start("1.45", move |asked: &Asked| {
