@@ -7,7 +7,7 @@ pub struct Ping;
 
 static SPEC: Spec = Spec {
     name: "ping",
-    summary: "Try to connect to a host and run a module there",
+    summary: "Test the connection to a host",
     description: &["Returns `pong`. Unlike ICMP ping, it tests the login and the execution of modules."],
     options: &[Opt::new("data", Kind::Str, "Value to return; `crash` makes the module fail.").default("\"pong\"")],
     examples: "- name: Is everyone there?\n  ansible.builtin.ping:\n",

@@ -11,7 +11,7 @@ pub struct Shell;
 
 static SPEC: Spec = Spec {
     name: "shell",
-    summary: "Run a text through a shell on the host",
+    summary: "Run a shell command on the host",
     description: &[
         "Passes the text to `/bin/sh -c`, so pipes, redirections and variables work. Quote inserted values with the \
          filter `quote`, or use the safer `command` if no shell is needed.",

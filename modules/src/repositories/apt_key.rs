@@ -16,7 +16,7 @@ pub struct AptKey;
 
 static SPEC: Spec = Spec {
     name: "apt_key",
-    summary: "Manage keys that apt trusts",
+    summary: "Manage apt's trusted keys",
     description: &[
         "Adds and removes keys with `apt-key`. Newer releases of Debian and Ubuntu lack that program: write the key \
          to a file there and name it in `signed-by`, as `deb822_repository` does.",

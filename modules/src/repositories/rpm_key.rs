@@ -15,7 +15,7 @@ pub struct RpmKey;
 
 static SPEC: Spec = Spec {
     name: "rpm_key",
-    summary: "Manage the keys that RPM trusts",
+    summary: "Manage RPM's trusted keys",
     description: &["Adds a key to RPM's database, or removes it. Identifies the key with `gpg` first."],
     options: &[
         Opt::required("key", Kind::Str, "File on the host, or URL; with `absent` also a key id.").address(),

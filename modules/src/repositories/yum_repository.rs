@@ -19,7 +19,7 @@ pub struct YumRepository;
 
 static SPEC: Spec = Spec {
     name: "yum_repository",
-    summary: "Manage repositories of RPM packages",
+    summary: "Manage RPM repositories",
     description: &[
         "Writes a section of a file in /etc/yum.repos.d. Keeps other sections of the file.",
         "Omits options that are not given, for which dnf has defaults.",

@@ -8,7 +8,7 @@ pub struct Capabilities;
 static SPEC: Spec = Spec {
     name: "capabilities",
     collection: "community.general",
-    summary: "Manage capabilities of programs",
+    summary: "Manage capabilities of program files",
     description: &["Adds one capability to a file, or removes it, with `getcap` and `setcap`."],
     options: &[
         Opt::required("path", Kind::Str, "Path of the program.").word().aliases(&["key"]),

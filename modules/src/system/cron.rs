@@ -17,7 +17,7 @@ const MARK: &str = "#Ansible: ";
 
 static SPEC: Spec = Spec {
     name: "cron",
-    summary: "Manage jobs of cron",
+    summary: "Manage cron jobs",
     description: &[
         "Identifies each job by the name in the comment line before it. Edits the user's own table, or with \
          `cron_file` a file in /etc/cron.d.",

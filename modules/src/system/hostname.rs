@@ -12,7 +12,7 @@ pub struct Hostname;
 
 static SPEC: Spec = Spec {
     name: "hostname",
-    summary: "Manage the host's name",
+    summary: "Manage the host name",
     description: &[
         "Sets the kernel's current host name and the file that provides it at boot. Does not change /etc/hosts.",
     ],

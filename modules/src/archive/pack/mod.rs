@@ -19,7 +19,7 @@ pub struct Archive;
 static SPEC: Spec = Spec {
     name: "archive",
     collection: "community.general",
-    summary: "Pack files and folders of the host",
+    summary: "Pack files and folders on the host",
     description: &[
         "Packs several files, or a folder, into an archive. Only compresses a single file, unless `force_archive` is \
          set.",

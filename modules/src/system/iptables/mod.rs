@@ -21,7 +21,7 @@ const LEVELS: &[&str] =
 
 static SPEC: Spec = Spec {
     name: "iptables",
-    summary: "Manage rules of the packet filter",
+    summary: "Manage iptables rules",
     description: &[
         "Adds and removes single rules with `iptables` and `ip6tables`, sets the policy of a chain, and creates, \
          flushes and deletes chains.",
